@@ -94,7 +94,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the command line."""
     parser = argparse.ArgumentParser(
         "main.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -295,8 +295,8 @@ class Agent(Struct, frozen=True):
         await turn.record(message, spent=spent)
 
     async def _to_spent(self, turn: OpenTurn, view: View, reply: ModelReply) -> Spent:
-        """The ledger's row for this reply. What the provider counted corrects the meter; where it
-        counted nothing, the meter's own figures stand."""
+        """Return the ledger's row for this reply. What the provider counted corrects the meter;
+        where it counted nothing, the meter's own figures stand."""
         usage = reply.usage or Usage(0, 0)
         if usage.prompt and reply.by is None:
             await turn.calibrate(view, usage.prompt, self.model.name, usage.cached)

@@ -43,7 +43,8 @@ class Pictures(Struct, frozen=True):
     most: Callable[[], int]
 
     async def fill_in(self, messages: Wire, sees: bool) -> Wire:
-        """The messages as they are sent: with their pictures, or with words in their place."""
+        """Return the messages as they are sent: with their pictures, or with words in their
+        place."""
         return put_in(messages, await self.parts(messages, sees), sees)
 
     async def parts(self, messages: Wire, sees: bool) -> list[dict[str, Any]]:
@@ -57,7 +58,7 @@ class Pictures(Struct, frozen=True):
         return await asyncio.to_thread(lambda: self._parts(names, most))
 
     def part(self, name: str) -> dict[str, Any]:
-        """A picture as it is sent, or words where its file is gone."""
+        """Return a picture as it is sent, or words where its file is gone."""
         return self._part(name, self._size(name))
 
     def _parts(self, names: Sequence[str], most: int) -> list[dict[str, Any]]:
@@ -68,7 +69,7 @@ class Pictures(Struct, frozen=True):
         return [*map(placeholder, names[:small]), *(self._part(*one) for one in shown)]
 
     def _size(self, name: str) -> int:
-        """The bytes of a picture; 0 for one that is not sent."""
+        """Return the bytes of a picture; 0 for one that is not sent."""
         try:
             size = (self.folder / name).stat().st_size
         except OSError:
@@ -99,8 +100,8 @@ _BEGINNINGS = {
 
 
 def find_picture_type(content: bytes) -> str:
-    """The type of a picture that models take, "" for anything else. What a sender says of it does
-    not count: a request with something else in it would be refused, again and again."""
+    """Return the type of a picture that models take, "" for anything else. What a sender says of it
+    does not count: a request with something else in it would be refused, again and again."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for start, kind in _BEGINNINGS.items() if content.startswith(start)), "")
@@ -123,7 +124,7 @@ def too_many(sizes: Sequence[int], most: int) -> int:
 
 
 def names_in(messages: Wire) -> list[str]:
-    """The files of all pictures that messages name, in order."""
+    """Return the files of all pictures that messages name, in order."""
     return [name for message in messages for name in message.get("images", ())]
 
 
@@ -136,7 +137,8 @@ def put_in(messages: Wire, parts: Sequence[dict[str, Any]], sees: bool) -> Wire:
 
 
 def insert_pictures(messages: Wire, parts: Sequence[dict[str, Any]]) -> Wire:
-    """The messages with these parts in the place of the pictures that they name, in order."""
+    """Return the messages with these parts in the place of the pictures that they name, in
+    order."""
     left = iter(parts)
     return [
         _with_parts(message, [next(left) for _ in message["images"]])
@@ -153,7 +155,8 @@ def _with_parts(message: Mapping[str, Any], parts: list[dict[str, Any]]) -> dict
 
 
 def picture_urls(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The addresses of the pictures that these messages hold as they are sent, oldest first."""
+    """Return the addresses of the pictures that these messages hold as they are sent, oldest
+    first."""
     lists = [m["content"] for m in messages if isinstance(m.get("content"), list)]
     parts = (part for parts in lists for part in parts if part["type"] == "image_url")
     return [part["image_url"]["url"] for part in parts]
@@ -162,7 +165,7 @@ def picture_urls(messages: Sequence[Mapping[str, Any]]) -> list[str]:
 def without_pictures(
     messages: Sequence[Mapping[str, Any]], urls: Collection[str]
 ) -> list[Mapping[str, Any]]:
-    """The messages with words in the place of the pictures at these addresses."""
+    """Return the messages with words in the place of the pictures at these addresses."""
 
     def told(message: Mapping[str, Any]) -> Mapping[str, Any]:
         content = message.get("content")
@@ -192,7 +195,7 @@ def has_pictures(messages: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def blind(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The messages for a model that takes text alone: words in the place of pictures."""
+    """Return the messages for a model that takes text alone: words in the place of pictures."""
     return [
         {**message, "content": "\n".join(map(_words, message["content"]))}
         if isinstance(message.get("content"), list)

@@ -55,10 +55,10 @@ def base(
     tools: str = "",
     has_tools: bool = True,
 ) -> str:
-    """The text of the system prompt, before any hook: for a persona ("" is Parley's own), with what
-    the offloader offers, tools that are only listed, and what is said of skills at its end; nothing
-    of these where no tools are offered. A small model, which takes none, gets a short one, so that
-    its first word comes soon; it would not keep to a form for tags either."""
+    """Return the text of the system prompt, before any hook: for a persona ("" is Parley's own),
+    with what the offloader offers, tools that are only listed, and what is said of skills at its
+    end; nothing of these where no tools are offered. A small model, which takes none, gets a short
+    one, so that its first word comes soon; it would not keep to a form for tags either."""
     if is_small:
         return persona or SMALL
     terse = REQUEST if asks_terse else ""
@@ -69,7 +69,8 @@ def base(
 
 
 def base_alone(persona: str, has_tools: bool, skills: str = "") -> str:
-    """The same for a request that a client sent whole: only what its own messages don't say."""
+    """Return the same for a request that a client sent whole: only what its own messages don't
+    say."""
     parts = (persona, FOR_A_REQUEST, skills) if has_tools else (persona,)
     return "\n\n".join(filter(None, parts))
 
@@ -114,7 +115,8 @@ class Prompt:
         return self._prefixes[known]
 
     def _rewrite(self, hook: PromptHook, system: str, key: ConversationKey) -> str:
-        """The prompt by this hook, or as it was where the hook fails: that is logged, once."""
+        """Return the prompt by this hook, or as it was where the hook fails: that is logged,
+        once."""
         try:
             rewritten = hook.rewrite(system, key)
             if not isinstance(rewritten, str):

@@ -76,7 +76,7 @@ async def rebuild(log: RequestLog, sent: SentRequest, pictures: Pictures) -> Reb
 
 
 def in_protocol(body: Mapping[str, Any], beside: Beside) -> Mapping[str, Any]:
-    """The body as its protocol has it."""
+    """Return the body as its protocol has it."""
     if body.get("protocol") == RESPONSES:
         return responses_request.to_body(body, beside)
     if body.get("protocol") != ANTHROPIC:
@@ -89,7 +89,8 @@ def in_protocol(body: Mapping[str, Any], beside: Beside) -> Mapping[str, Any]:
 def _body(
     parameters: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], prefix: PromptPrefix
 ) -> dict[str, Any]:
-    """The body of a request: its parameters, with the messages and the tools in their places."""
+    """Return the body of a request: its parameters, with the messages and the tools in their
+    places."""
     places = dict(zip(IN_PLACE, (list(messages), list(prefix.tools)), strict=True))
     if not parameters:
         return {"messages": places["messages"]}

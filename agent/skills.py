@@ -46,7 +46,7 @@ class Skill(Struct, frozen=True):
     file: Path
 
     def text(self) -> str:
-        """The instructions, without the front matter. Raises ToolError."""
+        """Return the instructions, without the front matter. Raises ToolError."""
         with plain_errors(self.name), open_file(self.root, self.file) as file:
             content = file.read(LONGEST_BODY + 1)
         body = content[:LONGEST_BODY].decode("utf-8", "replace")
@@ -63,8 +63,8 @@ class Library:
         self._known: dict[str, tuple[tuple[int, int, int], Skill | SkillError]] = {}
 
     def of(self, workspace: Path) -> tuple[Skill, ...]:
-        """The skills of an audience, by name; its own before a shared one of the same name. Quick,
-        since it is asked at every step: a look at each file, and no more."""
+        """Return the skills of an audience, by name; its own before a shared one of the same name.
+        Quick, since it is asked at every step: a look at each file, and no more."""
         found = [
             skill
             for root in (self._shared, workspace)
@@ -131,7 +131,7 @@ def _is_nearly(name: str) -> bool:
 
 
 def _load(root: Path, file: Path, status: os.stat_result) -> Skill | SkillError:
-    """The skill in a file; for one that can't be used why, which is logged."""
+    """Return the skill in a file; for one that can't be used why, which is logged."""
     try:
         if not stat.S_ISREG(status.st_mode):
             raise SkillError("it is not a regular file")
@@ -145,7 +145,7 @@ def _load(root: Path, file: Path, status: os.stat_result) -> Skill | SkillError:
 
 
 def front_matter(text: str) -> dict[str, Any]:
-    """The fields at the beginning of a `SKILL.md`. Raises SkillError."""
+    """Return the fields at the beginning of a `SKILL.md`. Raises SkillError."""
     matter, _ = _split_front_matter(text)
     if not matter:
         lines = f"two lines --- within its first {LONGEST_MATTER:,} bytes"
@@ -179,7 +179,7 @@ def _refuse_aliases(matter: str) -> None:
 
 
 def _line(fields: dict[str, Any], name: str) -> str:
-    """A field as one line, which can't pass for anything else in the prompt."""
+    """Return a field as one line, which can't pass for anything else in the prompt."""
     value = fields.get(name)
     line = (
         " ".join(value.encode(errors="replace").decode().split()) if isinstance(value, str) else ""

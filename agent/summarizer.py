@@ -101,7 +101,7 @@ class ModelSummarizer(Struct, frozen=True):
     async def ask_behind(
         self, model: Model, request: SummaryRequest, beginning: Beginning
     ) -> ModelReply:
-        """The summary, asked for as the conversation's next message. Raises ModelError."""
+        """Return the summary, asked for as the conversation's next message. Raises ModelError."""
         reply = await self._reply(model, request, beginning)
         usage = reply.usage
         is_miss = usage is None or usage.cached < usage.prompt // 2
@@ -179,8 +179,8 @@ class _Work(Struct):
         return "\n\n".join(self.diary) if all(self.diary) else ""
 
     async def go_on(self) -> str:
-        """The summary, asked for in the conversation itself, where that pays; "" where it does
-        not, or nothing came of it that is one. Raises ModelError."""
+        """Return the summary, asked for in the conversation itself, where that pays; "" where it
+        does not, or nothing came of it that is one. Raises ModelError."""
         beginning = self.request.beginning
         if beginning is None or not await self.by.pays(self.model, self.request, beginning):
             return ""
@@ -199,7 +199,7 @@ class _Work(Struct):
         return text
 
     async def run(self) -> str:
-        """The summary, in a request of its own, or several. Raises ModelError."""
+        """Return the summary, in a request of its own, or several. Raises ModelError."""
         so_far, texts = self.request.prior, self.request.parts
         around = (_in_words(self.request).task, so_far)
         task, before, *sizes = await self.by.tokens((*around, *texts), self.model)
@@ -247,8 +247,8 @@ class _Work(Struct):
         return self._take(reply)
 
     def _take(self, reply: ModelReply) -> str:
-        """The summary in a reply; a thought is none. Under `slim` the model may write its line
-        behind it, as ever."""
+        """Return the summary in a reply; a thought is none. Under `slim` the model may write its
+        line behind it, as ever."""
         self.model_name, (text, _) = reply.model, extract("" if reply.is_thought else reply.text)
         if not self.request.has_diary:
             return text.strip()
@@ -258,8 +258,8 @@ class _Work(Struct):
 
 
 def _piece(parts: Sequence[Part], room: int) -> tuple[list[Part], list[Part]]:
-    """The first of these parts that hold at most so many tokens together, and the rest; a part that
-    is longer by itself is divided."""
+    """Return the first of these parts that hold at most so many tokens together, and the rest; a
+    part that is longer by itself is divided."""
     (index, text, tokens), rest = parts[0], list(parts[1:])
     if tokens > room:
         end = max(1, len(text) * room // tokens)
@@ -280,7 +280,7 @@ def _is_hopeless(error: ModelError) -> bool:
 
 
 def _in_words(request: SummaryRequest) -> SummaryRequest:
-    """The same request, with the schema in the task."""
+    """Return the same request, with the schema in the task."""
     if request.schema is None:
         return request
     wish = f"Answer with one JSON object that fits this JSON Schema: {json.dumps(request.schema)}"

@@ -161,7 +161,7 @@ async def measured(calls: Calls, folder: Path) -> list[tuple[str, tuple[int, int
 
 
 def sources() -> Iterator[tuple[str, str]]:
-    """The product's files, by name."""
+    """Yield the product's files, by name."""
     listed = subprocess.run(
         ["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True
     )

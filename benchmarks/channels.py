@@ -65,7 +65,7 @@ class Client:
         self._root, self._http = url, http
 
     async def ask(self, chat: str, text: str = QUESTION) -> dict[str, Any]:
-        """A message and its answer, as JSON."""
+        """Return a message and its answer, as JSON."""
         url = f"{self._root}/api/sessions/{chat}/messages"
         async with self._http.post(url, json={"text": text}) as response:
             answer: dict[str, Any] = await response.json()
@@ -73,7 +73,7 @@ class Client:
             return answer
 
     async def stream(self, chat: str) -> bytes:
-        """A message and its answer, as an event stream."""
+        """Return a message and its answer, as an event stream."""
         url = f"{self._root}/api/sessions/{chat}/messages"
         async with self._http.post(url, json={"text": QUESTION}, headers=STREAM) as response:
             return await response.read()
@@ -90,7 +90,7 @@ class Client:
         return here
 
     async def complete(self, chat: str) -> bytes:
-        """The same in OpenAI's protocol."""
+        """Return the same in OpenAI's protocol."""
         body = {"messages": [{"role": "user", "content": QUESTION}], "user": chat}
         async with self._http.post(f"{self._root}/v1/chat/completions", json=body) as response:
             return await response.read()

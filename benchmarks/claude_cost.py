@@ -27,7 +27,7 @@ EVERY = 4
 
 
 def speaker() -> Callable[[Received], Say]:
-    """A model that answers at some length, and calculates now and then."""
+    """Return a model that answers at some length, and calculates now and then."""
     last = {"calls": 0}
 
     def answer(received: Received) -> Say:

@@ -85,8 +85,8 @@ class Provider:
         return self.written_price == 1.0
 
     def ask(self, prompt: str) -> Spent:
-        """A request of a turn, in order: only the one before is still cached. Returns what the
-        provider reports of it."""
+        """Return a request of a turn, in order: only the one before is still cached. Returns what
+        the provider reports of it."""
         cached = self._cached_of(prompt)
         self.breaks += bool(self._last) and not prompt.startswith(self._last)
         self._bill(len(prompt) // 4, cached, self.written_price)
@@ -262,7 +262,7 @@ async def _is_of_an_older_cut(conversation: Conversation, view: View, cut: int) 
 
 
 def sliding(turns: int, provider: Provider, name: str, kept: int = 20, step: int = 1) -> Result:
-    """The last turns, in a window that moves by so many turns at a time; no summaries."""
+    """Return the last turns, in a window that moves by so many turns at a time; no summaries."""
     result = Result(name, provider)
     texts = [_turn_text(number) for number in range(1, turns + 1)]
     for number in range(turns):
@@ -295,7 +295,7 @@ def _history(turns: list[str], number: int) -> str:
 
 
 def table(results: list[Result]) -> str:
-    """The results, one a line, in Markdown."""
+    """Return the results, one a line, in Markdown."""
     head = (
         "| way | billed tokens | against full | requests | cuts | cache breaks a cut | "
         "turns without a summary |\n|---|---:|---:|---:|---:|---:|---:|"
@@ -311,7 +311,7 @@ def table(results: list[Result]) -> str:
 
 
 def tool_table(results: list[Result]) -> str:
-    """The same of turns with tools, against the first result."""
+    """Return the same of turns with tools, against the first result."""
     head = (
         "| way | tokens sent | against the first | billed tokens | against the first | "
         "cuts and batches |\n"
@@ -341,7 +341,7 @@ async def talk(turns: int, cached: float, written: float) -> list[Result]:
 
 
 async def work(turns: int, cached: float, results: Sequence[int]) -> list[Result]:
-    """The same where turns read something by a tool."""
+    """Return the same where turns read something by a tool."""
     ways = WITH_TOOLS.items()
     kept = [(name, way) for name, way in ways if turns <= MOST_WHOLE or name not in _GROWING]
     return [await ours(turns, Provider(cached), name, way, results=results) for name, way in kept]

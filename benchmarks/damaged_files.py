@@ -194,7 +194,7 @@ def _limit() -> None:
 
 
 def _messages(data: Path) -> frozenset[tuple[object, object]]:
-    """The places of the messages that the database has; none where it can't say."""
+    """Return the places of the messages that the database has; none where it can't say."""
     try:
         with closing(sqlite3.connect(data / "parley.db")) as database:
             database.text_factory = bytes  # a damaged number may be no text either
@@ -253,7 +253,7 @@ def damaged(healthy: Path, each: int, seed: int = 1, kinds: Iterable[str] = KIND
 
 
 def as_table(rows: Iterable[Row]) -> str:
-    """The rows as Markdown."""
+    """Return the rows as Markdown."""
     lines = ["| damage | tries | starts | ends with a sentence | tracebacks | loss said | silent |"]
     lines.append("|---|---|---|---|---|---|---|")
     for row in rows:

@@ -143,7 +143,7 @@ def _ask(port: int, token: str) -> float:
 
 
 def _answers(bot: Pipe, port: int, token: str, end: float) -> tuple[float | None, float | None]:
-    """The slowest answer of each channel until this time."""
+    """Return the slowest answer of each channel until this time."""
     page: list[float] = []
     pipe: list[float] = []
     try:
@@ -157,7 +157,7 @@ def _answers(bot: Pipe, port: int, token: str, end: float) -> tuple[float | None
 
 
 def _said(bot: Pipe) -> float:
-    """The seconds that an answer through the pipe took."""
+    """Return the seconds that an answer through the pipe took."""
     start = time.monotonic()
     hearing = threading.Thread(target=bot.ask, args=("Hello!", "pipe"), daemon=True)
     hearing.start()

@@ -230,7 +230,7 @@ async def encodings(is_short: bool) -> AsyncIterator[Row]:
 
 
 async def answers(is_short: bool) -> AsyncIterator[Row]:
-    """A model's endpoint that answers without end, packed, in one line, or from elsewhere."""
+    """Yield a model's endpoint that answers without end, packed, in one line, or from elsewhere."""
     families = tuple(
         one for one in hostile_endpoint.FAMILIES if not is_short or one.name in SHORT_ENDPOINTS
     )
@@ -270,7 +270,7 @@ async def files(is_short: bool) -> AsyncIterator[Row]:
 
 
 async def clocks(is_short: bool) -> AsyncIterator[Row]:
-    """A start with a clock that is wrong: nothing is deleted by it."""
+    """Yield a start with a clock that is wrong: nothing is deleted by it."""
     with tempfile.TemporaryDirectory() as folder:
         healthy = Path(folder)
         await damaged_files.lived_in(healthy)
@@ -336,7 +336,7 @@ FAMILIES: dict[str, Family] = {
 
 
 def as_line(row: Row) -> str:
-    """A row of the table."""
+    """Return a row of the table."""
     verdict = "" if row.is_well else "**"
     return f"| {row.family} | `{row.what}` | {verdict}{row.measured}{verdict} | {row.wanted} |"
 

@@ -56,7 +56,7 @@ def _event(delta: Mapping[str, Any]) -> bytes:
 
 
 def _then(start: bytes, piece: bytes) -> Callable[[], Body]:
-    """A beginning, and then the same for ever."""
+    """Return a beginning, and then the same for ever."""
 
     def body() -> Body:
         yield start
@@ -66,7 +66,7 @@ def _then(start: bytes, piece: bytes) -> Callable[[], Body]:
 
 
 def _bomb() -> Body:
-    """A gigabyte of blanks in a megabyte."""
+    """Return a gigabyte of blanks in a megabyte."""
     yield gzip.compress(b'{"choices": [')  # at once: to pack the rest takes a while
     yield from repeat(gzip.compress(b" " * 64_000_000), 16)
 
@@ -293,14 +293,14 @@ async def tried(family: Family, folder: Path) -> Row:
 
 
 async def rows(families: tuple[Family, ...] = FAMILIES) -> AsyncIterator[Row]:
-    """A row for each family, one after the other, each with a bot of its own."""
+    """Yield a row for each family, one after the other, each with a bot of its own."""
     for family in families:
         with tempfile.TemporaryDirectory() as folder:
             yield await tried(family, Path(folder))
 
 
 def _peak(bot: BotProcess) -> int:
-    """The most memory that the bot ever held, in MB."""
+    """Return the most memory that the bot ever held, in MB."""
     status = Path(f"/proc/{bot.process.pid}/status").read_text(encoding="utf-8")
     line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) // 1024
@@ -310,7 +310,7 @@ HEADER = "| family | the person heard | s | peak MB | MB sent |\n|---|---|---|--
 
 
 def shown(row: Row) -> str:
-    """A row of the table."""
+    """Return a row of the table."""
     text = " ".join(row.heard.split())
     short = text if len(text) <= 140 else f"{text[:60]}… ({len(text):,}) …{text[-70:]}"
     return f"| {row.family} | {short} | {row.seconds:.1f} | {row.peak} | {row.sent} |"

@@ -136,7 +136,7 @@ def _mail(body: Json) -> object:
 
 
 def _opened_mail(body: Json) -> object:
-    """The part of a mail that is read here; what is read apart counts nothing."""
+    """Return the part of a mail that is read here; what is read apart counts nothing."""
     nothing = msgspec.msgpack.encode(read_mail(b"", "<1@imap>", "bot@example.org"))
     bot: Any = SimpleNamespace(read_apart=lambda *_: nothing)
     return open_letter(bot, _raw_mail(body), "<1@imap>", "bot@example.org")
@@ -155,7 +155,7 @@ def _line(body: object) -> object:
 
 @cache
 def _client() -> tuple[DiscordClient, Any]:
-    """A client that never connects, and a channel of a server."""
+    """Return a client that never connects, and a channel of a server."""
 
     async def make() -> tuple[DiscordClient, Any]:
         client = DiscordClient()
@@ -393,7 +393,7 @@ def values(size: int) -> Iterator[tuple[str, bytes]]:
 
 
 def places(sample: Any) -> Iterator[tuple[str, bytes]]:
-    """The sample with `%s` for each of its values, one after the other, and where that is."""
+    """Yield the sample with `%s` for each of its values, one after the other, and where that is."""
     yield from _places(sample, sample, ())
 
 
@@ -418,7 +418,7 @@ def _with(root: Any, path: tuple[str | int, ...], value: Any) -> Any:
 
 
 def measured(sizes: tuple[int, ...] = SIZES) -> Iterator[ReadCost]:
-    """The worst of each reader and size."""
+    """Yield the worst of each reader and size."""
     gc.freeze()  # as main.py does it
     for name, reader in EVENTS.items():
         for size in sizes:

@@ -130,7 +130,8 @@ TREES = ("one after the other", "all at the root", "parents that are missing")
 
 
 def _tree(kind: str, size: int) -> bytes:
-    """A conversation of ChatGPT and of Open WebUI at once, with many messages in one shape."""
+    """Return a conversation of ChatGPT and of Open WebUI at once, with many messages in one
+    shape."""
     count = size // 200
     nodes: dict[str, Any] = {}
     for number in range(count):
@@ -147,7 +148,7 @@ def _tree(kind: str, size: int) -> bytes:
 
 
 def imports(sizes: tuple[int, int] = SIZES, each: int = 1) -> Iterator[FileCost]:
-    """The worst of each importer; of so many contents one is tried."""
+    """Yield the worst of each importer; of so many contents one is tried."""
     for kind, importer in IMPORTERS.items():
         contents = [
             (f"{what} in {place}", partial(_filled, holed, number))
@@ -325,7 +326,7 @@ FORMATS: Mapping[str, Format] = {
 
 
 def documents(sizes: tuple[int, int] = SIZES) -> Iterator[FileCost]:
-    """The worst of each format."""
+    """Yield the worst of each format."""
     for kind, one in FORMATS.items():
         base = _document_cost(one, "a")
         costs = []
@@ -362,5 +363,5 @@ def _document_cost(one: Format, text: str) -> float:
 
 
 def sample_of(importer: Importer) -> bytes:
-    """The good sample of an importer, as JSON."""
+    """Return the good sample of an importer, as JSON."""
     return orjson.dumps(importer.sample)

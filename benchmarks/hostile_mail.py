@@ -84,7 +84,7 @@ def _field(name: bytes, unit: bytes, size: int) -> bytes:
 
 
 def _folded(name: bytes, unit: bytes, size: int) -> bytes:
-    """The same in lines of the length that RFC 5322 allows."""
+    """Return the same in lines of the length that RFC 5322 allows."""
     begin = b"" if name == b"From" else _FROM
     line = unit * (900 // len(unit) or 1) + b"\r\n "
     return begin + name + b": " + line * (size // len(line)) + b"a\r\n\r\nHello"
@@ -161,7 +161,7 @@ MAILS: Mapping[str, Callable[[int], bytes]] = dict(_make())
 
 
 def measured(*, is_short: bool = False) -> Iterator[ReadCost]:
-    """The worst of each size. All are measured at the smallest, of which the worst go on."""
+    """Yield the worst of each size. All are measured at the smallest, of which the worst go on."""
     names = list(MAILS)[:: _FEW if is_short else 1]
     small = [name for name in names if is_small(_as_small(name))]
     yield max((_cost_here(name, _as_small(name)) for name in small), key=_seconds)

@@ -104,7 +104,7 @@ class ReadCost:
 
 
 def measured(sizes: tuple[int, ...] = SIZES) -> Iterator[ReadCost]:
-    """The worst of each reader and size."""
+    """Yield the worst of each reader and size."""
     for name, reader in READERS.items():
         for size in sizes:
             costs = [

@@ -59,7 +59,7 @@ def _read(content: bytes) -> None:
 
 
 def messages(sizes: tuple[int, ...] = SIZES) -> Iterator[ReadCost]:
-    """The worst of each size."""
+    """Yield the worst of each size."""
     for size in sizes:
         costs = [
             ReadCost("bytes of a server", size, f"{shape} in {place.decode()}", cpu(_read, content))

@@ -297,7 +297,7 @@ def _reply(chat: int, text: str, is_marked: bool) -> Reply:
 
 
 def _are_shown(wanted: set[str], replies: list[Reply]) -> bool:
-    """A turn that was put aside counts as answered."""
+    """Return a turn that was put aside counts as answered."""
     shown = {reply.text for reply in replies}
     aside = sum(PUT_ASIDE in reply.text for reply in replies)
     return len(wanted - shown) <= aside
@@ -402,7 +402,7 @@ class Run:
         return turns != said or heard != answered
 
     def _turns(self) -> list[tuple[str, str]]:
-        """The questions in the transcript, with the chats they were asked in."""
+        """Return the questions in the transcript, with the chats they were asked in."""
         return [
             (text, key.rpartition("/")[2])
             for text, key in self._rows(
@@ -422,7 +422,7 @@ class Run:
         return Counter(line for file in files for line in file.read_text().splitlines())
 
     def _recorded(self) -> set[str]:
-        """The notes whose result is in the transcript."""
+        """Return the notes whose result is in the transcript."""
         rows = self._rows("SELECT text FROM message WHERE role = 'tool' AND text LIKE 'Noted: %'")
         return {text.removeprefix("Noted: ") for (text,) in rows}
 
@@ -436,8 +436,8 @@ async def _first(*waits: Any) -> None:
 
 
 def answer(request: Received) -> Say:
-    """A model that has a question noted in as many steps as it has exclamation marks, and then
-    repeats it."""
+    """Return a model that has a question noted in as many steps as it has exclamation marks, and
+    then repeats it."""
     messages = request.body["messages"]
     if messages[0]["content"].startswith("Summarise"):
         return Say("They spoke of numbers.")

@@ -85,7 +85,7 @@ def _question(name: str, size: int) -> str:
 
 
 def _model(answers: Mapping[str, str]) -> Callable[[Received], Answer]:
-    """A model that answers a question with its text, and anything else briefly."""
+    """Return a model that answers a question with its text, and anything else briefly."""
 
     def model(request: Received) -> Answer:
         return Say(answers.get(request.body["messages"][-1]["content"], "Fine."))
@@ -113,7 +113,7 @@ async def watched() -> AsyncIterator[Watch]:
 
 
 def table(found: Iterable[Held]) -> str:
-    """The worst of them, as Markdown."""
+    """Return the worst of them, as Markdown."""
     worst = sorted(found, key=lambda held: -held.seconds)
     rows = [
         f"| {held.place} | {held.text} | {held.size:,} | {held.seconds * 1_000:.0f} ms |"

@@ -33,7 +33,7 @@ ABOUT = ("code and issues", "tickets of the team", "notes and pages", "messages"
 
 
 def servers(folder: Path, count: int) -> dict[str, Any]:
-    """The settings of a bot with so many."""
+    """Return the settings of a bot with so many."""
     made = {}
     for number in range(count):
         name = NAMES[number] if number < len(NAMES) else f"server-{number}"

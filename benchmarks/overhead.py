@@ -148,7 +148,7 @@ class Pipe:
         self._in.flush()
 
     def hear(self) -> dict[str, Any]:
-        """The next reply."""
+        """Return the next reply."""
         while True:
             line: dict[str, Any] = json.loads(self._out.readline())
             if "reply_to" in line:
@@ -382,7 +382,7 @@ def of_messages(setup: Setup, wanted: argparse.Namespace) -> Iterator[Line]:
 
 
 def scripted(setup: Setup, wanted: argparse.Namespace) -> Sample:
-    """A message where the model is a function in the bot's own process."""
+    """Return a message where the model is a function in the bot's own process."""
     apart = Setup(setup.folder / "scripted", setup.model, program=SCRIPTED)
     with piped(apart) as bot:
         for _ in range(WARM):

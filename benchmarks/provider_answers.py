@@ -89,7 +89,7 @@ class Script:
     rounds: int = field(default=0, repr=False)
 
     def answer(self, thoughts: Thoughts, *, may_call: bool, is_claude: bool = False) -> Move:
-        """The next answer to a turn's request."""
+        """Return the next answer to a turn's request."""
         self.number += 1
         dice, chance = self.dice, self.dice.random() / max(self.wildness, 1e-9)
         if chance < 0.03:
@@ -157,13 +157,13 @@ class Script:
         return f"call_{self.number}_{place}_{self.dice.getrandbits(40):x}"
 
     def waiting(self) -> Move:
-        """A call that waits at the gate."""
+        """Return a call that waits at the gate."""
         self.number += 1
         arguments = json.dumps({"what": f"#{self.number}#"})
         return Move(calls=(Called(f"gate_{self.number}", "wait_at_the_gate", arguments),))
 
     def summary(self) -> Move:
-        """The next answer to a request for a summary."""
+        """Return the next answer to a request for a summary."""
         if self.dice.random() < 0.05 * self.wildness:
             return Move(status=self.dice.choice((500, 400, 429)))
         is_good = self.dice.random() > 0.4 * self.wildness
@@ -180,7 +180,7 @@ def _event(data: object) -> bytes:
 
 
 def by_chat(move: Move, model: str, thoughts: Thoughts, prompt: int) -> list[bytes]:
-    """The pieces of a stream of chat completions."""
+    """Return the pieces of a stream of chat completions."""
     frame = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": model}
     deltas = list(_deltas(move, model, thoughts))
     chunks = [
@@ -251,7 +251,7 @@ def _chat_thought(thought: str, model: str, thoughts: Thoughts) -> Iterator[Json
 
 
 def by_responses(move: Move, model: str, prompt: int) -> list[bytes]:
-    """The pieces of a stream of the Responses API."""
+    """Return the pieces of a stream of the Responses API."""
     items = list(_output(move, model))
     usage = {"input_tokens": prompt, "output_tokens": 20, "total_tokens": prompt + 20}
     base: Json = {"id": "resp_1", "object": "response", "model": model, "error": None}
@@ -319,7 +319,7 @@ def _output(move: Move, model: str) -> Iterator[Json]:
 
 
 def by_messages(move: Move, model: str, prompt: int) -> list[bytes]:
-    """The pieces of a stream of the Messages API."""
+    """Return the pieces of a stream of the Messages API."""
     usage = {"input_tokens": prompt, "output_tokens": 1}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": model}
     start: Json = {

@@ -28,7 +28,7 @@ _THOUGHTS = ("thinking", "redacted_thinking")
 
 
 def known(check: Callable[[Json], str]) -> Check:
-    """A rule that a server of the tests has."""
+    """Return a rule that a server of the tests has."""
 
     def breaches(asked: Asked) -> Iterator[str]:
         if complaint := check(asked.body):

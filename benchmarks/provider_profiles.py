@@ -33,7 +33,7 @@ class Profile:
     calls_tools: bool = True
 
     def agents(self, base_url: str) -> list[Json]:
-        """An agent of the bot's configuration for each of the models."""
+        """Return an agent of the bot's configuration for each of the models."""
         config = {"base_url": f"{base_url}/{self.name}/v1", "api_key": "{{secret.BENCH_API_KEY}}"}
         return [
             {

@@ -82,7 +82,7 @@ def deepseek_thoughts(asked: Asked) -> Iterator[str]:
 
 
 def moonshot_thoughts(asked: Asked) -> Iterator[str]:
-    """An empty text counts as missing; a blank is enough (pi#4178)."""
+    """Yield an empty text counts as missing; a blank is enough (pi#4178)."""
     for number, message in enumerate(asked.messages):
         if _calls(message) and not message.get("reasoning_content"):
             yield (

@@ -79,7 +79,7 @@ def _parts(message: Mapping[str, Any]) -> list[Json]:
 
 
 def text_of(content: object) -> str:
-    """The text of a message's content, or of its parts."""
+    """Return the text of a message's content, or of its parts."""
     parts = content if isinstance(content, list) else []
     return content if isinstance(content, str) else "".join(str(p.get("text", "")) for p in parts)
 
@@ -106,7 +106,7 @@ def parameters(asked: Asked) -> Iterator[str]:
 
 
 def fields(*own: str) -> Check:
-    """A rule that knows these fields of a message besides the protocol's own."""
+    """Return a rule that knows these fields of a message besides the protocol's own."""
 
     def check(asked: Asked) -> Iterator[str]:
         for number, message in enumerate(asked.messages):

@@ -159,7 +159,7 @@ class ProviderServer:
     # --- rules ---
 
     def check(self, profile: Profile, asked: Asked) -> web.Response | None:
-        """The refusal of a request; None where it is taken."""
+        """Return the refusal of a request; None where it is taken."""
         tally, self.asked = self.tallies[profile.name], profile.name
         tally.requests += 1
         digest = hashlib.sha256(profile.name.encode() + asked.raw).digest()
@@ -299,7 +299,7 @@ def _response(said: object, status: int) -> web.Response:
 
 
 def _outline(body: Mapping[str, Any]) -> str:
-    """The history of a request, a line for each message."""
+    """Return the history of a request, a line for each message."""
     said = body.get("messages") or body.get("input") or []
     lines = [f"    {n}: {json.dumps(one, ensure_ascii=False)[:260]}" for n, one in enumerate(said)]
     return "\n".join(lines[-8:])

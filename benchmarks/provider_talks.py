@@ -55,7 +55,7 @@ HOOKS = [
 
 
 def settings(server: ProviderServer, home: Profile) -> dict[str, Any]:
-    """The configuration of a bot at home with one provider, which may visit all others."""
+    """Return the configuration of a bot at home with one provider, which may visit all others."""
     agents = [agent for profile in PROFILES.values() for agent in profile.agents(server.base_url)]
     return {
         "model": "gpt-4o-mini",

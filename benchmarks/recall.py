@@ -150,7 +150,7 @@ async def _ask(
 
 
 def in_parts(text: str) -> Iterator[str]:
-    """The halves and the thirds of what a question looks for."""
+    """Yield the halves and the thirds of what a question looks for."""
     told = [term.word for term in words.question(text, ()).terms if not term.is_prefix]
     for parts in (2, 3):
         size = -(-len(told) // parts)
@@ -178,7 +178,7 @@ def share(question: Question, ids: Iterable[str]) -> float:
 
 
 def search_table(results: Mapping[str, Searched], neighbours: int = 1) -> str:
-    """A file a line, and their mean, in Markdown."""
+    """Return a file a line, and their mean, in Markdown."""
     names = ["data", "questions", *(f"recall at {depth}" for depth in DEPTHS)]
     names += [f"10, {neighbours} beside", "in parts", "ms a query", "CPU: median", "one of 20"]
     rows = {name: _columns(result) for name, result in results.items()}
@@ -195,7 +195,7 @@ def _columns(result: Searched) -> list[float]:
 
 
 def _spread(values: Sequence[float]) -> tuple[float, float]:
-    """The median, and what one of 20 exceeds."""
+    """Return the median, and what one of 20 exceeds."""
     return median(values), sorted(values)[len(values) * 95 // 100]
 
 
@@ -237,8 +237,8 @@ def _index_anew(database: Database) -> float:
 
 
 async def measure_joined(files: Sequence[Path], size: Callable[[Line], int], most: int) -> str:
-    """The same in one conversation of so much of each file, said again and again where it is less;
-    and of all files together, one after the other. In Markdown."""
+    """Return the same in one conversation of so much of each file, said again and again where it is
+    less; and of all files together, one after the other. In Markdown."""
     await METER.ready()
     data = {named(file): dialogues(file) for file in files}
     if len(data) > 1:
@@ -310,7 +310,7 @@ async def _talk(conversation: Conversation, turn: Sequence[Line], provider: Prov
 
 
 def strategy_table(results: Iterable[Strategy]) -> str:
-    """A strategy a line, in Markdown."""
+    """Return a strategy a line, in Markdown."""
     head = (
         "| strategy | billed tokens a turn | evidence in the context | there or near a hit |\n"
         "|---|---:|---:|---:|"

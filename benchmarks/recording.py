@@ -85,7 +85,7 @@ class Recorder:
         return self._tmux("capture-pane", "-p", "-e", "-N")
 
     def waits_for(self, *words: str) -> str:
-        """The screen, once all these words stand on it, and nothing runs."""
+        """Return the screen, once all these words stand on it, and nothing runs."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             shown = self.screen()
@@ -100,7 +100,7 @@ class Recorder:
 
 
 def record(command: str) -> list[str]:
-    """The frames of the session."""
+    """Return the frames of the session."""
     person = Recorder(command)
     try:
         person.waits_for("gpt-5-mini answers.")
@@ -127,7 +127,7 @@ def record(command: str) -> list[str]:
 
 
 def svg(frames: Sequence[str]) -> str:
-    """The frames one after the other, again and again; what can't move shows the first."""
+    """Return the frames one after the other, again and again; what can't move shows the first."""
     width = COLUMNS * _CELL + 2 * _MARGIN
     height = ROWS * _LINE + 2 * _MARGIN
     body = "\n".join(_frame(frame, number, len(frames)) for number, frame in enumerate(frames))
@@ -153,7 +153,7 @@ def _frame(frame: str, number: int, count: int) -> str:
 
 
 def _line(line: Text, row: int) -> Iterator[str]:
-    """The pieces of a line, each in its place, so that no font can move them."""
+    """Yield the pieces of a line, each in its place, so that no font can move them."""
     y = _MARGIN + row * _LINE
     column = 0
     for words, style in _pieces(line):
@@ -194,7 +194,7 @@ def _ink(style: Style) -> tuple[str, str]:
 
 
 def script(request: Received) -> Answer:
-    """The scripted words: an answer by its question, a summary for what asks for one."""
+    """Return the scripted words: an answer by its question, a summary for what asks for one."""
     said = str(request.body["messages"][-1]["content"])
     return Say(next((answer for question, answer in TALK if said.endswith(question)), SUMMARY))
 

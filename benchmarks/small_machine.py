@@ -88,7 +88,7 @@ def written(process: int) -> int:
 
 
 def measure(setup: SmallSetup, messages: int) -> Iterator[tuple[str, str]]:
-    """The lines of the table."""
+    """Yield the lines of the table."""
     start_to_reply(setup)  # compiles what was never run, and makes the database
     starts = [start_to_reply(setup) for _ in range(3)]
     yield "start to a first reply in pipe mode", f"{median(starts):.2f} s"

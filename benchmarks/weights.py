@@ -25,7 +25,7 @@ DEPTH = 10
 
 
 def vary(tried: int) -> list[Weights]:
-    """The weights as they are, and so many others; the same ones each time."""
+    """Return the weights as they are, and so many others; the same ones each time."""
     dice = random.Random(0)
     return [WEIGHTS, *(_vary(dice) for _ in range(tried))]
 
@@ -38,7 +38,7 @@ def _vary(dice: random.Random) -> Weights:
 def evaluate(
     database: Database, data: Sequence[Dialogue], settings: Sequence[Weights]
 ) -> list[float]:
-    """The mean recall at 10, in percent, for each of the settings."""
+    """Return the mean recall at 10, in percent, for each of the settings."""
     shares: list[list[float]] = [[] for _ in settings]
     for dialogue in data:
         search = HistorySearch(database, Scope(dialogue.key.audience, is_model=True), UTC)

@@ -56,17 +56,19 @@ ASKED = (
 
 
 def name_of(address: Address) -> str:
-    """A person's name, as `owners` lists it; at the machine itself it ends with the slash."""
+    """Return a person's name, as `owners` lists it; at the machine itself it ends with the
+    slash."""
     return f"{address.channel}/{address.user}"
 
 
 def chat_of(address: Address) -> str:
-    """A chat's name, as `/users` lists it."""
+    """Return a chat's name, as `/users` lists it."""
     return f"{address.channel}/{address.chat}"
 
 
 def person_of(name: str) -> str:
-    """The name of somebody who is let in on the page or by a key, as /users lists it: "web/ann"."""
+    """Return the name of somebody who is let in on the page or by a key, as /users lists it:
+    "web/ann"."""
     return name_of(Address(PAGE, name, user=name))
 
 
@@ -187,13 +189,13 @@ class Access:
         return [*self._settings().owners, *owners]
 
     def find_limited_user(self, address: Address) -> str:
-        """The user whose limits hold for what comes from here; "" for an owner."""
+        """Return the user whose limits hold for what comes from here; "" for an owner."""
         person = self.identify(address)
         return person.limited if person else name_of(address)
 
     async def meet(self, address: Address) -> Person | None:
-        """The same; a stranger is looked up on disk too, where `main.py pair` may have let them
-        in meanwhile. Raises StoreError."""
+        """Return the same; a stranger is looked up on disk too, where `main.py pair` may have let
+        them in meanwhile. Raises StoreError."""
         if (person := self.identify(address)) is None:
             await self.take_up()
             person = self.identify(address)
@@ -221,7 +223,7 @@ class Access:
         return await self._invite(inbound) if address.user else _(CLOSED)
 
     async def _invite(self, inbound: Inbound) -> str:
-        """The code of this stranger, who has it for an hour, or gets it now."""
+        """Return the code of this stranger, who has it for an hour, or gets it now."""
         address, code, now = inbound.address, new_code(), self._clock()
         place = AddressColumns(address.channel, address.chat, address.thread, address.user)
         stranger = Pending(name_of(address), inbound.sender, place, now)

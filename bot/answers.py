@@ -140,7 +140,7 @@ class TurnAnswer(Struct):
         )
 
     def _list_pictures(self, turn: OpenTurn) -> tuple[str, ...]:
-        """The pictures that tools have made in this turn, the last of them."""
+        """Return the pictures that tools have made in this turn, the last of them."""
         made = [file for e in turn.entries if e.message.role == "tool" for file in e.message.files]
         if not made:
             return ()
@@ -160,7 +160,7 @@ class TurnAnswer(Struct):
         return None, ""
 
     async def _speak(self, turn: OpenTurn, last: Message) -> str:
-        """The file in which it is read aloud, or ""; `/stop` ends the reading."""
+        """Return the file in which it is read aloud, or ""; `/stop` ends the reading."""
         (speech, form), context, key = self._find_speech(), self._context, self._context.key
         if speech is None:
             return ""

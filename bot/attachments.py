@@ -137,7 +137,7 @@ def is_bytes(attachment: Attachment) -> bool:
 
 
 def _guess_suffix(attachment: Attachment) -> str:
-    """The end of the name of bytes: what their sender calls it, or their kind is called."""
+    """Return the end of the name of bytes: what their sender calls it, or their kind is called."""
     own = PurePosixPath(safe_name(attachment.name)).suffix.lower()
     if re.fullmatch(r"\.[a-z0-9]{1,10}", own):
         return own
@@ -157,7 +157,8 @@ async def _store_one(workspace: LocalWorkspace, attachment: Attachment) -> Store
 
 
 def safe_name(name: str) -> str:
-    """A document's name as it may stand in a folder: no path, nothing hidden, nothing invisible."""
+    """Return a document's name as it may stand in a folder: no path, nothing hidden, nothing
+    invisible."""
     last = PurePosixPath(name.replace("\\", "/")).name
     plain = re.sub(r"[^\w.()+-]+", "_", last.encode("utf-8", "ignore").decode()).strip("._")
     stem, dot, ending = plain.rpartition(".")
@@ -186,7 +187,7 @@ def load(text: str) -> tuple[Stored, ...]:
 
 
 def images_of(files: Sequence[Stored]) -> tuple[Image, ...]:
-    """The pictures among them, in order."""
+    """Return the pictures among them, in order."""
     return tuple(Image(file.sha256, file.media_type) for file in files if file.sha256)
 
 
@@ -202,8 +203,8 @@ NOT_HEARD = "[not heard]"
 
 
 def ask_again(said: Message) -> tuple[str, tuple[Stored, ...]]:
-    """The words and the files of a message that is brought again; what was not heard is listened
-    to once more."""
+    """Return the words and the files of a message that is brought again; what was not heard is
+    listened to once more."""
     if NOT_HEARD not in said.text.split("\n"):
         return said.text, find_stored(said)
     words, files = split_files(replace(said, notice=""))
@@ -240,7 +241,8 @@ def with_files(text: str, files: Sequence[Stored], *, is_unheard: bool = False) 
 
 
 def _line(file: Stored) -> str:
-    """A file as the model is told of it; one that is kept by its hash has its own name, too."""
+    """Return a file as the model is told of it; one that is kept by its hash has its own name,
+    too."""
     name = f"{safe_name(file.name)}, " if file.is_data and file.name else ""
     return f"[file: {name}{file.path}, {_size(file.size)}]"
 
@@ -249,7 +251,7 @@ _NAMED = re.compile(r"\[file: (?:([^,\n]+), )?((?:files|data)/[^\n]+?), ([\d.]+ 
 
 
 def split_files(said: Message) -> tuple[str, tuple[SaidFile, ...]]:
-    """The words of a message, and the files that came with it."""
+    """Return the words of a message, and the files that came with it."""
     pictures = [SaidFile("", image.file, is_picture=True) for image in said.images]
     if said.role == "tool":
         return said.told, tuple(SaidFile("", file, is_picture=True) for file in said.files)
@@ -265,8 +267,8 @@ def split_files(said: Message) -> tuple[str, tuple[SaidFile, ...]]:
 
 
 def without_files(text: str) -> str:
-    """A message's text without the lines that name its files, or its beginning, in which the last
-    of them may be cut off."""
+    """Return a message's text without the lines that name its files, or its beginning, in which the
+    last of them may be cut off."""
     lines = [line for line in text.split("\n") if not _NAMED.fullmatch(line)]
     if len(lines) > 1 and lines[-1].startswith("[file: ") and not lines[-1].endswith("]"):
         lines.pop()

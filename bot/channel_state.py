@@ -56,7 +56,7 @@ def read_health(engine: DatabaseEngine) -> list[ChannelInfo]:
 
 
 def load_health(text: str) -> ChannelHealth | None:
-    """A health as `channels/kit/messenger.py` has written it down."""
+    """Return a health as `channels/kit/messenger.py` has written it down."""
     try:
         whole = orjson.loads(text)
         since = datetime.fromisoformat(whole["since"])

@@ -37,12 +37,12 @@ def summary_choice_of(settings: Settings) -> ModelChoice:
 
 
 def window_in_force(settings: Settings, model: Model) -> int:
-    """The context window in tokens: as set, as the model says, as is known of it, or 0."""
+    """Return the context window in tokens: as set, as the model says, as is known of it, or 0."""
     return settings.context.max_tokens or own_window(model)
 
 
 def summary_window(settings: Settings, model: Model) -> int:
-    """The same for the model that writes summaries."""
+    """Return the same for the model that writes summaries."""
     own = settings.context.summary_brain
     if not own.model:
         return window_in_force(settings, model)
@@ -50,8 +50,8 @@ def summary_window(settings: Settings, model: Model) -> int:
 
 
 def own_window(model: Model) -> int:
-    """The context window in tokens as the model says, or as is known of it where it is served; 0
-    where nobody knows."""
+    """Return the context window in tokens as the model says, or as is known of it where it is
+    served; 0 where nobody knows."""
     return model.window or window_of(model.name, model.provider)
 
 

@@ -192,7 +192,7 @@ class CommandRunner:
 
 
 def _in_words(reply: Reply) -> Reply:
-    """The same with its buttons in the language of who asked."""
+    """Return the same with its buttons in the language of who asked."""
     actions = tuple(replace(action, label=_(action.label)) for action in reply.actions)
     return replace(reply, actions=actions) if actions else reply
 

@@ -71,7 +71,7 @@ class Completions:
     async def answer(
         self, holder: KeyHolder, request: CompletionRequest
     ) -> AsyncGenerator[Delta | Completed, None]:
-        """The text as it streams, and last the whole. Raises NotCompleted."""
+        """Yield the text as it streams, and last the whole. Raises NotCompleted."""
         address = Address(PAGE, holder.user, user=holder.user)
         name = uuid4().hex
         key = ConversationKey(f"{name_of(address)}/{FOLDERS}{name}", f"{FOLDERS}{name}")
@@ -224,7 +224,7 @@ def _messages(given: Sequence[Given]) -> list[Message]:
 
 
 def _result(task: asyncio.Task[Message]) -> Message:
-    """The reply, once the agent is done. Raises NotCompleted."""
+    """Return the reply, once the agent is done. Raises NotCompleted."""
     if task.cancelled():
         raise NotCompleted("unavailable", STOPPED)
     error = task.exception()

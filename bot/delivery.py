@@ -154,7 +154,8 @@ class Delivery:
     async def prepare(
         self, received: Received, reply: Reply, turn: str | None = None
     ) -> PreparedAnswer:
-        """An answer that can be put into the outbox together with something else, and sent then."""
+        """Return an answer that can be put into the outbox together with something else, and sent
+        then."""
         parts = await self._parts(received.address, reply)
         place = columns_of(received.address)
         rows = [
@@ -169,8 +170,8 @@ class Delivery:
             self.send(Outbound(row, received.address, part, received.id, turn, part=number))
 
     async def _parts(self, address: Address, reply: Reply) -> Sequence[Reply]:
-        """The reply as its channel will send it. One that is surely short enough need not be asked
-        about; one that can't be taken apart goes as it is."""
+        """Return the reply as its channel will send it. One that is surely short enough need not be
+        asked about; one that can't be taken apart goes as it is."""
         if address.channel not in self._in_parts:
             found: object = self._channels.get(address.channel)
             self._in_parts[address.channel] = found if isinstance(found, InParts) else None
@@ -249,8 +250,8 @@ class Delivery:
         return found
 
     def _key_of(self, row: InboxRow) -> ConversationKey:
-        """The conversation that a message was taken in for. The row may have come with a backup
-        that somebody else made, and name a conversation of others."""
+        """Return the conversation that a message was taken in for. The row may have come with a
+        backup that somebody else made, and name a conversation of others."""
         return self._links.find_kept(address_of(row.place), row.branch)
 
 
@@ -263,7 +264,7 @@ def sendable(reply: object) -> Reply:
 
 
 def columns_of(address: Address) -> AddressColumns:
-    """An address as it stands on disk."""
+    """Return an address as it stands on disk."""
     return AddressColumns(address.channel, address.chat, address.thread, address.user)
 
 

@@ -18,9 +18,9 @@ _ARENA_MAX = -8  # M_ARENA_MAX of <malloc.h>
 
 
 def open_input(arguments: Sequence[str]) -> EarlyInput | None:
-    """The input line of a terminal, open already, where somebody sits who is about to talk to a bot
-    that they have talked to before. None where something else is asked for or may have to be asked
-    first, or where what they typed is wrong."""
+    """Return the input line of a terminal, open already, where somebody sits who is about to talk
+    to a bot that they have talked to before. None where something else is asked for or may have to
+    be asked first, or where what they typed is wrong."""
     if not has_person():
         return None
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)

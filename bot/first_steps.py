@@ -161,7 +161,7 @@ def _ask(question: str, default: str = "") -> str:
 
 
 def _read_line(question: str, is_secret: bool = False) -> str:
-    """A line from the terminal. `input` and `getpass` lose a Ctrl-C that comes between their
+    """Return a line from the terminal. `input` and `getpass` lose a Ctrl-C that comes between their
     question and their reading; here it is a key like any other."""
     from prompt_toolkit import PromptSession  # noqa: PLC0415 - slow to import, seldom needed
     from prompt_toolkit.output.vt100 import Vt100_Output  # noqa: PLC0415
@@ -244,7 +244,7 @@ def _ask_for_model(served: ServedModel) -> ServedModel:
 
 
 def _list_models(served: ServedModel) -> list[str]:
-    """The models that it lists; none where it lists none, or can't be reached."""
+    """Return the models that it lists; none where it lists none, or can't be reached."""
 
     async def ask() -> list[str]:
         model = connect(served.endpoint(USUAL), served.protocol)
@@ -332,14 +332,14 @@ def _check_config(config: Path, tree: Mapping[str, Any], model: str) -> None:
 
 
 def with_values(text: str, values: Mapping[str, str]) -> str:
-    """The text of a `.env` with these values, and all else as it was."""
+    """Return the text of a `.env` with these values, and all else as it was."""
     rest = without(text, values.keys()).rstrip("\n")
     lines = [f"{name}={_quote(value)}" for name, value in values.items()]
     return "\n".join(filter(None, (rest, *lines))) + "\n"
 
 
 def without(text: str, names: Collection[str]) -> str:
-    """The text of a `.env` without the lines that set these names."""
+    """Return the text of a `.env` without the lines that set these names."""
     is_set = re.compile(rf"\s*(export\s+)?({'|'.join(map(re.escape, names))})\s*=")
     return "".join(line for line in text.splitlines(keepends=True) if not is_set.match(line))
 
@@ -351,7 +351,7 @@ def _quote(value: str) -> str:
 
 
 def with_model(tree: Mapping[str, Any], model: str, provider: str) -> dict[str, Any]:
-    """A configuration in which this model answers, served by this provider ("": where `.env`
+    """Return a configuration in which this model answers, served by this provider ("": where `.env`
     says)."""
     brain = {**tree["brain"]} if isinstance(tree.get("brain"), dict) else {}
     for name in ("provider", "config", "model"):  # what else would say who answers

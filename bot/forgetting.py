@@ -62,7 +62,8 @@ class Forgetting:
         return _sum_up([gone], names=names)
 
     async def _keys(self, key: ConversationKey, wish: ForgetRequest) -> list[ConversationKey]:
-        """The conversations of an audience, or of a chat, in the order in which they were made."""
+        """Return the conversations of an audience, or of a chat, in the order in which they were
+        made."""
         every = await self._conversations.of_audience(key.audience)
         return [one for one in every if wish.is_audience or one.home == key.home]
 
@@ -92,7 +93,7 @@ class Forgetting:
     async def _find_sharing(
         self, key: ConversationKey, wish: ForgetRequest
     ) -> list[ConversationKey]:
-        """The other branches that share turns of which a wish speaks."""
+        """Return the other branches that share turns of which a wish speaks."""
         return [*await self._conversations.branches.find_sharing(key, wish.turns or (1,))]
 
     async def _names(self, keys: Sequence[ConversationKey]) -> tuple[str, ...]:

@@ -87,8 +87,8 @@ class Forms:
             del self._waiting[address]
 
     async def ask(self, address: Address, reply: Reply) -> Reply:
-        """The reply as it goes out; where it has a form that its channel shows no field for, it
-        says what to do, and the answer is waited for from now on."""
+        """Return the reply as it goes out; where it has a form that its channel shows no field for,
+        it says what to do, and the answer is waited for from now on."""
         if reply.form is None:
             return reply
         channel: object = self._channels.get(address.channel)
@@ -143,12 +143,12 @@ class Forms:
 
 
 def fill(waiting: AwaitedText, text: str) -> CommandLine | None:
-    """The command with its argument."""
+    """Return the command with its argument."""
     return command_line(f"{waiting.command} {text}")
 
 
 def _with_question(text: str, form: Form, address: Address) -> str:
-    """A reply with its form, where text can only be asked for."""
+    """Return a reply with its form, where text can only be asked for."""
     ask = (
         _("Write the new text as your next message")
         if address.is_private or not address.user

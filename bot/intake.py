@@ -38,8 +38,8 @@ class Intake:
         self._forms, self._workspaces, self._commands = forms, workspaces, commands
 
     async def take(self, inbound: Inbound) -> tuple[Received, bool] | None:
-        """The message on disk, and whether it is new; None: it was refused, and whoever sent it has
-        been told."""
+        """Return the message on disk, and whether it is new; None: it was refused, and whoever sent
+        it has been told."""
         text, sender = clean_text(inbound.text), clean_name(inbound.sender)
         if (text, sender) != (inbound.text, inbound.sender):
             inbound = replace(inbound, text=text, sender=sender)
@@ -113,7 +113,7 @@ class Intake:
     async def _store_files(
         self, inbound: Inbound, key: ConversationKey, line: CommandLine | None
     ) -> tuple[Stored, ...]:
-        """The files of a message, on disk; most commands have no use for any."""
+        """Return the files of a message, on disk; most commands have no use for any."""
         if not inbound.attachments or (line is not None and not self._commands.takes_files(line)):
             return ()
         return await self._workspaces.keep(key, inbound.attachments)

@@ -30,7 +30,8 @@ class Languages:
                 self._said.popitem(last=False)
 
     def of(self, address: Address, conversation: str = "") -> str:
-        """The language of who speaks at an address, in this conversation ("": where it leads)."""
+        """Return the language of who speaks at an address, in this conversation ("": where it
+        leads)."""
         where = conversation or self._links.key_of(address).id
         chosen = self._book.effective(where).language
         if chosen in LANGUAGES:

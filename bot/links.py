@@ -23,12 +23,12 @@ from memory.record.store import Store
 
 
 def format_home(home: str) -> str:
-    """A chat as people are told of it: "telegram/42"."""
+    """Return a chat as people are told of it: "telegram/42"."""
     return unquote(home)
 
 
 def key_of_home(home: str) -> ConversationKey:
-    """The key of a chat's first conversation, by its id."""
+    """Return the key of a chat's first conversation, by its id."""
     channel, chat, thread = f"{home}/".split("/")[:3]
     return key_of(Address(unquote(channel), unquote(chat), unquote(thread)))
 
@@ -68,17 +68,17 @@ class Links:
             self.led(home)
 
     def key_of(self, address: Address) -> ConversationKey:
-        """The first conversation of the chat in which an address goes on."""
+        """Return the first conversation of the chat in which an address goes on."""
         own = key_of(address)
         return self._targets.get(own.id, own) if self._targets else own
 
     def lead_of(self, home: str) -> ConversationKey:
-        """The same, by the id of the chat's own first conversation."""
+        """Return the same, by the id of the chat's own first conversation."""
         return self._targets.get(home) or key_of_home(home)
 
     def find_kept(self, address: Address, conversation: str) -> ConversationKey:
-        """The conversation for which a message is on disk, by its id there ("": that of its own
-        chat). Where the address never led to it, the row is somebody else's making."""
+        """Return the conversation for which a message is on disk, by its id there ("": that of its
+        own chat). Where the address never led to it, the row is somebody else's making."""
         own = key_of(address)
         if not conversation:
             return own
@@ -90,16 +90,18 @@ class Links:
         return self.key_of(address)
 
     def followers(self, home: str) -> tuple[str, ...]:
-        """The chats that go on in the conversation of this one, by their first conversations."""
+        """Return the chats that go on in the conversation of this one, by their first
+        conversations."""
         return self._followers.get(home, ())
 
     def list_from(self, prefix: str) -> list[tuple[str, str]]:
-        """The chats whose ids begin so and that go on in another's conversation, and in which."""
+        """Return the chats whose ids begin so and that go on in another's conversation, and in
+        which."""
         found = self._targets.items()
         return [(home, target.id) for home, target in found if home.startswith(prefix)]
 
     def list_to(self, home: str) -> list[ChatLink]:
-        """The links that lead to the conversation of this chat."""
+        """Return the links that lead to the conversation of this chat."""
         return [link for link in self._links if link.target == home and not link.is_over]
 
     async def changed(self) -> None:

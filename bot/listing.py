@@ -34,7 +34,7 @@ class Listing:
         return await self._of(f"{escape(channel)}/", channel, words)
 
     async def of_people(self, names: Iterable[str], words: str = "") -> list[Session]:
-        """The private chats of these people ("telegram/42")."""
+        """Return the private chats of these people ("telegram/42")."""
         found = []
         for channel, _, user in (name.partition("/") for name in names):
             own = f"{escape(channel)}/{escape(user)}"
@@ -61,8 +61,8 @@ class Listing:
         return sorted(sessions, key=lambda session: session.at, reverse=True)
 
     def _session(self, chat: str, channel: str, listed: Sequence[Listed], words: str) -> Session:
-        """A chat of these conversations, its branches: what it leads to, and where it began, say
-        what it is called."""
+        """Return a chat of these conversations, its branches: what it leads to, and where it began,
+        say what it is called."""
         home = home_of(listed[0].key)
         lead = self._conversations.branches.lead_of(home)
         by_key = {one.key: one for one in listed}

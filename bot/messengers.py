@@ -105,7 +105,7 @@ def find_type(name: str, plugins: Path) -> ChannelType:
 
 
 def _load(file: Path) -> Any:
-    """A file of the user's plugins, as the plugins' loader has it too."""
+    """Return a file of the user's plugins, as the plugins' loader has it too."""
     name = f"parley_user_{file.stem}"
     if name in sys.modules:
         return sys.modules[name]

@@ -157,7 +157,7 @@ class ChosenModels(Struct, frozen=True):
         return [name for name, learnt in found if learnt.forget()]
 
     async def offered(self, key: ConversationKey) -> OfferedModels:
-        """The models that the endpoint lists, those that are set before them."""
+        """Return the models that the endpoint lists, those that are set before them."""
         config = self.config
         choice = config.choice(key)
         own = [config.models.of(one) for one in choice.alone if not one.is_agents]

@@ -51,7 +51,7 @@ class Received(Struct, frozen=True):
 
 
 def command_line(text: str) -> CommandLine | None:
-    """The command in a message, if it is one: one slash and a word. Two slashes are none."""
+    """Return the command in a message, if it is one: one slash and a word. Two slashes are none."""
     found = _COMMAND.fullmatch(text.strip())
     return CommandLine(found[1].lower(), found[2] or "") if found else None
 
@@ -63,14 +63,15 @@ def unescape_slash(text: str) -> str:
 
 
 def clean_name(sender: str) -> str:
-    """A person's name as others may be shown it: one short line, which can't pass for two."""
+    """Return a person's name as others may be shown it: one short line, which can't pass for
+    two."""
     return " ".join(clean_text(sender).split())[:_LONGEST_NAME].rstrip() if sender else ""
 
 
 @lru_cache(maxsize=1_000)
 def key_of(address: Address) -> ConversationKey:
-    """The conversation that an address begins with: one for each chat, and for each thread in it;
-    `Turns.lead` says to which of its branches it leads.
+    """Return the conversation that an address begins with: one for each chat, and for each thread
+    in it; `Turns.lead` says to which of its branches it leads.
 
     Its audience is those who share the chat, as a folder's name.
     """
@@ -85,8 +86,8 @@ def escape(part: str) -> str:
 
 
 def _folder(chat: str) -> str:
-    """A name that is safe as a folder's on every system, and no other chat's: those that are not
-    as they stand carry a hash after an underscore, which the others have none of."""
+    """Return a name that is safe as a folder's on every system, and no other chat's: those that are
+    not as they stand carry a hash after an underscore, which the others have none of."""
     if re.fullmatch(r"[a-z0-9]+/[a-z0-9-]{1,60}", chat):
         return chat.replace("/", "-")
     safe = re.sub(r"[^a-z0-9]+", "_", chat.lower())[:60]

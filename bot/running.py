@@ -126,7 +126,7 @@ class RunningBot(Struct, frozen=True):
         return self.access.identify(address) is not None
 
     def language_of(self, address: Address) -> str:
-        """The language of who is at this address."""
+        """Return the language of who is at this address."""
         self.languages.hear(address)
         return self.languages.of(address)
 
@@ -164,11 +164,12 @@ class RunningBot(Struct, frozen=True):
     # --- what pages and clients read and fill -------------------------------------------------
 
     async def sessions(self, channel: str, words: str = "") -> list[Session]:
-        """The chats of a channel, but for its threads; each by the branch that it leads to."""
+        """Return the chats of a channel, but for its threads; each by the branch that it leads
+        to."""
         return await self.listing.of_channel(channel, words)
 
     async def own_sessions(self, words: str = "") -> list[Session]:
-        """The chats of whoever sits at this machine, on all channels, the newest first."""
+        """Return the chats of whoever sits at this machine, on all channels, the newest first."""
         here = [await self.listing.of_channel(channel, words) for channel in AT_THE_MACHINE]
         elsewhere = await self.listing.of_people(self._owners_elsewhere, words)
         linked = {target for _home, target in self.links.list_from("web/")}  # listed as the page's
@@ -194,7 +195,7 @@ class RunningBot(Struct, frozen=True):
         return [name for name in self.access.owners if not name.startswith("web/")]
 
     async def transcript(self, address: Address, before: int = 0, most: int = 50) -> list[Said]:
-        """The newest turns, or those before this one."""
+        """Return the newest turns, or those before this one."""
         conversation = await self.conversations.get(self.turns.lead(address))
         context = conversation.context
         newest = context.newest + 1
@@ -210,7 +211,7 @@ class RunningBot(Struct, frozen=True):
         return await self.workspaces.list_files(self.turns.lead(address))
 
     async def open_file(self, address: Address, path: str) -> OpenedFile | None:
-        """A file of a chat's."""
+        """Return a file of a chat's."""
         return await self.workspaces.open(self.turns.lead(address), path)
 
     def list_routes(self) -> Sequence[object]:
@@ -247,7 +248,7 @@ class RunningBot(Struct, frozen=True):
 
 
 def _with_sounds(said: list[Said], spoken: Mapping[int, str], place: str) -> list[Said]:
-    """The messages, those that end a turn with the file in which they are read aloud."""
+    """Return the messages, those that end a turn with the file in which they are read aloud."""
     last = {one.turn: number for number, one in enumerate(said) if one.role == "assistant"}
     for turn, name in spoken.items():
         if (number := last.get(f"t{turn}")) is not None:
@@ -257,7 +258,7 @@ def _with_sounds(said: list[Said], spoken: Mapping[int, str], place: str) -> lis
 
 
 def _to_said(entry: Entry) -> Said:
-    """An entry of the transcript, as channels show it."""
+    """Return an entry of the transcript, as channels show it."""
     message = entry.message
     if message.notice:
         message = replace(message, notice=explain(message.notice))

@@ -171,7 +171,7 @@ class RuntimeConfig(Struct, frozen=True):
         return self._prefix(key, self.skills.of(self.folder(key)))
 
     def _prefix(self, key: ConversationKey, there: tuple[Skill, ...]) -> PromptPrefix:
-        """The same where these skills are there."""
+        """Return the same where these skills are there."""
         now = self.at(key)
         has_tools = now.model.takes_tools and now.settings.tools.offer != "none"
         skills = there if has_tools else ()
@@ -285,7 +285,7 @@ class RuntimeConfig(Struct, frozen=True):
         return sum(one.count_waited(key) for one in self.approvals)
 
     def workspace(self, key: ConversationKey) -> Path:
-        """The folder of a conversation's audience, made on first use."""
+        """Return the folder of a conversation's audience, made on first use."""
         folder = self.folder(key)
         if not os.path.isdir(f"{folder}/files"):  # which is asked for every message
             (folder / "files").mkdir(parents=True, exist_ok=True)
@@ -335,7 +335,7 @@ class RuntimeConfig(Struct, frozen=True):
 
 
 def limits_of(settings: Settings, window: int, model: str, sees: bool = True) -> Limits:
-    """The limits that these settings mean for a model with such a window."""
+    """Return the limits that these settings mean for a model with such a window."""
     context = settings.context
     return Limits(
         strategy=context.strategy,

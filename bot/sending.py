@@ -131,7 +131,7 @@ class Sender:
                 self.send(again, row.tries)
 
     async def read(self, row: OutboxRow, is_resent: bool) -> Outbound | None:
-        """A reply of the outbox; None for one that can't be read, which is put aside."""
+        """Return a reply of the outbox; None for one that can't be read, which is put aside."""
         try:
             reply, part = load_reply(row.reply, self._data)
         except UNREADABLE as error:
@@ -144,8 +144,8 @@ class Sender:
 async def set_aside(
     store: Store, kind: Kind, row: int, place: AddressColumns, error: Exception
 ) -> str:
-    """A message or a reply that can't be read any more is not worked on, and not lost; returns a
-    sentence that says so."""
+    """Return a message or a reply that can't be read any more is not worked on, and not lost;
+    returns a sentence that says so."""
     await store.write(lambda db: mailbox.put_aside(db, kind, row, repr(error)))
     what = "A message" if kind == "inbox" else "A reply"
     sentence = (
@@ -157,12 +157,12 @@ async def set_aside(
 
 
 def address_of(place: AddressColumns) -> Address:
-    """The address that a place on disk stands for."""
+    """Return the address that a place on disk stands for."""
     return Address(place.channel, place.chat, place.thread, place.user)
 
 
 def dump_reply(reply: Reply, part: int = 0) -> str:
-    """A reply as the outbox has it."""
+    """Return a reply as the outbox has it."""
     actions = [[action.label, action.command, action.asks_first] for action in reply.actions]
     whole: dict[str, Any] = {"text": reply.text, "data": reply.data, "actions": actions}
     if reply.images:
@@ -179,8 +179,8 @@ def dump_reply(reply: Reply, part: int = 0) -> str:
 
 
 def load_reply(text: str, data: Path) -> tuple[Reply, int]:
-    """A reply as the outbox has it. Its pictures are those in the data folder: the row may have
-    come with a backup that somebody else made, and name any file of this machine."""
+    """Return a reply as the outbox has it. Its pictures are those in the data folder: the row may
+    have come with a backup that somebody else made, and name any file of this machine."""
     whole = orjson.loads(text)
     images = tuple(path for path in whole.get("images", ()) if _is_below(data, path))
     actions = tuple(Action(*action) for action in whole["actions"])

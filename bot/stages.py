@@ -165,7 +165,7 @@ async def choose_models(
 
 
 def _agents_choice(book: SettingsStore, name: str) -> ModelChoice | None:
-    """The model of an agent; None where there is no such agent."""
+    """Return the model of an agent; None where there is no such agent."""
     return choice_of(book.with_agent(name)) if name in book.agents else None
 
 

@@ -125,7 +125,7 @@ def describe_timeout(seconds: float) -> str:
 
 
 def _first(error: BaseException | None) -> BaseException | None:
-    """The first cause of a group of errors, as tools that run side by side raise."""
+    """Return the first cause of a group of errors, as tools that run side by side raise."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -120,8 +120,8 @@ class Turns:
         return find_handler(self.answers.features.runs)
 
     def lead(self, address: Address) -> ConversationKey:
-        """The conversation that an address leads to now: one of the branches of its own, or of the
-        chat that it is linked to."""
+        """Return the conversation that an address leads to now: one of the branches of its own, or
+        of the chat that it is linked to."""
         return self._branches.current(self._links.key_of(address))
 
     def is_busy(self, key: ConversationKey) -> bool:
@@ -268,8 +268,8 @@ class Turns:
             await self._delivery.answer(received, reply, turn)
 
     async def _open(self, conversation: Conversation, said: _Said) -> OpenTurn:
-        """The turn for a message; one that a crash has cut short goes on, unless it did so too
-        often and came no further."""
+        """Return the turn for a message; one that a crash has cut short goes on, unless it did so
+        too often and came no further."""
         received, message = said.received, said.message
         turn = await conversation.turns.open(
             message.text,

@@ -61,7 +61,8 @@ class Workspaces(Struct, frozen=True):
         return await asyncio.to_thread(_list, self.config.folder(key), self.config.files_quota(key))
 
     async def open(self, key: ConversationKey, path: str) -> OpenedFile | None:
-        """A file of `files/`, or one that came with a message; None where there is none such."""
+        """Return a file of `files/`, or one that came with a message; None where there is none
+        such."""
         return await asyncio.to_thread(_open, self.config.folder(key), path)
 
 
@@ -104,7 +105,7 @@ def _open(folder: Path, path: str) -> OpenedFile | None:
 
 
 def find_sound_type(start: bytes) -> str:
-    """The type of a sound that browsers play, by its first bytes; "" for anything else."""
+    """Return the type of a sound that browsers play, by its first bytes; "" for anything else."""
     if start[:4] == b"RIFF" and start[8:12] == b"WAVE":
         return "audio/wav"
     if start[4:8] == b"ftyp":

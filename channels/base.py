@@ -317,7 +317,7 @@ class ChannelState(Protocol):
     (`/forget`)."""
 
     async def get(self, channel: str, name: str) -> str:
-        """The text; "" where there is none."""
+        """Return the text; "" where there is none."""
         ...
 
     async def set(self, channel: str, name: str, text: str) -> None:
@@ -356,7 +356,7 @@ class Bot(Protocol):
         ...
 
     def language_of(self, address: Address) -> str:
-        """The language of who is at this address, for what a channel says by itself."""
+        """Return the language of who is at this address, for what a channel says by itself."""
         ...
 
     async def command(self, address: Address, line: str) -> Reply:
@@ -374,13 +374,13 @@ class Bot(Protocol):
         ...
 
     async def sessions(self, channel: str, words: str = "") -> Sequence[Session]:
-        """The conversations of a channel, the newest first; with `words` those that hold them, in
-        their title or in what was said. What is in threads is left out."""
+        """Return the conversations of a channel, the newest first; with `words` those that hold
+        them, in their title or in what was said. What is in threads is left out."""
         ...
 
     async def own_sessions(self, words: str = "") -> Sequence[Session]:
-        """The same over all channels, for whoever sits at this machine: the terminal's, the page's,
-        and the private chats of the bot's owners."""
+        """Return the same over all channels, for whoever sits at this machine: the terminal's, the
+        page's, and the private chats of the bot's owners."""
         ...
 
     def own_address(self, channel: str, chat: str) -> Address | None:
@@ -399,8 +399,8 @@ class Bot(Protocol):
         ...
 
     async def open_file(self, address: Address, path: str) -> OpenedFile | None:
-        """A file of this chat's workspace, or one that came with a message of its; None where there
-        is none such."""
+        """Return a file of this chat's workspace, or one that came with a message of its; None
+        where there is none such."""
         ...
 
     def read_apart(self, script: Path, content: bytes, *arguments: str) -> bytes:
@@ -473,9 +473,9 @@ class InParts(Protocol):
     longest: int
 
     def parts(self, reply: Reply) -> Sequence[Reply]:
-        """The reply as one or more, in order, none longer than the platform takes; asked for in a
-        thread. What would be too many parts stays one, which `send` delivers in another form, such
-        as a file."""
+        """Return the reply as one or more, in order, none longer than the platform takes; asked for
+        in a thread. What would be too many parts stays one, which `send` delivers in another form,
+        such as a file."""
         ...
 
 

@@ -55,7 +55,7 @@ class Guesses(Struct, frozen=True):
     until: float = 0.0
 
     def wait(self, now: float) -> float:
-        """The seconds for which they are locked out."""
+        """Return the seconds for which they are locked out."""
         return max(0.0, self.until - now)
 
     def is_calm(self, now: float) -> bool:
@@ -91,8 +91,8 @@ class Throttle:
         self._known: OrderedDict[tuple[str, bytes], None] = OrderedDict()
 
     def wait(self, guesser: str, secret: str = "") -> float:
-        """The seconds for which a guesser is locked out; 0.0 for a secret that has let them in
-        before. Asked before anything is looked up."""
+        """Return the seconds for which a guesser is locked out; 0.0 for a secret that has let them
+        in before. Asked before anything is looked up."""
         origin = origin_of(guesser)
         if secret and (origin, self._digest(secret)) in self._known:
             return 0.0

@@ -31,8 +31,8 @@ in this context; "" where it says nothing."""
 
 
 def choose(wanted: str) -> str:
-    """The first of our languages among those that somebody wants, by a tag ("zh-Hans") or a list of
-    tags with weights (Accept-Language); "" where we speak none of them."""
+    """Return the first of our languages among those that somebody wants, by a tag ("zh-Hans") or a
+    list of tags with weights (Accept-Language); "" where we speak none of them."""
     found = []
     for place, part in enumerate(wanted[:500].split(",")):
         tag = _TAG.fullmatch(part)
@@ -65,7 +65,7 @@ def _language() -> str:
 
 
 def _(text: str, /, **values: Any) -> str:
-    """A sentence in the language of whoever asked, with what stands in its places."""
+    """Return a sentence in the language of whoever asked, with what stands in its places."""
     language = _language()
     if language == ENGLISH:
         return text.format_map(values) if values else text
@@ -79,7 +79,7 @@ def number_of(number: int, one: str, many: str, /, **values: Any) -> str:
 
 
 def explain(said: str) -> str:
-    """A sentence of a layer below, which knows no language: recognised by its shape in the
+    """Return a sentence of a layer below, which knows no language: recognised by its shape in the
     catalogue, and said with what stands in its places, which may be such sentences again."""
     language = _language()
     if language == ENGLISH or not said:
@@ -152,7 +152,8 @@ def _to_shape(text: str, often: str) -> re.Pattern[str]:
 
 
 def figure(text: str) -> str:
-    """A number that is written as in English ("1,234.5"), as that language has it ("1.234,5")."""
+    """Return a number that is written as in English ("1,234.5"), as that language has it
+    ("1.234,5")."""
     return text.translate(_GERMAN) if _language() == "de" else text
 
 

@@ -34,7 +34,7 @@ class LineReader(ABC):
         """Leave what comes now to whoever reads it next, where that can be done."""
 
     async def next(self) -> bytes:
-        """The next line; b"" at the end. Of one that is too long, its beginning."""
+        """Return the next line; b"" at the end. Of one that is too long, its beginning."""
         line = await self._read.get()
         self._make_room(line)
         return b"" if self.was_stopped else line

@@ -133,7 +133,7 @@ class Register:
         return iter(tuple(self._by_number.values()))
 
     def of(self, number: int) -> Connection | None:
-        """The connection with this file descriptor."""
+        """Return the connection with this file descriptor."""
         return self._by_number.get(number)
 
     def is_behind(self) -> bool:
@@ -188,7 +188,7 @@ class Register:
             self._waiting.pop(connection.origin, None)
 
     def _fullest(self) -> str:
-        """The origin of most of those that wait."""
+        """Return the origin of most of those that wait."""
         return max(self._waiting, key=lambda origin: len(self._waiting[origin]), default="")
 
     def _evict(self, origin: str) -> bool:
@@ -219,9 +219,9 @@ class ListeningSocket(socket.socket):
         super().listen(max(backlog, QUEUE))
 
     def accept(self) -> tuple[socket.socket, object]:
-        """The next one that has room. Raises BlockingIOError where none is there, where those that
-        had to go for others are not gone yet, and also where no file descriptor is left: what came
-        is turned away then, or else it would be reported again and again."""
+        """Return the next one that has room. Raises BlockingIOError where none is there, where
+        those that had to go for others are not gone yet, and also where no file descriptor is left:
+        what came is turned away then, or else it would be reported again and again."""
         while True:
             if self.register.is_behind():
                 raise BlockingIOError
@@ -323,7 +323,7 @@ class Acceptor:
 
 
 def open_listener(host: str, port: int, caps: Caps) -> ListeningSocket:
-    """A socket that listens at this place; who connects before it is served waits. Raises
+    """Return a socket that listens at this place; who connects before it is served waits. Raises
     OSError."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     family, kind, protocol, _, place = found[0]

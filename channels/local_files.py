@@ -14,7 +14,7 @@ class LocalFileError(Exception):
 
 
 def read_attachment(file: Path, name: str = "", media_type: str = "") -> Attachment:
-    """A file; one that is too large is read so far that the bot sees it is. Raises
+    """Return a file; one that is too large is read so far that the bot sees it is. Raises
     LocalFileError."""
     try:
         if not file.is_file():  # a device or a pipe might never end

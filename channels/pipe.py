@@ -224,7 +224,7 @@ def _size(inbound: Inbound) -> int:
 
 
 def inbound_of(line: str) -> Inbound:
-    """The message in a JSON line; raises BadLine with a sentence."""
+    """Return the message in a JSON line; raises BadLine with a sentence."""
     try:
         fields = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -273,7 +273,7 @@ def _are_files(value: object) -> bool:
 
 
 def _own_id(reply_to: str) -> Any:
-    """The id as it came; one that the bot itself gave is no JSON."""
+    """Return the id as it came; one that the bot itself gave is no JSON."""
     try:
         return orjson.loads(reply_to)
     except orjson.JSONDecodeError:
@@ -281,7 +281,8 @@ def _own_id(reply_to: str) -> Any:
 
 
 def standard(is_jsonl: bool) -> Pipe:
-    """The pipe over this process's own standard streams. Raises PipeClosed where one is not there.
+    """Return the pipe over this process's own standard streams. Raises PipeClosed where one is not
+    there.
 
     They are opened anew, since Python waits at its exit for whoever still reads `sys.stdin`; and
     what a plugin prints goes to stderr, not between the replies.

@@ -156,7 +156,7 @@ class PatientProtocol(H11Protocol):
 
 
 def failure(sentence: str) -> bytes:
-    """A sentence as the web channel's errors have it."""
+    """Return a sentence as the web channel's errors have it."""
     error = {"message": sentence, "type": "server_error", "code": None}
     return orjson.dumps({"error": error})
 

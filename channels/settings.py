@@ -49,7 +49,8 @@ MESSENGER_NAME = r"^[a-z][a-z0-9_-]{0,31}$"
 
 
 def gather_messengers(section: Mapping[str, Any]) -> dict[str, Any]:
-    """The section `channels` with its objects, `"discord": {…}`, as the setting `messengers`."""
+    """Return the section `channels` with its objects, `"discord": {…}`, as the setting
+    `messengers`."""
     kept = {name: value for name, value in section.items() if not isinstance(value, dict)}
     found = [
         {"name": name, "settings": value}

@@ -113,7 +113,7 @@ class _Frames:
 
 
 def _find_open_fence(fence: re.Match[str] | None, line: str) -> re.Match[str] | None:
-    """The fence of the code that is open after a line; `fence` is that before it."""
+    """Return the fence of the code that is open after a line; `fence` is that before it."""
     found = _FENCE.fullmatch(line)
     if found is None:
         return fence
@@ -141,7 +141,7 @@ def _most(text: str, frames: _Frames, longest: int, length: Length) -> int:
 def _cut(
     text: str, frames: _Frames, most: int, longest: int, length: Length
 ) -> tuple[str, int, str]:
-    """The first piece, how much of the text it takes, and what opens the next."""
+    """Return the first piece, how much of the text it takes, and what opens the next."""
     for end in islice(_ends(text, frames, most), _ALL_TRIES):
         frame = frames.at(end)
         head = text[:end].rstrip() + frame.closing
@@ -165,7 +165,8 @@ def _ends(text: str, frames: _Frames, most: int) -> Iterator[int]:
 
 
 def _find_boundary(text: str, end: int) -> int:
-    """The nearest place up to `end` that tears no accent from its letter, and no emoji apart."""
+    """Return the nearest place up to `end` that tears no accent from its letter, and no emoji
+    apart."""
     for place in range(end, max(1, end - 16) - 1, -1):
         is_whole = text[place - 1] != _JOINER and not _clings(text[place : place + 1])
         if is_whole and not _halves_flag(text, place):

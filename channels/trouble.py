@@ -13,6 +13,6 @@ class MessageLeftOut(Exception):
 
 
 def reason_of(error: BaseException) -> str:
-    """An error, in a line."""
+    """Return an error, in a line."""
     said = _TICKET.sub("…", " ".join(str(error).split()))
     return said[:300] or type(error).__name__

@@ -104,7 +104,7 @@ class AudienceMemory:
         self._audience = scope.audience
 
     async def days(self) -> list[date]:
-        """The days that have a file, oldest first."""
+        """Return the days that have a file, oldest first."""
         return await asyncio.to_thread(daily.days, self._services.data, self._audience)
 
     async def notes(self, day: date) -> list[Note]:
@@ -164,7 +164,8 @@ class AudienceMemory:
         return MemoryStatus(folder, tuple(days), size, len(keys), pending)
 
     def _lines(self) -> list[Note]:
-        """The lines of `MEMORY.md`; one without a date is of the day when the file was changed."""
+        """Return the lines of `MEMORY.md`; one without a date is of the day when the file was
+        changed."""
         path = memory_file.path_of(self._services.data, self._audience)
         version = memory_file.version_of(path)
         with suppress(MemoryFileError):

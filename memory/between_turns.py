@@ -121,8 +121,8 @@ class BetweenTurns:
             )
 
     def _new_reference(self, *, is_late: bool) -> str:
-        """The reference to what left, where the model does not know it, and something stands for
-        what left."""
+        """Return the reference to what left, where the model does not know it, and something stands
+        for what left."""
         kept = self._summaries.reference
         if not kept or kept == self._state.boundaries.reference:
             return ""

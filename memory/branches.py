@@ -28,12 +28,12 @@ class Branches:
         self._leading = kept | {home: lead for home, lead in found.items() if is_meant(home)}
 
     def current(self, key: ConversationKey) -> ConversationKey:
-        """The conversation that a chat leads to, by the key of any of its branches."""
+        """Return the conversation that a chat leads to, by the key of any of its branches."""
         lead = self.lead_of(key.home)
         return key if lead == key.id else replace(key, id=lead)
 
     def lead_of(self, home: str) -> str:
-        """The id of the conversation that the chat leads to whose first one this is."""
+        """Return the id of the conversation that the chat leads to whose first one this is."""
         return self._leading.get(home, home)
 
     def is_current(self, key: ConversationKey) -> bool:
@@ -47,13 +47,13 @@ class Branches:
         return not await self._store.read(lambda db: branches.is_branch(db, key.id))
 
     async def of_chat(self, key: ConversationKey) -> list[BranchRow]:
-        """The branches of a chat, its first conversation before them."""
+        """Return the branches of a chat, its first conversation before them."""
         return await self._store.read(lambda db: branches.of_chat(db, key.home))
 
     async def find_sharing(
         self, key: ConversationKey, turns: Collection[int]
     ) -> dict[ConversationKey, frozenset[int]]:
-        """The other conversations that share some of these turns, and which."""
+        """Return the other conversations that share some of these turns, and which."""
         found = await self._store.read(lambda db: branches.find_sharing(db, key.id))
         shared = {
             replace(key, id=name): frozenset(turn for turn in turns if turn <= last)

@@ -116,13 +116,14 @@ class Calibration:
         self._doubts: dict[str, Doubt] = {}
 
     def find_learned_window(self, limits: Limits) -> LearnedWindow | None:
-        """The window that the provider has named where the settings say another; `limits` as they
-        are set."""
+        """Return the window that the provider has named where the settings say another; `limits` as
+        they are set."""
         known = self.models.windows.get(limits.model)
         return known if known and known.instead_of == limits.window else None
 
     def window(self, limits: Limits) -> int:
-        """The window of the model: as set, or smaller where the provider has named a smaller."""
+        """Return the window of the model: as set, or smaller where the provider has named a
+        smaller."""
         if not self.models.windows:  # nearly always
             return limits.window
         known = self.find_learned_window(limits)
@@ -272,7 +273,7 @@ class Calibration:
 
 
 def _count(view: View) -> Counted:
-    """A request as the meter counts it."""
+    """Return a request as the meter counts it."""
     prefix, images = view.prefix, sum(len(message.images) for message in view.messages)
     before = prefix.system + prefix.tools
     besides = "".join((view.front, *(summary.text for summary in view.summaries.values())))

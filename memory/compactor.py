@@ -199,8 +199,8 @@ class Compactor:
         return await self.compact(ranges.summarise(turns, focus), "person", wait=True)
 
     async def free_range(self, turns: Collection[int]) -> ViewEvent | None:
-        """The same at once; the summary is written in the background, and stands there from the
-        turn after. None: nothing would leave."""
+        """Return the same at once; the summary is written in the background, and stands there from
+        the turn after. None: nothing would leave."""
         done = await self.compact(ranges.summarise(turns), "person", wait=False)
         return done.event if done else None
 
@@ -225,9 +225,9 @@ class Compactor:
         return await self.compact(compaction.make_one_off_planner(config), "person", wait=True)
 
     async def free(self) -> ViewEvent | None:
-        """The emergency compaction, asked for by a person or over REST (Digitorn): it cuts at once,
-        and no model is waited for; what it removes is summarised in the background. None: nothing
-        would."""
+        """Return the emergency compaction, asked for by a person or over REST (Digitorn): it cuts
+        at once, and no model is waited for; what it removes is summarised in the background. None:
+        nothing would."""
         done = await self.compact(
             lambda view, limits: emergency.halve(view, limits, compaction.ASKED),
             "emergency",
@@ -295,7 +295,7 @@ class Compactor:
         return stored
 
     def event(self, plan: Plan, view: View, actor: Actor) -> ViewEvent:
-        """The event that carrying this plan out is."""
+        """Return the event that carrying this plan out is."""
         return compaction.event_of(plan, view, self._state.limits, actor)
 
     async def record(self, event: ViewEvent, job: Job | None = None) -> ViewEvent:
@@ -306,7 +306,7 @@ class Compactor:
         return stored
 
     def job(self, plan: Plan, actor: Actor) -> Job:
-        """The job for what a plan removes."""
+        """Return the job for what a plan removes."""
         return self._job(self.forecaster.spec(plan, actor))
 
     @staticmethod

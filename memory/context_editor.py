@@ -182,8 +182,8 @@ class ContextEditor:
         return max(0, most - self._state.view().tokens)
 
     async def _find_fitting(self, wanted: Sequence[int], room: int) -> list[int]:
-        """The first of these turns that fit into so many tokens; all of them where that is so once
-        the summaries that stand for them are gone."""
+        """Return the first of these turns that fit into so many tokens; all of them where that is
+        so once the summaries that stand for them are gone."""
         view = self._state.view()
         part, bounds = view.scale.part, view.boundaries.apply(Change(back=frozenset(wanted)))
         freed = view.stand_in_tokens - replace(view, boundaries=bounds).stand_in_tokens

@@ -128,7 +128,7 @@ class ContextState:
         return self._services.prefix_for(self.key)
 
     def count_tools(self) -> dict[str, int]:
-        """The size of each tool that would be sent, in raw tokens, by its name."""
+        """Return the size of each tool that would be sent, in raw tokens, by its name."""
         return self._services.meter.tools(self.prefix)
 
     @property
@@ -177,7 +177,7 @@ class ContextState:
         )
 
     async def first_seqs(self) -> dict[int, int]:
-        """The turns that are kept, by number, with the seq at which each begins."""
+        """Return the turns that are kept, by number, with the seq at which each begins."""
         places = await self._services.store.read(lambda db: transcript.places(db, self.row))
         return {turn: seq for seq, turn in reversed(places)}
 
@@ -219,8 +219,8 @@ class ContextState:
         return past.view(prefix)
 
     async def under_chosen_strategy(self) -> ContextState:
-        """The same as it is from the next turn on, with the strategy of the settings in force;
-        nothing is changed here by it."""
+        """Return the same as it is from the next turn on, with the strategy of the settings in
+        force; nothing is changed here by it."""
         next_one = ContextState(self._services, self.key, self._calibration)
         next_one.row, next_one.newest, next_one.bill = self.row, self.newest, self.bill
         next_one._caches = self._caches
@@ -352,15 +352,15 @@ class ContextState:
         return anchor.reported if anchor else self.view().tokens
 
     def count_broken(self, event: ViewEvent, before: View, after: View | None = None) -> ViewEvent:
-        """The event with what it breaks in the provider's cache: it makes of `before` what is seen
-        now, or `after`."""
+        """Return the event with what it breaks in the provider's cache: it makes of `before` what
+        is seen now, or `after`."""
         if not (cached := self.cached):
             return event
         broken, anew = count_broken(before, after or self.view(), cached)
         return replace(event, broken=broken, anew=anew)
 
     def count_ahead(self, event: ViewEvent) -> ViewEvent:
-        """The same for an event that is not in force yet."""
+        """Return the same for an event that is not in force yet."""
         before = self.view()
         if event.kind == "reframe":
             cached = self.cached
@@ -400,12 +400,12 @@ class ContextState:
         return {one.id: self.in_place(one) for one in found if one is not None}
 
     def in_place(self, summary: Summary) -> Preface:
-        """A summary as it stands where its turns stood."""
+        """Return a summary as it stands where its turns stood."""
         return self._preface_with(summary.text, "", summary.is_untrusted)
 
     async def read_preface(self, summary_id: int, kept: str = "") -> Preface | None:
-        """A summary as it would stand in the preface, with the reference to what left; None for
-        neither."""
+        """Return a summary as it would stand in the preface, with the reference to what left; None
+        for neither."""
         if not summary_id:
             return self._preface_with("", kept) if kept else None
 
@@ -413,7 +413,7 @@ class ContextState:
         return None if summary is None else await self.show_in_front(summary, kept)
 
     async def show_in_front(self, summary: Summary, kept: str = "") -> Preface:
-        """A summary as it would stand in the preface, with the reference to what left."""
+        """Return a summary as it would stand in the preface, with the reference to what left."""
         if self.strategy.preface != "system":
             return self._preface_of(summary, None, kept)
         at_hand = await self._services.store.read(
@@ -422,8 +422,8 @@ class ContextState:
         return self._preface_of(summary, at_hand, kept)
 
     def preface_of(self, summary: Summary, at_hand: Snapshot | None) -> Preface:
-        """A summary as it stands in the preface: as a system message, with what was at hand when
-        its turns were removed."""
+        """Return a summary as it stands in the preface: as a system message, with what was at hand
+        when its turns were removed."""
         return self._preface_of(summary, at_hand, self.boundaries.reference)
 
     def _preface_of(self, summary: Summary, at_hand: Snapshot | None, kept: str) -> Preface:
@@ -438,7 +438,7 @@ class ContextState:
 
 
 def with_entries(turns: tuple[Turn, ...], entries: Sequence[Entry]) -> tuple[Turn, ...]:
-    """The turns with entries added at the end."""
+    """Return the turns with entries added at the end."""
     grown = list(turns)
     for number, added in groupby(entries, key=lambda entry: entry.turn):
         if grown and grown[-1].number == number:

@@ -198,7 +198,8 @@ class Conversation:
         return Quarantine(self._services, self._shared.on_release)
 
     async def search(self, words: Sequence[str], most: int) -> Found:
-        """The messages of the transcript that hold the most of these words, in context or not."""
+        """Return the messages of the transcript that hold the most of these words, in context or
+        not."""
         names = {self.context.row: self.key.id}
         return await self._services.store.read(lambda db: search.scan(db, names, words, most))
 
@@ -247,7 +248,7 @@ class Conversation:
         await self._services.store.write(lambda db: conversations.rename(db, row, title))
 
     async def title(self) -> str:
-        """The title that was given; "" without one."""
+        """Return the title that was given; "" without one."""
         row = self.context.row
         return await self._services.store.read(lambda db: conversations.title(db, row))
 
@@ -284,7 +285,8 @@ class Conversation:
             )
 
     async def _turns_away(self, own: TakenAway) -> frozenset[int]:
-        """The turns that a person removed: here, as `own` says, or in a branch that shares them."""
+        """Return the turns that a person removed: here, as `own` says, or in a branch that shares
+        them."""
         row, read = self.context.row, self._services.store.read
         return await read(lambda db: transcript.turns_away_anywhere(db, row, own))
 

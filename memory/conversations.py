@@ -67,7 +67,7 @@ class LoadedConversations(Struct):
     alive: WeakValueDictionary[str, Conversation] = field(default_factory=WeakValueDictionary)
 
     def find(self, key: ConversationKey) -> Conversation | None:
-        """The conversation of this key, if it is in memory."""
+        """Return the conversation of this key, if it is in memory."""
         return self.alive.get(key.id)
 
 
@@ -107,8 +107,8 @@ class Conversations:
         self.is_ours: Scope = everything
 
     async def get(self, key: ConversationKey, is_restart: bool = True) -> Conversation:
-        """The conversation of this key; asked for twice at once, it is loaded once. Who only looks
-        after it does not want the cut that a restart makes (`is_restart` False)."""
+        """Return the conversation of this key; asked for twice at once, it is loaded once. Who only
+        looks after it does not want the cut that a restart makes (`is_restart` False)."""
         conversation = self._alive.get(key.id) or await self._restore(key, is_restart)
         self._open[key.id] = conversation
         self._open.move_to_end(key.id)
@@ -180,7 +180,7 @@ class Conversations:
             await (await self.get(other, is_restart=False)).follow_branch(some)
 
     def in_memory(self, key: ConversationKey) -> Conversation | None:
-        """The conversation of this key, if it is in memory."""
+        """Return the conversation of this key, if it is in memory."""
         return self._alive.get(key.id)
 
     async def take_up(self, is_meant: Scope = everything) -> None:
@@ -330,5 +330,5 @@ class Conversations:
         await self._indexer.close()
 
     def list_loaded(self) -> list[Conversation]:
-        """The conversations that are in memory."""
+        """Return the conversations that are in memory."""
         return list(self._alive.values())

@@ -136,7 +136,8 @@ class CutApproval:
         return None if summary is None else await self._to_notice(proposal.plan, summary)
 
     async def _to_notice(self, plan: Plan, summary: Summary) -> CutNotice:
-        """The question, with the size that the context will have once the summary stands there."""
+        """Return the question, with the size that the context will have once the summary stands
+        there."""
         view = self._state.view()
         preface = self._state.preface_of(summary, await self._state.snapshot(view))
         after = replace(view.apply(plan.change), preface=preface).tokens

@@ -97,16 +97,17 @@ _DEEPEST = 8
 
 
 def say_fault(error: BaseException, otherwise: str = DAMAGED) -> str:
-    """A sentence, without its end, about an error of a library or of the system; `otherwise` says
-    what is wrong where that is not known by its kind. What the library says goes to the log."""
+    """Return a sentence, without its end, about an error of a library or of the system; `otherwise`
+    says what is wrong where that is not known by its kind. What the library says goes to the log.
+    """
     log.info("a file, a database or an answer can't be used", exc_info=error)
     ways: Sequence[Callable[[BaseException], str]] = (_by_type, _by_name, _by_words)
     return next((said for way in ways for one in _behind(error) if (said := way(one))), otherwise)
 
 
 def _behind(error: BaseException) -> Iterator[BaseException]:
-    """The error, and those that it comes from; last those that only pass another one on, whose
-    number they have taken, whatever its kind."""
+    """Yield the error, and those that it comes from; last those that only pass another one on,
+    whose number they have taken, whatever its kind."""
     one: BaseException | None = error
     wrappers: list[BaseException] = []
     for _ in range(_DEEPEST):

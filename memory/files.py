@@ -71,7 +71,7 @@ def write(
 
 
 def _hide(data: Any, hide: Callable[[str], str]) -> Any:
-    """The data with each text in it as `hide` leaves it."""
+    """Return the data with each text in it as `hide` leaves it."""
     if isinstance(data, str):
         return hide(data)
     if isinstance(data, dict):

@@ -47,7 +47,7 @@ class Forecaster:
         return self.due_in(self._state.view(prefix, limits), limits, by_rule)
 
     def due_in(self, view: View, limits: Limits, by_rule: bool = False) -> Plan | None:
-        """The same of a view that may be another one than the present."""
+        """Return the same of a view that may be another one than the present."""
         return compaction.due(view, limits, self._state.replayed.move, by_rule)
 
     def forecast(self, within: int = FARTHEST) -> Forecast | None:
@@ -86,7 +86,7 @@ class Forecaster:
         return apply_emergency_steps(preview, limits, emergency.STEPS[1:])
 
     async def _with_late_stand_ins(self, now: View) -> View:
-        """The view with the summaries in place that came late."""
+        """Return the view with the summaries in place that came late."""
         late = await self.find_late_stand_ins()
         if not late:
             return now
@@ -97,7 +97,7 @@ class Forecaster:
         return replace(now, boundaries=boundaries, summaries={**now.summaries, **texts})
 
     async def _preview_unfolding(self, now: View, limits: Limits) -> Preview:
-        """The next request as far as what `slim` has folded comes back for it."""
+        """Return the next request as far as what `slim` has folded comes back for it."""
         if self.find_outgrown(limits) is None:
             return Preview(now, now)
         async with self._state.changing:
@@ -109,9 +109,9 @@ class Forecaster:
         )
 
     def certain_cut(self) -> Plan | None:
-        """The plan of the next cut, where that is near, and what it removes is known and has been
-        said: the plan is made with imagined turns, of which nothing can be summarised. None also
-        while an undo holds it off."""
+        """Return the plan of the next cut, where that is near, and what it removes is known and has
+        been said: the plan is made with imagined turns, of which nothing can be summarised. None
+        also while an undo holds it off."""
         limits = self._state.limits
         view = self._state.view(limits=limits)
         if is_far(view, limits, SOFT_MARK):
@@ -150,7 +150,8 @@ class Forecaster:
             await state.replay(events)  # what is not on disk does not hold
 
     async def find_late(self) -> tuple[ViewEvent, int] | None:
-        """The last cut and its summary, if that came after the cut and is not in front yet."""
+        """Return the last cut and its summary, if that came after the cut and is not in front
+        yet."""
         replayed = self._state.replayed
         cut = replayed.cut
         if cut is None or replayed.is_injected:

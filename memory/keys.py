@@ -39,7 +39,7 @@ class ConversationKey(Struct, frozen=True, dict=True):
         return int(self.id.rpartition(BRANCH)[2]) if self.is_branch else 1
 
     def branch(self, number: int) -> ConversationKey:
-        """The branch of this number."""
+        """Return the branch of this number."""
         suffix = f"{BRANCH}{number}" if number > 1 else ""
         return ConversationKey(self.home + suffix, self.audience)
 
@@ -60,7 +60,7 @@ BRANCH = "//"
 
 
 def home_of(identity: str) -> str:
-    """The id of the conversation that a branch's chat began with; any other's is its own."""
+    """Return the id of the conversation that a branch's chat began with; any other's is its own."""
     return identity.rpartition(BRANCH)[0] if identity.count("/") > _SLASHES else identity
 
 
@@ -68,7 +68,8 @@ _SLASHES = 2  # in the id of a thread
 
 
 def file_name(identity: str) -> str:
-    """A file's name for any identity: no two have the same one, and none leads out of a folder.
+    """Return a file's name for any identity: no two have the same one, and none leads out of a
+    folder.
 
     Names that are too long, hidden or none carry a hash after a tilde, which no other has.
     """

@@ -47,14 +47,14 @@ def format_truncation(file: str = "") -> str:
 
 
 def mark_text(text: str, mark: str, about: str = "") -> str:
-    """A text as the model is shown it between marks of this name, which the text itself can neither
-    close nor open again, however it spells them; `about` stands in the first."""
+    """Return a text as the model is shown it between marks of this name, which the text itself can
+    neither close nor open again, however it spells them; `about` stands in the first."""
     opening = re.compile(rf"<(?=[^\w<>]*{mark})", re.IGNORECASE)
     return f"<{mark}{about}>\n{opening.sub('&lt;', text)}\n</{mark}>"
 
 
 def mark_untrusted(text: str, source: str) -> str:
-    """A text from outside as the model is shown it."""
+    """Return a text from outside as the model is shown it."""
     return mark_text(text, "untrusted", f' source="{source}"')
 
 
@@ -87,7 +87,8 @@ class ToolCall(Struct, frozen=True):
             return self.arguments
 
     def parse(self) -> dict[str, Any]:
-        """The arguments as an object; raises ValueError with a sentence when they are not one."""
+        """Return the arguments as an object; raises ValueError with a sentence when they are not
+        one."""
         if self.is_cut:
             raise ValueError(
                 "the call was cut off by the length limit of an answer; send less at once, for "
@@ -227,8 +228,8 @@ class Message(Struct, frozen=True):
         return self.role == "assistant" and not self.tool_calls
 
     def to_wire(self) -> dict[str, Any]:
-        """The message in the shape of OpenAI's chat protocol; but its pictures are only named, in
-        `images`, until the request is made (`agent/pictures.py`)."""
+        """Return the message in the shape of OpenAI's chat protocol; but its pictures are only
+        named, in `images`, until the request is made (`agent/pictures.py`)."""
         if self.role == "tool":
             return {"role": "tool", "tool_call_id": self.call_id, "content": self.sent_text}
         if self.role == "note":

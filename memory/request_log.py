@@ -70,7 +70,8 @@ class RequestLog:
     def describe(
         self, view: View, event: int, prefix: PromptPrefix, sent: SentBytes
     ) -> SentRequest:
-        """The row of a request that is sent now: made from `view`, after the view event `event`."""
+        """Return the row of a request that is sent now: made from `view`, after the view event
+        `event`."""
         around = {name: None if name in IN_PLACE else value for name, value in sent.body.items()}
         parameters = orjson.dumps(around, default=dict).decode()  # its bytes would hold 4 kB
         return SentRequest(
@@ -106,16 +107,16 @@ class RequestLog:
         return RequestPrefix(digest, system, tools, around, (system, tools, around) != whole)
 
     async def numbers(self) -> list[int]:
-        """The numbers of the requests that are kept, oldest first."""
+        """Return the numbers of the requests that are kept, oldest first."""
         row, most = self._state.row, self.keep
         return await self._services.store.read(lambda db: requests.numbers(db, row, most))
 
     async def request(self, number: int) -> SentRequest | None:
-        """The request of this number; None for one that is not kept."""
+        """Return the request of this number; None for one that is not kept."""
         return next(iter(await self.requests([number])), None)
 
     async def requests(self, numbers: Sequence[int]) -> list[SentRequest]:
-        """The requests of these numbers, which are in order, as far as they are kept."""
+        """Return the requests of these numbers, which are in order, as far as they are kept."""
         row = self._state.row
         return await self._services.store.read(lambda db: [*requests.requests(db, row, numbers)])
 
@@ -134,18 +135,20 @@ class RequestLog:
         return self._services.meter.count(text) if text else 0
 
     def hide(self, text: str) -> str:
-        """A text without secrets."""
+        """Return a text without secrets."""
         return self._services.hide(text)
 
     async def forgotten_in(self, sent: SentRequest) -> list[int]:
-        """The turns from its first one on that were in context then, and are deleted since."""
+        """Return the turns from its first one on that were in context then, and are deleted
+        since."""
         there = {turn.number for turn in await self._state.turns(range(sent.first, sent.turn + 1))}
         return [number for number in range(sent.first, sent.turn + 1) if number not in there]
 
 
 @lru_cache(maxsize=32)
 def _share(text: str) -> str:
-    """The same text, once for all conversations that have it; sys.intern may keep it for good."""
+    """Return the same text, once for all conversations that have it; sys.intern may keep it for
+    good."""
     return text
 
 

@@ -14,7 +14,7 @@ TURN: JsonDict = {"here": True, "holds": "from the next turn on"}
 
 
 def _schema_text(value: Any) -> Any:
-    """A JSON Schema of an object, given as an object or as its text, as text."""
+    """Return a JSON Schema of an object, given as an object or as its text, as text."""
     if not value or not isinstance(value, str | dict):
         return value
     try:

@@ -79,7 +79,7 @@ class StatelessTurn(OpenTurn):
     async def open(
         cls, log: StatelessLog, messages: Sequence[Message], hands_out: bool
     ) -> StatelessTurn:
-        """A turn that begins with these messages, at least one."""
+        """Return a turn that begins with these messages, at least one."""
         await log.services.meter.ready()
         given = []
         for place, one in enumerate(messages, 1):
@@ -184,7 +184,7 @@ class SubagentTurn(OpenTurn):
 
     @classmethod
     async def open_for_call(cls, turn: OpenTurn, task: str, call: str) -> SubagentTurn:
-        """The turn of a sub-agent that a call in this turn sends with a task."""
+        """Return the turn of a sub-agent that a call in this turn sends with a task."""
         message, tokens = await turn.log.receive(Message("user", task))
         return cls(turn.log, Entry(1, turn.number, message, tokens, datetime.now(UTC)), call)
 
@@ -199,7 +199,7 @@ class SubagentTurn(OpenTurn):
             await self.log.begin_call(self.number, self._call, is_once=True)
 
     async def fit(self, prefix: PromptPrefix) -> View:
-        """The task and all that followed, with what is too long clipped. Raises NoRoom."""
+        """Return the task and all that followed, with what is too long clipped. Raises NoRoom."""
         await self._clip(prefix)
         view, limits = self._view(prefix), self.log.state.limits
         if view.tokens > limits.ceiling:

@@ -79,7 +79,7 @@ class SummaryEditor:
         self._services, self._state, self._compactor = services, state, compactor
 
     async def find_standing(self) -> StandingSummary | None:
-        """The summary in force; None where none is."""
+        """Return the summary in force; None where none is."""
         state, read = self._state, self._services.store.read
         late = await self._compactor.forecaster.find_late()
         wanted = late[1] if late else state.boundaries.preface
@@ -99,8 +99,8 @@ class SummaryEditor:
         )
 
     async def find_in_place(self, number: int, *, is_newest: bool = True) -> StandingSummary | None:
-        """The summary of this number, if it stands where its turns stood; where not only the newest
-        counts, also what a person made of the one that has it."""
+        """Return the summary of this number, if it stands where its turns stood; where not only the
+        newest counts, also what a person made of the one that has it."""
         state = self._state
         for one in state.boundaries.stand_ins:
             found = await self._compactor.summaries.read(one.summary) if one.summary else None
@@ -115,13 +115,14 @@ class SummaryEditor:
         return None
 
     async def names_in_place(self) -> list[str]:
-        """The names of the summaries that stand where their turns stood."""
+        """Return the names of the summaries that stand where their turns stood."""
         ids = [one.summary for one in self._state.boundaries.stand_ins if one.summary]
         found = [await self._compactor.summaries.read(one) for one in ids]
         return [one.name for one in found if one is not None]
 
     async def find_coming(self) -> tuple[int, ...]:
-        """The turns whose summary is being written, and takes the place of the one in force."""
+        """Return the turns whose summary is being written, and takes the place of the one in
+        force."""
         cut = self._state.replayed.cut
         if cut is None or self._state.replayed.edited:
             return ()
@@ -135,7 +136,7 @@ class SummaryEditor:
         return next((e.id for e in events if e.change.preface == summary.id), 0)
 
     async def find_numbered(self, number: int) -> Summary | None:
-        """The summary of this number, in force or not."""
+        """Return the summary of this number, in force or not."""
         row = self._state.row
         found = await self._services.store.read(lambda db: summaries.list_numbered(db, row))
         return next((one for one in found if one.number == number), None)
@@ -213,8 +214,8 @@ class SummaryEditor:
     async def find_waiting(
         self, number: int, *, is_newest: bool = True
     ) -> tuple[Proposal, Summary] | None:
-        """The cut that waits for a person, and its summary, if that has this number, or where not
-        only the newest counts, if it was made of the one that has."""
+        """Return the cut that waits for a person, and its summary, if that has this number, or
+        where not only the newest counts, if it was made of the one that has."""
         proposal = self._compactor.approval.current
         if proposal is None or not proposal.summary or not number:
             return None
@@ -268,8 +269,8 @@ class SummaryEditor:
             return EditedSummary(before, after, stored)
 
     async def find_editable(self, number: int = 0) -> StandingSummary:
-        """The summary in force, if it may be changed, and is the one that a person has seen. Raises
-        EditRefused."""
+        """Return the summary in force, if it may be changed, and is the one that a person has seen.
+        Raises EditRefused."""
         if number and (here := await self.find_in_place(number)) is not None:
             return here
         standing = await self.find_standing()
@@ -290,7 +291,7 @@ class SummaryEditor:
         return standing
 
     async def _check(self, text: str, before: Summary, present: int) -> int:
-        """The raw tokens of a text that may stand there. Raises EditRefused."""
+        """Return the raw tokens of a text that may stand there. Raises EditRefused."""
         if not text:
             raise EditRefused("A summary needs some text; nothing was changed.")
         if text == before.text:
@@ -305,7 +306,7 @@ class SummaryEditor:
         return raw
 
     async def _to_event(self, standing: StandingSummary, made: Summary, why: str) -> ViewEvent:
-        """The event by which a summary that has no id yet will be in force."""
+        """Return the event by which a summary that has no id yet will be in force."""
         state, cut, one = self._state, self._state.replayed.cut, standing.stand_in
         view, change = state.view(), Change(target=cut.id if cut else 0)
         if one is None:
@@ -330,7 +331,7 @@ class SummaryEditor:
 
 
 def _name(event: ViewEvent, before: Summary, after: Summary) -> ViewEvent:
-    """The event, now that the summary that it puts in the place of `before` has an id."""
+    """Return the event, now that the summary that it puts in the place of `before` has an id."""
     change, place = event.change, event.change.stand_in
     if place is None:
         change = replace(change, preface=after.id)

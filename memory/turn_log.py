@@ -136,7 +136,8 @@ class TurnLog:
         return state.whole[-len(turns) :]
 
     async def _find_known_turn(self, inbox: int) -> OpenTurn | None:
-        """The turn that was opened for this inbox row, if one was. Rows are numbered upwards."""
+        """Return the turn that was opened for this inbox row, if one was. Rows are numbered
+        upwards."""
         row = self.state.row
         if inbox > self.state.last_inbox:
             return None
@@ -219,7 +220,8 @@ class TurnLog:
         return Entry(self.state.last_seq, turn, message, tokens, datetime.now(UTC))
 
     async def receive(self, message: Message) -> tuple[Message, int]:
-        """A message as it arrives, cut where it is a result that is too long; and its tokens."""
+        """Return a message as it arrives, cut where it is a result that is too long; and its
+        tokens."""
         limits, meter = self.state.limits, self.services.meter
         longest, text = limits.longest_result, message.text
         # A token has a byte at least; of what is too long only the part that is shown is counted.
@@ -253,7 +255,7 @@ class TurnLog:
         await self.state.pay(spent, turn)
 
     def view_alone(self, turn: Turn, boundaries: Boundaries, prefix: PromptPrefix) -> View:
-        """The view of a turn that stands by itself, in no transcript."""
+        """Return the view of a turn that stands by itself, in no transcript."""
         return View(
             (turn,),
             apply_boundaries((turn,), boundaries),
@@ -374,8 +376,8 @@ class OpenTurn:
         return await self.log.services.meter.message(Message("assistant", text)) if text else 0
 
     def find_known_result(self, call: ToolCall) -> Message | None:
-        """The result of an identical call, once an overflow may have hidden it from the model: no
-        tool runs twice because of that."""
+        """Return the result of an identical call, once an overflow may have hidden it from the
+        model: no tool runs twice because of that."""
         if not self._overflows:
             return None
         messages = [entry.message for entry in self.entries]
@@ -443,14 +445,14 @@ class OpenTurn:
         return view
 
     def _mark_tainted(self, message: Message) -> Message:
-        """A message as it is recorded: whatever is not the person's own word may repeat what the
-        model has seen."""
+        """Return a message as it is recorded: whatever is not the person's own word may repeat what
+        the model has seen."""
         is_tainted = self._has_seen_outside and message.role != "user"
         return replace(message, is_tainted=True) if is_tainted else message
 
     async def make_room(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
-        """The provider said that the request made from `view` was too long, or may have meant that:
-        take the next step of the emergency ladder. False: there is none left."""
+        """Return the provider said that the request made from `view` was too long, or may have
+        meant that: take the next step of the emergency ladder. False: there is none left."""
         if not overflow.is_sure and not await self._believes(view):
             return False
         self._overflows += 1

@@ -46,7 +46,7 @@ class Entry(Struct, frozen=True):
         return self.message.shown_text if self.message.offloaded else self.message.text
 
     def get_text_content(self) -> str:
-        """The same, as AgentScope's `Msg` has it."""
+        """Return the same, as AgentScope's `Msg` has it."""
         return self.content
 
     def model_dump(self) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class Entry(Struct, frozen=True):
         return {name: value for name, value in fields.items() if value or name == "content"}
 
     def model_dump_json(self) -> str:
-        """The same as one line of JSON, as AgentScope's `Msg` is dumped."""
+        """Return the same as one line of JSON, as AgentScope's `Msg` is dumped."""
         return orjson.dumps(self.model_dump()).decode()
 
 
@@ -156,7 +156,7 @@ class Turn(Struct, frozen=True, dict=True):
 
 
 def in_order_of_calls(entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """The entries, with the results of each reply's calls in the order of the calls."""
+    """Return the entries, with the results of each reply's calls in the order of the calls."""
     placed: list[tuple[int, int, Entry]] = []
     reply, calls = 0, dict[str, int]()
     for entry in entries:

@@ -445,7 +445,7 @@ class Ask(Struct, frozen=True):
         return self.text.split()
 
     def service(self, kind: type[T]) -> T:
-        """The object of this class that a feature has opened. Raises CommandError where that
+        """Return the object of this class that a feature has opened. Raises CommandError where that
         feature is not there."""
         found = self.bot.services.get(kind)
         if not isinstance(found, kind):

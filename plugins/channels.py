@@ -25,12 +25,12 @@ class ChannelInfo(Struct, frozen=True):
 
 class ChannelsPort(Protocol):
     async def look(self) -> Sequence[ChannelInfo]:
-        """The channels that know how they are."""
+        """Return the channels that know how they are."""
         ...
 
 
 def describe_channels(channels: Sequence[ChannelInfo], zone: tzinfo) -> list[str]:
-    """A line for each that is not well."""
+    """Return a line for each that is not well."""
     return [line for one in channels for line in _describe(one, zone)]
 
 

@@ -25,5 +25,5 @@ def usage_of(context: ContextState) -> ContextUsage:
 
 
 def shown_name(model: str) -> str:
-    """A model's name as people are shown it."""
+    """Return a model's name as people are shown it."""
     return embedded.SHOWN if model == embedded.NAME else model

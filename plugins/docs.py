@@ -27,13 +27,14 @@ named t1, t2, and so on.
 
 
 def page() -> str:
-    """The whole page, as Markdown."""
+    """Return the whole page, as Markdown."""
     rows = [row for command in builtin() for row in _rows(command)]
     return "\n".join([_INTRODUCTION, "| command | what it does |", "|---|---|", *rows, ""])
 
 
 def builtin() -> list[Command]:
-    """The commands that Parley comes with, by name; what else is installed here is left out."""
+    """Return the commands that Parley comes with, by name; what else is installed here is left
+    out."""
     commands = load(Path(os.devnull)).commands.values()
     own = [c for c in commands if c.run.__module__.startswith("plugins.")]
     return sorted(own, key=lambda command: command.name)

@@ -23,7 +23,7 @@ class Fault(Struct, frozen=True):
     text: str
 
     def name(self, setting: str) -> str:
-        """The place as people write it: "hooks[2].condition.threshold"."""
+        """Return the place as people write it: "hooks[2].condition.threshold"."""
         parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.place)
         return setting + "".join(parts)
 

@@ -42,17 +42,17 @@ quick, and returns an equal object as long as nothing has changed."""
 
 @hookspec
 def parley_tables() -> Sequence[Step]:
-    """The migrations of this plugin's own tables, oldest first: SQL statements, or functions of the
-    database. Those that were not carried out yet are, before the plugin is opened. Append, and
-    never change one. Names of tables begin with the plugin's name."""
+    """Return the migrations of this plugin's own tables, oldest first: SQL statements, or functions
+    of the database. Those that were not carried out yet are, before the plugin is opened. Append,
+    and never change one. Names of tables begin with the plugin's name."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_open(kernel: Any) -> object:
-    """An object of the plugin, made once the kernel is there (`bot/kernel.py`) and before anything
-    is taken in. Its methods may be the hooks below `parley_system_prompt`; commands, tools,
-    listeners, the offloader and the system prompt are the module's."""
+    """Return an object of the plugin, made once the kernel is there (`bot/kernel.py`) and before
+    anything is taken in. Its methods may be the hooks below `parley_system_prompt`; commands,
+    tools, listeners, the offloader and the system prompt are the module's."""
     raise NotImplementedError
 
 
@@ -91,11 +91,11 @@ def parley_ledger() -> object:
 
 @hookspec
 def parley_system_prompt(prompt: str, key: ConversationKey) -> str:
-    """The system prompt as this plugin wants it, made from what it is so far; `key` says for which
-    conversation. Asked at every step, in the order in which plugins are loaded, the built-in ones
-    first: it must be quick, and say the same as long as nothing has changed, since the provider's
-    cache holds only as long as the prompt does (no clock, no counter). One that fails is skipped.
-    """
+    """Return the system prompt as this plugin wants it, made from what it is so far; `key` says for
+    which conversation. Asked at every step, in the order in which plugins are loaded, the built-in
+    ones first: it must be quick, and say the same as long as nothing has changed, since the
+    provider's cache holds only as long as the prompt does (no clock, no counter). One that fails is
+    skipped."""
     raise NotImplementedError
 
 
@@ -114,22 +114,22 @@ def parley_background() -> Background:
 
 @hookspec
 def parley_closing() -> Callable[[], Awaitable[None]]:
-    """A function that releases what turns and commands have used, such as processes. It is awaited
-    when the bot stops, after these have ended."""
+    """Return a function that releases what turns and commands have used, such as processes. It is
+    awaited when the bot stops, after these have ended."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_setting_changed() -> Callable[[], None]:
-    """A function that is called when settings were changed while the bot runs, here or by another
-    process."""
+    """Return a function that is called when settings were changed while the bot runs, here or by
+    another process."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_remote_tools() -> RemoteToolsFor:
-    """A function that finds the tools of other programs for a conversation. The prompt says where
-    they are, and the model looks them up."""
+    """Return a function that finds the tools of other programs for a conversation. The prompt says
+    where they are, and the model looks them up."""
     raise NotImplementedError
 
 
@@ -141,33 +141,35 @@ def parley_context_parts() -> Mapping[str, ContextPart]:
 
 @hookspec
 def parley_stop() -> Callable[[ConversationKey], bool]:
-    """A function that ends what this plugin does in a conversation beside its turns, for `/stop`;
-    it returns whether there was anything."""
+    """Return a function that ends what this plugin does in a conversation beside its turns, for
+    `/stop`; it returns whether there was anything."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_runs() -> object:
-    """The handler (`bot/runs.py`) of messages that this plugin puts into the inbox by itself. One
-    plugin may have such."""
+    """Return the handler (`bot/runs.py`) of messages that this plugin puts into the inbox by
+    itself. One plugin may have such."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_speech_to_text() -> object:
-    """An object that transcribes voice messages before their turn (`bot.turns.SpeechToText`)."""
+    """Return an object that transcribes voice messages before their turn
+    (`bot.turns.SpeechToText`)."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_text_to_speech() -> object:
-    """An object that reads answers aloud (`bot.answers.TextToSpeech`)."""
+    """Return an object that reads answers aloud (`bot.answers.TextToSpeech`)."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_notes() -> Callable[[OpenTurn], list[str]]:
-    """A function that says, below the answer of a turn, what this plugin has to say of it."""
+    """Return a function that says, below the answer of a turn, what this plugin has to say of
+    it."""
     raise NotImplementedError
 
 
@@ -186,7 +188,8 @@ def parley_approvals() -> object:
 
 @hookspec
 def parley_logins() -> Logins:
-    """The logins on the page, and the keys to OpenAI's protocol. Without them nobody signs in."""
+    """Return the logins on the page, and the keys to OpenAI's protocol. Without them nobody signs
+    in."""
     raise NotImplementedError
 
 
@@ -199,8 +202,8 @@ def parley_spending() -> object:
 
 @hookspec
 def parley_routes() -> Callable[[Any], Sequence[object]]:
-    """A function from the bot (`channels.base.Bot`) to the operations that this plugin serves over
-    HTTP (`channels.web.operations.Operation`)."""
+    """Return a function from the bot (`channels.base.Bot`) to the operations that this plugin
+    serves over HTTP (`channels.web.operations.Operation`)."""
     raise NotImplementedError
 
 

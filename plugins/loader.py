@@ -98,7 +98,7 @@ class Loaded(Struct):
     _context: HookContext = HookContext()
 
     def service(self, kind: type[T]) -> T:
-        """The object of this class that a feature has opened. Raises KeyError."""
+        """Return the object of this class that a feature has opened. Raises KeyError."""
         return cast(T, self.services[kind])
 
     def tell_settings_changed(self) -> None:
@@ -163,7 +163,7 @@ def _migrate(name: str, steps: Sequence[feature_tables.Step], database: Database
 
 
 def _reason(error: BaseException) -> str:
-    """An error in one line; the log has the rest."""
+    """Return an error in one line; the log has the rest."""
     line = " ".join(str(error).split()).rstrip(".")
     is_told = isinstance(error, Unfit | feature_tables.NewerTablesError)
     return line if is_told else f"{type(error).__name__}: {line or 'no reason'}"
@@ -181,7 +181,7 @@ def _sources(folder: Path) -> Iterator[tuple[str, Callable[[], ModuleType]]]:
 
 @cache
 def _own() -> dict[str, str]:
-    """The modules of the built-in plugins and of the features, by their names."""
+    """Return the modules of the built-in plugins and of the features, by their names."""
     own = {one.name: f"plugins.builtin.{one.name}" for one in iter_modules(BUILTIN)}
     own |= {name: f"plugins.{name}.feature" for name in list_features()}
     return dict(sorted(own.items()))

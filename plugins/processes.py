@@ -51,7 +51,7 @@ class ProcessesPort(Protocol):
 
 
 def describe(cluster: ClusterInfo, now: float) -> str:
-    """A table of the processes, and what waits between them; `now` in seconds since 1970."""
+    """Return a table of the processes, and what waits between them; `now` in seconds since 1970."""
     rows = [(cell(_short(one.name)), _state(one, now), one.slices) for one in cluster.processes]
     return "\n\n".join(
         [

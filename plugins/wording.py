@@ -28,8 +28,9 @@ def amount(number: int) -> str:
 
 
 def shrink(sizes: Sequence[int], total: int) -> list[int]:
-    """The sizes of parts of which the sum may be more than the whole, because the provider counts
-    fewer or each was rounded by itself: each as much smaller, by its share, and none below 0."""
+    """Return the sizes of parts of which the sum may be more than the whole, because the provider
+    counts fewer or each was rounded by itself: each as much smaller, by its share, and none below
+    0."""
     whole = sum(sizes)
     if whole <= total:
         return [*sizes]
@@ -80,7 +81,7 @@ def name_layer(layer: str) -> str:
 
 
 def bar(share: float, width: int = 20) -> str:
-    """A bar of blocks: full ones for the share that is used."""
+    """Return a bar of blocks: full ones for the share that is used."""
     full = round(min(max(share, 0.0), 1.0) * width)
     return "▇" * full + "▁" * (width - full)
 
@@ -106,21 +107,21 @@ def cell(text: str) -> str:
 
 
 def clip(text: str, most: int = 60) -> str:
-    """The first words of a text on one line, at most so many characters."""
+    """Return the first words of a text on one line, at most so many characters."""
     line = " ".join(text[: most * 4].split())
     is_whole = len(line) <= most and len(text) <= most * 4
     return line if is_whole else f"{line[: most - 1].rstrip()}…"
 
 
 def fence(text: str, language: str = "") -> str:
-    """A text as a block of code, which nothing in it can end."""
+    """Return a text as a block of code, which nothing in it can end."""
     longest = max(map(len, re.findall(r"`+", text)), default=0)
     marks = "`" * max(3, longest + 1)
     return f"{marks}{language}\n{text}\n{marks}"
 
 
 def name_branch(number: int, title: str) -> str:
-    """A branch of a chat in a sentence."""
+    """Return a branch of a chat in a sentence."""
     return (
         _("branch {number}, “{title}”", number=number, title=literal(clip(title)))
         if title
@@ -134,15 +135,16 @@ def format_list(names: Sequence[str], last: str = "and") -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table, with its header in the language of whoever asked; a column whose name ends
-    with a colon is aligned to the right."""
+    """Return a Markdown table, with its header in the language of whoever asked; a column whose
+    name ends with a colon is aligned to the right."""
     ruler = ["---:" if name.endswith(":") else "---" for name in header]
     names = [_(name).removesuffix(":") for name in header]
     return "\n".join(f"| {' | '.join(map(str, row))} |" for row in (names, ruler, *rows))
 
 
 def shorten(items: Sequence[T], first: int, last: int, between: Callable[[int], T]) -> list[T]:
-    """The first and the last of many, with `between(how many are left out)` in their middle."""
+    """Return the first and the last of many, with `between(how many are left out)` in their
+    middle."""
     gone = len(items) - first - last
     if gone <= 1:
         return list(items)
@@ -154,7 +156,7 @@ Follows = Callable[[Hit, Hit], bool]
 
 
 def excerpt(text: str, spans: Sequence[Span]) -> str:
-    """The parts of a text around the words found, on one line, with these in bold."""
+    """Return the parts of a text around the words found, on one line, with these in bold."""
     shown = [
         f"**{literal(piece)}**" if is_word else literal(piece)
         for piece, is_word in pieces(text, spans)
@@ -163,7 +165,7 @@ def excerpt(text: str, spans: Sequence[Span]) -> str:
 
 
 def pieces(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
-    """An excerpt as (text, whether it is a word that was found), "…" where something is left
+    """Return an excerpt as (text, whether it is a word that was found), "…" where something is left
     out; words that overlap are one."""
     words = _merge(spans)
     found: list[tuple[str, bool]] = []

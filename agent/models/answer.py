@@ -89,7 +89,7 @@ class Answer:
         return self._add_delta(delta)
 
     def _choice(self, chunk: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The choice that is the answer, of several the first."""
+        """Return the choice that is the answer, of several the first."""
         for choice in choices_of(chunk):
             number = choice.get("index")
             if self._number is None and choice:
@@ -190,7 +190,7 @@ class Answer:
         return self.THINKS_ALOUD and bool(self.finish) and not self._has_tags
 
     def reply(self, model: str) -> ModelReply:
-        """The answer as a value; `model` names it where the endpoint did not."""
+        """Return the answer as a value; `model` names it where the endpoint did not."""
         whole = [call for call in self._calls.calls if call.name and not call.is_cut]
         calls = tuple(call.to_call() for call in whole)
         self._text.write(self._tags.finish())

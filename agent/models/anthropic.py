@@ -56,7 +56,7 @@ class AnthropicModel(EndpointModel):
         return count(answer, "input_tokens") if isinstance(answer, dict) else 0
 
     def _to_neutral(self, request: ModelRequest) -> dict[str, Any]:
-        """The request as this model is known to want it."""
+        """Return the request as this model is known to want it."""
         asked = self._known.trim(to_neutral(self.name, request, self._endpoint.effort))
         asked = {name: value for name, value in asked.items() if name not in self.learnt.unwanted}
         config = dict(asked.get("output_config", {}))
@@ -120,7 +120,7 @@ class AnthropicModel(EndpointModel):
 
 
 def _as_said(content: list[dict[str, Any]]) -> dict[str, Any]:
-    """An answer that goes on; it may not end in blanks (opencode#1295)."""
+    """Return an answer that goes on; it may not end in blanks (opencode#1295)."""
     *before, last = content
     if last.get("type") == "text":
         last = {**last, "text": last["text"].rstrip()}
@@ -133,7 +133,7 @@ def _made(sent: Mapping[str, Any]) -> Callable[[], bytes]:
 
 
 def _join(before: ModelReply, after: ModelReply) -> ModelReply:
-    """An answer that paused, and what followed it, as one."""
+    """Return an answer that paused, and what followed it, as one."""
     counted = [reply.usage for reply in (before, after) if reply.usage]
     usage = Usage(*map(sum, zip(*map(astuple, counted), strict=True))) if counted else None
     return replace(

@@ -180,8 +180,9 @@ def _to_object(arguments: str) -> object:
 
 
 def layout(content: list[dict[str, Any]]) -> str:
-    """The model's thoughts as JSON, and where they stand among what it said: each as it came, a
-    text by the number of its characters, a call by its id. "" where there are no thoughts."""
+    """Return the model's thoughts as JSON, and where they stand among what it said: each as it
+    came, a text by the number of its characters, a call by its id. "" where there are no thoughts.
+    """
     if not any(block["type"].endswith("thinking") for block in content):
         return ""
     items = [

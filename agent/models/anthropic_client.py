@@ -30,7 +30,7 @@ class _PatientAnthropic(Patient, DefaultAioHttpClient):
 
 
 def open_client(endpoint: Endpoint) -> SdkClient:
-    """A client for this endpoint. Raises ModelRefused for an address that is none."""
+    """Return a client for this endpoint. Raises ModelRefused for an address that is none."""
     return SdkClient(
         endpoint,
         _SDK,

@@ -50,9 +50,9 @@ _DATA_URL = re.compile(r"data:([\w.+/-]{1,100});base64,")
 
 
 def to_neutral(model: str, request: ModelRequest, effort: str = "") -> Json:
-    """The body of a streaming request before its messages and tools are in the API's shape; what is
-    not asked for is not in it. `effort` is how hard the model thinks ("": as it likes). The API
-    knows no temperature any more."""
+    """Return the body of a streaming request before its messages and tools are in the API's shape;
+    what is not asked for is not in it. `effort` is how hard the model thinks ("": as it likes). The
+    API knows no temperature any more."""
     wanted = dict(request.parameters or {})
     body: Json = {
         "protocol": ANTHROPIC,  # as long as it is in OpenAI's shape
@@ -109,8 +109,8 @@ def _stops(stop: object) -> list[str]:
 
 
 def to_body(neutral: Mapping[str, Any], beside: Beside) -> Json:
-    """The body of a request. `neutral` has the messages and the tools in OpenAI's shape, all else
-    as the API has it; `is_once` says that nothing of it will be sent again, so that nothing is
+    """Return the body of a request. `neutral` has the messages and the tools in OpenAI's shape, all
+    else as the API has it; `is_once` says that nothing of it will be sent again, so that nothing is
     marked. `beside` is what OpenAI's shape has no place for."""
     history, beside = read_history(neutral, beside)
     system, said = _split(check([*history], CALLS))
@@ -130,7 +130,7 @@ def to_body(neutral: Mapping[str, Any], beside: Beside) -> Json:
 
 
 def _split(messages: Sequence[Mapping[str, Any]]) -> tuple[list[Json], Sequence[Mapping[str, Any]]]:
-    """The blocks of the system prompt, and what follows it."""
+    """Return the blocks of the system prompt, and what follows it."""
     first = (n for n, one in enumerate(messages) if one["role"] not in ("system", "developer"))
     end = next(first, len(messages))
     blocks = [block for one in messages[:end] for block in _blocks(one["content"])]
@@ -206,8 +206,8 @@ def _assistant(one: Mapping[str, Any], beside: Beside, ids: _Ids) -> list[Json]:
 
 
 def _without_idle(blocks: list[Json]) -> list[Json]:
-    """The blocks without thoughts behind the last call, which led to nothing: a message must not
-    end with one."""
+    """Return the blocks without thoughts behind the last call, which led to nothing: a message must
+    not end with one."""
     uses = [place for place, block in enumerate(blocks) if block["type"] == "tool_use"]
     last = uses[-1] if uses else -1
     return [
@@ -216,8 +216,8 @@ def _without_idle(blocks: list[Json]) -> list[Json]:
 
 
 def _in_order(content: str, calls: dict[str, Json], layout: Iterable[Any]) -> Iterator[Json]:
-    """The blocks in the order in which they came, by `anthropic_answer.layout`; what it does not
-    name stands behind the last thought, or before the calls."""
+    """Yield the blocks in the order in which they came, by `anthropic_answer.layout`; what it does
+    not name stands behind the last thought, or before the calls."""
     left = dict(calls)
     items = list(layout)
     last_text = max((n for n, item in enumerate(items) if isinstance(item, int)), default=-1)
@@ -282,7 +282,7 @@ class _Ids:
 
 
 def _blocks(content: object) -> list[Json]:
-    """A message's content as blocks, without texts that say nothing."""
+    """Return a message's content as blocks, without texts that say nothing."""
     if isinstance(content, str):
         return [_text(content)] if content.strip() else []
     parts = content if isinstance(content, list) else []

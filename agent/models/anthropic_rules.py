@@ -38,13 +38,13 @@ def _blocks(body: Body) -> Iterator[tuple[str, str, Block]]:
 
 
 def _inner(block: Block) -> list[Block]:
-    """The blocks inside the result of a tool."""
+    """Return the blocks inside the result of a tool."""
     content = block.get("content") if block["type"] == "tool_result" else None
     return content if isinstance(content, list) else []
 
 
 def _of(body: Body, kind: str) -> Iterator[tuple[str, Block]]:
-    """The blocks of a kind, also those in results of tools."""
+    """Yield the blocks of a kind, also those in results of tools."""
     for where, _, block in _blocks(body):
         yield from ((where, one) for one in (block, *_inner(block)) if one["type"] == kind)
 

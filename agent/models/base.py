@@ -101,7 +101,7 @@ class Wishes(Struct, frozen=True):
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def of(self, request: ModelRequest) -> ModelRequest:
-        """The request as it is wanted."""
+        """Return the request as it is wanted."""
         return replace(
             request,
             max_tokens=self.max_tokens,

@@ -27,8 +27,8 @@ def load() -> None:
 
 @lru_cache(maxsize=256)
 def window_of(model: str, provider: str = "") -> int:
-    """The context window of a model in tokens where this provider serves it; 0 where it is unknown.
-    The name may say whose it is, as routers have it: "anthropic/claude-sonnet-4-5"."""
+    """Return the context window of a model in tokens where this provider serves it; 0 where it is
+    unknown. The name may say whose it is, as routers have it: "anthropic/claude-sonnet-4-5"."""
     from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415 - slow import
 
     for name, where in readings(model, provider):
@@ -81,8 +81,8 @@ def cost_of(model: str, usage: Usage, provider: str = "") -> float | None:
 
 
 def _bill(model: str, usage: Usage, provider: str) -> float | None:
-    """The same, worked out by the package: its prices may rise with the size of a prompt, or with
-    the time of day."""
+    """Return the same, worked out by the package: its prices may rise with the size of a prompt, or
+    with the time of day."""
     from genai_prices import Usage as Billed  # noqa: PLC0415 - slow import
 
     if (known := _look_up(model, provider)) is None:
@@ -98,8 +98,8 @@ def _bill(model: str, usage: Usage, provider: str) -> float | None:
 
 @lru_cache(maxsize=256)
 def _flat_rates(model: str, provider: str) -> _Rates | None:
-    """The prices of a model that depend on nothing but the kind of a token: most are so, and to
-    multiply is a hundred times cheaper than to have them worked out. None for all others."""
+    """Return the prices of a model that depend on nothing but the kind of a token: most are so, and
+    to multiply is a hundred times cheaper than to have them worked out. None for all others."""
     from genai_prices.types import ModelPrice  # noqa: PLC0415 - slow import
 
     if (known := _look_up(model, provider)) is None:
@@ -125,7 +125,7 @@ class _Known(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _look_up(model: str, provider: str) -> _Known | None:
-    """The model as the package has it, and whose prices count."""
+    """Return the model as the package has it, and whose prices count."""
     from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415 - slow import
 
     for name, where in readings(model, provider):
@@ -153,7 +153,7 @@ _SOME = 10_000  # tokens: some prices rise with the size of a prompt
 
 
 def price_reply(purpose: str, model: Model, reply: ModelReply, usage: Usage) -> Spent:
-    """The row for a reply; `usage` is what the provider reported, or what serves for it."""
+    """Return the row for a reply; `usage` is what the provider reported, or what serves for it."""
     model = reply.by or model
     return Spent(
         purpose,

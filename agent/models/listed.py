@@ -37,7 +37,8 @@ class ListedModel(Struct, frozen=True):
 
 
 def read_list(listing: object, provider: Provider) -> list[ListedModel]:
-    """The models in what `GET /models` answered that one can talk to; what is none is left out."""
+    """Return the models in what `GET /models` answered that one can talk to; what is none is left
+    out."""
     found: dict[str, ListedModel] = {}
     for entry in _entries(listing, "data")[:MOST]:
         name = entry.get("id")
@@ -67,8 +68,8 @@ def inquiries(endpoint: Endpoint) -> int:
 
 
 async def ask_window(client: SdkClient, endpoint: Endpoint) -> int:
-    """The tokens of context with which a server runs its model; 0 where it does not say. What is
-    known of a model already is asked only of a machine of one's own. Raises ModelError."""
+    """Return the tokens of context with which a server runs its model; 0 where it does not say.
+    What is known of a model already is asked only of a machine of one's own. Raises ModelError."""
     provider = find_provider(endpoint.provider, endpoint.base_url, endpoint.quirks)
     if not provider.window:
         return await ollama.window(client, endpoint)
@@ -81,12 +82,12 @@ async def ask_window(client: SdkClient, endpoint: Endpoint) -> int:
 
 
 def root_of(base_url: str) -> str:
-    """The address of a server without the path of the protocol."""
+    """Return the address of a server without the path of the protocol."""
     return re.sub(r"/v\d+/?$", "", base_url.rstrip("/"))
 
 
 def find_window(answer: object, path: Sequence[str], model: str) -> int:
-    """The figure at the end of a path; of a list, the model's own entry counts."""
+    """Return the figure at the end of a path; of a list, the model's own entry counts."""
     for step in path[:-1]:
         if step == "data":
             own = (one for one in _entries(answer, step) if one.get("id") == model)
@@ -97,7 +98,7 @@ def find_window(answer: object, path: Sequence[str], model: str) -> int:
 
 
 def _entries(listing: object, place: str) -> list[Mapping[str, Any]]:
-    """The entries of a list; Together sends it bare."""
+    """Return the entries of a list; Together sends it bare."""
     data = listing.get(place) if isinstance(listing, dict) else listing
     return [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else []
 

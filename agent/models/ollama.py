@@ -41,8 +41,8 @@ def inquiries(endpoint: Endpoint) -> int:
 
 
 async def window(client: SdkClient, endpoint: Endpoint) -> int:
-    """The tokens of context with which the server runs the model now, or will; 0 where it does not
-    say. Raises ModelError."""
+    """Return the tokens of context with which the server runs the model now, or will; 0 where it
+    does not say. Raises ModelError."""
     root = endpoint.base_url.rstrip("/").removesuffix("/v1")
     running = window_of_loaded(await client.fetch(f"{root}/api/ps", None, PATIENCE), endpoint)
     if running:

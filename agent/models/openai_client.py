@@ -39,7 +39,8 @@ _RESPONSES = replace(
 
 
 def _find_error(event: Mapping[str, Any]) -> object:
-    """The error that an event of the Responses API tells of; None where it is another one."""
+    """Return the error that an event of the Responses API tells of; None where it is another
+    one."""
     match event:
         case {"type": "error"}:
             return event
@@ -53,8 +54,8 @@ class _PatientOpenAI(Patient, DefaultAioHttpClient):
 
 
 def open_client(endpoint: Endpoint, *, by_responses: bool = False) -> SdkClient:
-    """A client for this endpoint, by chat completions or `by_responses`. Raises ModelRefused for an
-    address that is none."""
+    """Return a client for this endpoint, by chat completions or `by_responses`. Raises ModelRefused
+    for an address that is none."""
     return SdkClient(
         endpoint,
         _RESPONSES if by_responses else _SDK,

@@ -25,7 +25,7 @@ _LETTERS = string.ascii_letters + string.digits
 
 
 def to_neutral(endpoint: Endpoint, provider: Provider, request: ModelRequest) -> Json:
-    """The body of a request in the shape that all take."""
+    """Return the body of a request in the shape that all take."""
     body = wire_body(endpoint.model, request)
     if provider.call_ids:
         body[CALL_IDS] = provider.call_ids
@@ -39,7 +39,7 @@ def to_neutral(endpoint: Endpoint, provider: Provider, request: ModelRequest) ->
 
 
 def wire_body(model: str, request: ModelRequest) -> dict[str, Any]:
-    """The JSON of a streaming request; what is not asked for is not in it."""
+    """Return the JSON of a streaming request; what is not asked for is not in it."""
     body: dict[str, Any] = {
         "model": model,
         "messages": list(request.messages),
@@ -69,7 +69,7 @@ _SUBSTITUTES = {"max_tokens": "max_completion_tokens"}
 
 
 def without(body: Mapping[str, Any], unwanted: frozenset[str]) -> dict[str, Any]:
-    """The request without parameters that were refused, or under the name that is wanted."""
+    """Return the request without parameters that were refused, or under the name that is wanted."""
     kept = {name: value for name, value in body.items() if name not in unwanted}
     renamed = {
         other: body[name]
@@ -132,7 +132,7 @@ def fit_id(call: str, length: int) -> str:
 
 
 def shorten_id(call: str, length: int) -> str:
-    """An id of so many letters and digits; one that is so stays as it is."""
+    """Return an id of so many letters and digits; one that is so stays as it is."""
     if re.fullmatch(f"[a-zA-Z0-9]{{{length}}}", call):
         return call
     number, letters = int.from_bytes(sha256(call.encode()).digest(), "big"), ""

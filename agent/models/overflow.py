@@ -119,7 +119,7 @@ def is_overflow(text: str) -> bool:
 
 
 def parse_window(text: str) -> int:
-    """The context window in tokens that an overflow's text names; 0 where it names none."""
+    """Return the context window in tokens that an overflow's text names; 0 where it names none."""
     if found := _WINDOW.search(text):
         return _number(next(filter(None, found.groups())))
     named = (_number(found[1]) for found in _LIMIT.finditer(text)) if is_overflow(text) else ()
@@ -131,8 +131,8 @@ def _number(digits: str) -> int:
 
 
 def parse_room(text: str) -> int:
-    """The tokens that are left for an answer to a request that is too long with it; 0 where the
-    text does not say."""
+    """Return the tokens that are left for an answer to a request that is too long with it; 0 where
+    the text does not say."""
     for pattern in _ROOM:
         if found := pattern.search(text):
             named = found.groupdict()

@@ -149,9 +149,9 @@ class ResponsesAnswer(Answer):
 
 
 def layout(items: list[_PartialItem]) -> str:
-    """The model's thoughts as JSON, and where they stand among what it said: each as it must go
-    back, a text by the number of its characters, a call by its id. "" where there are none that can
-    go back."""
+    """Return the model's thoughts as JSON, and where they stand among what it said: each as it must
+    go back, a text by the number of its characters, a call by its id. "" where there are none that
+    can go back."""
     made: list[object] = []
     for item in items:
         if item.kind == THOUGHT:

@@ -28,8 +28,8 @@ LEAST = 16
 
 
 def to_neutral(endpoint: Endpoint, provider: Provider, request: ModelRequest) -> Json:
-    """The body of a streaming request before its messages and tools are in the API's shape; what is
-    not asked for is not in it."""
+    """Return the body of a streaming request before its messages and tools are in the API's shape;
+    what is not asked for is not in it."""
     wanted = dict(request.parameters or {})
     body: Json = {
         "protocol": RESPONSES,  # as long as it is in the other shape
@@ -78,13 +78,13 @@ def _format(request: ModelRequest) -> Json:
 
 
 def without(body: Mapping[str, Any], unwanted: frozenset[str]) -> Json:
-    """The request without parameters that were refused."""
+    """Return the request without parameters that were refused."""
     return {name: value for name, value in body.items() if name not in unwanted}
 
 
 def to_body(neutral: Mapping[str, Any], beside: Beside) -> Json:
-    """The body of a request. `neutral` has the messages and the tools in the other shape, all else
-    as the API has it; `beside` is what that shape has no place for."""
+    """Return the body of a request. `neutral` has the messages and the tools in the other shape,
+    all else as the API has it; `beside` is what that shape has no place for."""
     body = {name: value for name, value in neutral.items() if name not in OWN}
     said, beside = read_history(neutral, beside)
     messages = check([*said], CALLS)
@@ -95,8 +95,8 @@ def to_body(neutral: Mapping[str, Any], beside: Beside) -> Json:
 
 
 def _to_input(messages: Sequence[Mapping[str, Any]], beside: Beside) -> list[Json]:
-    """The items, of which there must be one, and none twice: a thought that a branch or an import
-    has brought along again stands where it came first."""
+    """Return the items, of which there must be one, and none twice: a thought that a branch or an
+    import has brought along again stands where it came first."""
     seen: set[str] = set()
     items: list[Json] = []
     for item in _to_items(messages, beside):
@@ -133,9 +133,9 @@ def _assistant(one: Mapping[str, Any], beside: Beside) -> Iterator[Json]:
 
 
 def _in_order(content: str, calls: Mapping[str, Json], layout: Iterable[Any]) -> Iterator[Json]:
-    """The items in the order in which they came, by `responses_answer.layout`: a thought may stand
-    only before what it led to. A call that the layout does not name, since its id came again and
-    was replaced, is the next one; what it says nothing of stands at the end."""
+    """Yield the items in the order in which they came, by `responses_answer.layout`: a thought may
+    stand only before what it led to. A call that the layout does not name, since its id came again
+    and was replaced, is the next one; what it says nothing of stands at the end."""
     left = dict(calls)
     thought: list[Json] = []
     for item in layout:

@@ -25,7 +25,7 @@ _PARTS = ("input_text", "input_image")
 
 
 def _items(body: Body, kind: str) -> Iterator[tuple[int, Item]]:
-    """The items of a kind, and their places."""
+    """Return the items of a kind, and their places."""
     own = enumerate(body["input"])
     return ((number, item) for number, item in own if item.get("type", "message") == kind)
 

@@ -152,8 +152,8 @@ class SdkClient:
     async def fetch(
         self, place: str, body: Mapping[str, Any] | None = None, seconds: float = _BRIEF
     ) -> object:
-        """The document at a place, a path of the API or a whole address: what GET answers, or POST
-        where there is a body. Raises ModelError."""
+        """Return the document at a place, a path of the API or a whole address: what GET answers,
+        or POST where there is a body. Raises ModelError."""
         try:
             async with (
                 asyncio.timeout(seconds),
@@ -171,8 +171,8 @@ class SdkClient:
     async def send_file(
         self, place: str, fields: Mapping[str, str], file: tuple[str, bytes], seconds: float
     ) -> object:
-        """The document that answers a form with a file, which has a name and content; the endpoint
-        may work on it for three times so many seconds. Raises ModelError."""
+        """Return the document that answers a form with a file, which has a name and content; the
+        endpoint may work on it for three times so many seconds. Raises ModelError."""
         whole = {"body": dict(fields), "files": [("file", file)]}
         headers = {"Content-Type": "multipart/form-data"}
         async with self._posted(place, seconds, headers, whole) as response:
@@ -223,7 +223,7 @@ class SdkClient:
     async def chunks(
         self, encode: Encode, size: Callable[[], int], options: Mapping[str, Any]
     ) -> AsyncGenerator[Iterable[object], None]:
-        """The chunks of an answer, parsed but not checked, those together that came together;
+        """Yield the chunks of an answer, parsed but not checked, those together that came together;
         `options` are the SDK's for this request alone. Raises ModelError, and so does what is
         yielded, when it comes to that chunk.
 
@@ -267,7 +267,7 @@ class SdkClient:
         return cast("httpx2.Response", reply)
 
     def _parse(self, came: Sequence[bytes], is_over: list[bool]) -> Iterator[object]:
-        """The chunks that these events are; `is_over` is set at the answer's end."""
+        """Yield the chunks that these events are; `is_over` is set at the answer's end."""
         end, last, find_error = self._kinds.end, self._kinds.last, self._kinds.find_error
         for data in came:
             if end.match(data):
@@ -288,7 +288,7 @@ class SdkClient:
                 return
 
     def _parse_odd(self, data: bytes) -> Iterator[object]:
-        """The chunks of an event that is not one object, as the protocols have it."""
+        """Yield the chunks of an event that is not one object, as the protocols have it."""
         try:
             chunks = parse_chunks(data)
         except ValueError as error:
@@ -298,7 +298,7 @@ class SdkClient:
         yield from map(self._check, chunks)
 
     def _check(self, value: object) -> object:
-        """The chunk, which may be an error. Raises ModelError."""
+        """Return the chunk, which may be an error. Raises ModelError."""
         if isinstance(value, dict) and (error := self._kinds.find_error(value)):
             raise failures.error_in_answer(self._endpoint, error)
         return value
@@ -311,7 +311,7 @@ class SdkClient:
             raise self._unread(kind, content.decode("utf-8", "replace")) from None
 
     def _documents(self, kind: str, content: bytes) -> Iterator[object]:
-        """An answer that came in one piece, which may be events all the same."""
+        """Yield an answer that came in one piece, which may be events all the same."""
         if not content.strip():
             return
         try:
@@ -334,7 +334,7 @@ class SdkClient:
         return failures.error_in_answer(self._endpoint, said)
 
     def _failure(self, error: Exception) -> ModelError:
-        """The error of a request to which no answer began."""
+        """Return the error of a request to which no answer began."""
         if isinstance(error, self._kinds.status_error):
             response: httpx2.Response = error.response
             if response.is_redirect:
@@ -354,7 +354,7 @@ class SdkClient:
         return failures.unreachable(self._endpoint)
 
     def _break(self, error: Exception) -> ModelError:
-        """The error of an answer that had begun."""
+        """Return the error of an answer that had begun."""
         is_said = isinstance(error, self._kinds.error)
         if is_said and not isinstance(error, self._kinds.connection_error):
             return failures.error_in_answer(self._endpoint, getattr(error, "body", None))

@@ -146,7 +146,7 @@ UNCACHED = (
 
 
 def protocol_of(brain: Brain) -> Protocol:
-    """The protocol that a brain's model is meant to be asked by."""
+    """Return the protocol that a brain's model is meant to be asked by."""
     if brain.backend != "auto":
         return brain.backend
     known = PROVIDERS.get(brain.provider)
@@ -154,8 +154,8 @@ def protocol_of(brain: Brain) -> Protocol:
 
 
 def connect(endpoint: Endpoint, protocol: Protocol, learnt: Learnt | None = None) -> EndpointModel:
-    """The model behind an endpoint, asked by this protocol where its SDK is installed; no loop
-    needs to run. `learnt` is what is known of it (None: nothing, and nothing is kept)."""
+    """Return the model behind an endpoint, asked by this protocol where its SDK is installed; no
+    loop needs to run. `learnt` is what is known of it (None: nothing, and nothing is kept)."""
     if protocol == ANTHROPIC and is_anthropic_installed():
         from agent.models.anthropic import AnthropicModel  # noqa: PLC0415 - for those who use it
 
@@ -187,7 +187,7 @@ class Models:
         self._lists = ModelLists()
 
     def of(self, choice: ModelChoice) -> Model:
-        """The model that this choice means, with its fallbacks behind it."""
+        """Return the model that this choice means, with its fallbacks behind it."""
         chain = tuple(self.chain(choice))
         if chain not in self._chosen:
             models = [self._one(single) for single in chain]
@@ -207,8 +207,8 @@ class Models:
         return own and replace(own, fallbacks=(), timeout=choice.timeout)
 
     def resting(self, choice: ModelChoice) -> list[tuple[str, str, float]]:
-        """The models of a choice that are not asked now: their names, why, and for how many seconds
-        still."""
+        """Return the models of a choice that are not asked now: their names, why, and for how many
+        seconds still."""
         chain = self.chain(choice)
         models = [self._one(single) for single in chain] if chain[1:] else []
         rests = [(model, self._rests.of(model)) for model in models]
@@ -234,8 +234,8 @@ class Models:
         return model.sentence if isinstance(model, _Unasked) else ""
 
     def stand_in(self, choice: ModelChoice) -> str:
-        """The name of the model that is asked first now, where that is not the one that is set; ""
-        where it is."""
+        """Return the name of the model that is asked first now, where that is not the one that is
+        set; "" where it is."""
         chain = [self._one(single) for single in self.chain(choice)]
         awake = next((one for one in chain if not self._rests.of(one)), chain[0])
         return "" if awake is chain[0] else awake.name
@@ -246,7 +246,7 @@ class Models:
         return [(one.name, one.learnt) for one in map(find_served, models) if one is not None]
 
     async def list_models(self, brain: Brain) -> list[ListedModel]:
-        """The models that the endpoint of this brain lists, as it did not long ago. Raises
+        """Return the models that the endpoint of this brain lists, as it did not long ago. Raises
         ModelError."""
         choice = ModelChoice(USUAL, (), LISTING_TIMEOUT, brain)
         if missing := place_of(brain, self._credentials).missing:
@@ -408,7 +408,8 @@ class ModelLists:
     async def of(
         self, endpoint: Endpoint, connect: Callable[[], EndpointModel]
     ) -> list[ListedModel]:
-        """The models that this endpoint lists. Raises ModelError, and asks again next time."""
+        """Return the models that this endpoint lists. Raises ModelError, and asks again next
+        time."""
         async with self._asking.setdefault(endpoint, asyncio.Lock()):
             since, listed = self._known.get(endpoint, (-math.inf, []))
             if self._clock() - since > self.FRESH:
@@ -424,7 +425,7 @@ class ModelLists:
 
 
 def find_served(model: Model) -> EndpointModel | None:
-    """The model at an endpoint that this one is; None where it is none, or not found yet."""
+    """Return the model at an endpoint that this one is; None where it is none, or not found yet."""
     if isinstance(model, _FirstListed):
         return model.found
     return model if isinstance(model, EndpointModel) else None

@@ -100,7 +100,7 @@ class EndpointModel(Model):
         return self._endpoint.is_free
 
     async def first_listed_model(self) -> str | None:
-        """The first model that the endpoint lists; None where it lists none, or fails."""
+        """Return the first model that the endpoint lists; None where it lists none, or fails."""
         try:
             return next((one.name for one in await self.list_models()), None)
         except ModelError:
@@ -120,7 +120,7 @@ class EndpointModel(Model):
             self._client = None
 
     def _adapt(self, request: ModelRequest) -> ModelRequest:
-        """The request as the endpoint wants its requests."""
+        """Return the request as the endpoint wants its requests."""
         longest = [self._endpoint.max_tokens, self.learnt.number("longest")]
         most = min(filter(None, longest), default=0)
         if request.tools and not self.takes_tools:
@@ -306,7 +306,7 @@ class EndpointModel(Model):
         headers: Mapping[str, str],
         first: list[float],
     ) -> ModelReply:
-        """The same; `first` is told when the answer began."""
+        """Return the same; `first` is told when the answer began."""
         client = await self._connect()
         try:
             options: dict[str, Any] = {"headers": headers} if headers else {}
@@ -444,12 +444,12 @@ def _with_lifted(reply: ModelReply, request: ModelRequest) -> ModelReply:
 
 
 def encode(body: Mapping[str, Any]) -> bytes:
-    """A request's bytes. Raises ValueError."""
+    """Return a request's bytes. Raises ValueError."""
     return orjson.dumps(body, default=dict)
 
 
 def finish_reply(endpoint: Endpoint, answer: Answer, may_be_empty: bool = False) -> ModelReply:
-    """The reply of a stream that has ended; raises ModelAnswerBroken if it is none."""
+    """Return the reply of a stream that has ended; raises ModelAnswerBroken if it is none."""
     reply = answer.reply(endpoint.model)
     if answer.finish and may_be_empty:
         return reply

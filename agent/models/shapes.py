@@ -26,8 +26,8 @@ def get_string(fields: Mapping[str, Any], key: str) -> str:
 
 
 def join_halves(text: str) -> str:
-    """The text with surrogates joined that came apart, as escapes in two chunks; half a character
-    that is left over becomes U+FFFD, since it can be neither stored nor sent."""
+    """Return the text with surrogates joined that came apart, as escapes in two chunks; half a
+    character that is left over becomes U+FFFD, since it can be neither stored nor sent."""
     if text.isascii():
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -135,7 +135,7 @@ async def _bounded(
 
 
 async def document(response: HasBytes, progress: Progress) -> bytes:
-    """The whole of a body that is parsed as one. Raises TooMuch and NoProgress."""
+    """Return the whole of a body that is parsed as one. Raises TooMuch and NoProgress."""
     pieces: list[bytes] = []
     size = 0
     async with aclosing(response.aiter_bytes()) as body:
@@ -148,9 +148,9 @@ async def document(response: HasBytes, progress: Progress) -> bytes:
 
 
 async def events(response: HasBytes, progress: Progress) -> AsyncGenerator[list[bytes], None]:
-    """The data of server-sent events (WHATWG's event streams), those together that came together,
-    until the body ends. Raises TooMuch, NoEvents where something else came, and NoProgress where
-    none is made for too long, whatever else comes."""
+    """Yield the data of server-sent events (WHATWG's event streams), those together that came
+    together, until the body ends. Raises TooMuch, NoEvents where something else came, and
+    NoProgress where none is made for too long, whatever else comes."""
     lines, reader = _LineSplitter(), EventReader()
     has_come = False
     async with aclosing(response.aiter_bytes()) as body:
@@ -176,7 +176,7 @@ class _LineSplitter:
         self._ends_in_cr = False
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """The lines that this piece completes, without their ends. Raises TooMuch."""
+        """Return the lines that this piece completes, without their ends. Raises TooMuch."""
         if self._ends_in_cr:
             piece = piece.removeprefix(b"\n")
         self._ends_in_cr = piece.endswith(b"\r")

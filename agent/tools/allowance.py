@@ -46,8 +46,8 @@ class Allowance(Struct, frozen=True):
         return _full(self.most) if measure_usage(self.workspace) > self.most else ""
 
     def urgent_complaint(self) -> str:
-        """The same as far as the disk tells by itself: the files are looked at only where more was
-        written there, by whomever, than may still be kept."""
+        """Return the same as far as the disk tells by itself: the files are looked at only where
+        more was written there, by whomever, than may still be kept."""
         free, _ = _disk(self.workspace)
         if free < self.least_free:
             return "the disk is nearly full"
@@ -55,7 +55,7 @@ class Allowance(Struct, frozen=True):
 
 
 def measure_room(workspace: Path, megabytes: int) -> int:
-    """The most bytes that `refusal` lets be written into an audience's folder."""
+    """Return the most bytes that `refusal` lets be written into an audience's folder."""
     free, reserve = _disk(workspace)
     return max(0, min(free - reserve, megabytes * MEGABYTE - measure_usage(workspace)))
 
@@ -82,7 +82,7 @@ def _full(most: int) -> str:
 
 
 def _disk(workspace: Path) -> tuple[int, int]:
-    """The bytes that are free where a folder is or will be, and those that must stay so."""
+    """Return the bytes that are free where a folder is or will be, and those that must stay so."""
     place = next(one for one in (workspace, *workspace.parents) if one.exists())
     disk = os.statvfs(place)
     return disk.f_bavail * disk.f_frsize, min(_SPARE_DISK, disk.f_blocks * disk.f_frsize // 10)

@@ -70,8 +70,8 @@ class ReaderFailure(Exception):
 
 
 def read_apart(script: Path, content: bytes, *arguments: str) -> bytes:
-    """The output of a script that gets the content as its standard input, and limits by its size;
-    whatever else is read has its place first. Raises ReaderFailure."""
+    """Return the output of a script that gets the content as its standard input, and limits by its
+    size; whatever else is read has its place first. Raises ReaderFailure."""
     size = len(content) / 1e6
     reader = ReaderProcess(script, int(_MEGABYTES + 8 * size), int(_SECONDS + size / 4))
     try:

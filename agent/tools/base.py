@@ -91,15 +91,15 @@ class ToolContext(Struct, frozen=True):
     show: Callable[[str], None] | None = None
 
     def service(self, kind: type[T]) -> T:
-        """The object of this class that a feature has opened. Raises ToolError where that feature
-        is not there."""
+        """Return the object of this class that a feature has opened. Raises ToolError where that
+        feature is not there."""
         found = self.services.get(kind)
         if not isinstance(found, kind):
             raise ToolError(f"{NOT_RUN} this is not installed here.")
         return found
 
     def section(self, kind: type[T]) -> T:
-        """The settings that a feature has added to the section `tools`."""
+        """Return the settings that a feature has added to the section `tools`."""
         assert isinstance(self.settings, kind)
         return self.settings
 
@@ -130,7 +130,7 @@ class Tool(Struct, frozen=True):
     group: str = ""
 
     def to_wire(self) -> dict[str, Any]:
-        """The schema as it is sent to a model."""
+        """Return the schema as it is sent to a model."""
         return {
             "type": "function",
             "function": {

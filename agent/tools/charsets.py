@@ -36,7 +36,7 @@ _SPACES = frozenset("\t\r\n\f")
 
 
 def label_of(start: bytes) -> str:
-    """The label of the encoding of a text that begins so; "" where it is no text."""
+    """Return the label of the encoding of a text that begins so; "" where it is no text."""
     for mark, label in _MARKS.items():
         if start.startswith(mark):
             return label
@@ -55,7 +55,7 @@ def is_utf8(content: bytes, *, is_cut: bool = False) -> bool:
 
 
 def guess(content: bytes) -> str:
-    """The label of the encoding of a text that is neither UTF-8 nor UTF-16."""
+    """Return the label of the encoding of a text that is neither UTF-8 nor UTF-16."""
     sample = _telling(content)
     runs = _HIGH.findall(sample)
     if sum(len(run) for run in runs if len(run) == 1) >= _ALONE * sum(map(len, runs)):
@@ -75,7 +75,8 @@ def guess(content: bytes) -> str:
 
 
 def _telling(content: bytes) -> bytes:
-    """The lines that are not ASCII, as many as are looked at, without a character cut in two."""
+    """Return the lines that are not ASCII, as many as are looked at, without a character cut in
+    two."""
     found, size = [], 0
     for line in content.split(b"\n"):
         if not line.isascii() and not is_utf8(line):
@@ -99,8 +100,8 @@ def _wide(start: bytes) -> str:
 
 
 def _plausible(start: bytes, label: str) -> float:
-    """The share of the characters that are ASCII or of the script of most; 0 where some are none
-    that texts have."""
+    """Return the share of the characters that are ASCII or of the script of most; 0 where some are
+    none that texts have."""
     codec = "utf-16-le" if label == "utf-16le" else "utf-16-be"
     try:
         text = codecs.getincrementaldecoder(codec)().decode(start)
@@ -120,7 +121,7 @@ def _plausible(start: bytes, label: str) -> float:
 
 
 def _script(code: int) -> int:
-    """A number for characters that stand in a text together."""
+    """Return a number for characters that stand in a text together."""
     if 0x3000 <= code < 0xA000 or code >= 0xF900:
         return 1  # Chinese and Japanese, with their punctuation
     return 2 if 0xAC00 <= code < 0xD7B0 else 3 if code < 0x250 else code >> 8 << 8

@@ -47,7 +47,7 @@ _NAMED = 25
 def make_lean_tools(
     tools: Mapping[str, Tool], remote: RemoteTools | None = None
 ) -> tuple[Tool, Tool]:
-    """The two that stand for all of these, and for those that others have."""
+    """Return the two that stand for all of these, and for those that others have."""
 
     @tool
     async def tool_search(
@@ -89,8 +89,8 @@ def _name_more(names: list[str]) -> str:
 
 
 def find_tools(tools: Iterable[Tool], query: str) -> list[Tool]:
-    """The tools of these names, or else of these groups, or else those with the most and the rarest
-    of the words, the best first."""
+    """Return the tools of these names, or else of these groups, or else those with the most and the
+    rarest of the words, the best first."""
     words = set(_WORD.findall(query.casefold()))
     every = list(tools)
     named = [one for one in every if one.name.casefold() in words]
@@ -108,7 +108,7 @@ def find_tools(tools: Iterable[Tool], query: str) -> list[Tool]:
 
 
 def list_groups(tools: Iterable[Tool]) -> str:
-    """A line for each group, in an order that never changes."""
+    """Return a line for each group, in an order that never changes."""
     ordered = sorted(tools, key=lambda one: (one.group, one.name))
     groups = groupby(ordered, key=lambda one: one.group)
     return "\n".join(
@@ -132,9 +132,9 @@ def _name_parameters(one: Tool) -> str:
 
 
 def unwrap_call(call: ToolCall) -> ToolCall:
-    """The call that one of `use_tool` stands for; itself, where it stands for none. Arguments that
-    came as text, or beside the name, are meant all the same; where they are broken, the call's
-    result says so, and the name is kept."""
+    """Return the call that one of `use_tool` stands for; itself, where it stands for none.
+    Arguments that came as text, or beside the name, are meant all the same; where they are broken,
+    the call's result says so, and the name is kept."""
     if call.name != USE_TOOL:
         return call
     try:

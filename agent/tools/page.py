@@ -63,7 +63,7 @@ def _flat(text: str) -> str:
 
 
 def _unescape(text: str) -> str:
-    """The text with its entities read; Python does not read a number of 5,000 digits."""
+    """Return the text with its entities read; Python does not read a number of 5,000 digits."""
     return unescape(_ENDLESS_NUMBER.sub("&#0;", text))
 
 
@@ -90,20 +90,20 @@ def _value_of(attribute: re.Pattern[str], tag: str) -> str:
 
 
 def _after(html: str, end: str, start: int) -> int:
-    """The place behind the next `end`; the end of the page where there is none."""
+    """Return the place behind the next `end`; the end of the page where there is none."""
     found = html.find(end, start)
     return len(html) if found < 0 else found + len(end)
 
 
 def _after_markup(html: str, start: int) -> int:
-    """The place behind a comment, a declaration, or a "<" that is only text."""
+    """Return the place behind a comment, a declaration, or a "<" that is only text."""
     if html.startswith("<!--", start):
         return _after(html, "-->", start + 4)
     return _after(html, ">", start) if html.startswith(("<!", "<?", "</"), start) else start + 1
 
 
 def _after_element(html: str, name: str, start: int) -> int:
-    """The place behind an element of which nothing is text."""
+    """Return the place behind an element of which nothing is text."""
     found = re.compile(f"</{name}", re.IGNORECASE).search(html, start)
     return _after(html, ">", found.start()) if found else len(html)
 
@@ -168,13 +168,14 @@ _CODECS = {label: codec for codec, labels in LABELS.items() for label in labels.
 
 
 def codec_of(label: str | None) -> str:
-    """The codec for the name of an encoding, whoever wrote it: one of the list, else UTF-8."""
+    """Return the codec for the name of an encoding, whoever wrote it: one of the list, else
+    UTF-8."""
     return _CODECS.get(label.strip().lower(), "utf-8") if label else "utf-8"
 
 
 def decode(content: bytes, label: str | None) -> str:
-    """The text of these bytes, with U+FFFD where they are none; in time that is linear in their
-    number. For a thread where there may be many: other threads have their turn in between."""
+    """Return the text of these bytes, with U+FFFD where they are none; in time that is linear in
+    their number. For a thread where there may be many: other threads have their turn in between."""
     decoder = getincrementaldecoder(codec_of(label))("replace")
     pieces = [
         decoder.decode(content[at : at + _PIECE], at + _PIECE >= len(content))

@@ -28,5 +28,5 @@ class RemoteTools(Protocol):
         ...
 
     async def find(self, name: str, context: ToolContext) -> Tool | None:
-        """The tool of this name, for who asks there."""
+        """Return the tool of this name, for who asks there."""
         ...

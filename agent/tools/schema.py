@@ -128,7 +128,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _parse_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
-    """The description, and what `Args:` says of each parameter."""
+    """Return the description, and what `Args:` says of each parameter."""
     text, *sections = _SECTION.split(inspect.getdoc(function) or "")
     if not text.strip():
         raise TypeError(f"tool {function.__name__} needs a docstring: the model goes by it")
@@ -159,9 +159,9 @@ def _default(parameter: inspect.Parameter) -> Any:
 
 
 def shorten_schema(node: Any) -> Any:
-    """A schema without what tells a model nothing, since every request pays for it; arguments are
-    checked by all of it when they come. A property that is named like a keyword stays: its value is
-    a schema. What may be left out is not called nullable besides."""
+    """Return a schema without what tells a model nothing, since every request pays for it;
+    arguments are checked by all of it when they come. A property that is named like a keyword
+    stays: its value is a schema. What may be left out is not called nullable besides."""
     if isinstance(node, list):
         return [shorten_schema(item) for item in node]
     if not isinstance(node, dict):
@@ -194,7 +194,7 @@ def _add_descriptions(schema: dict[str, Any], notes: Mapping[str, str]) -> dict[
 
 
 def takes(parameters: Mapping[str, Any]) -> str:
-    """A sentence that says what arguments fit a tool's schema."""
+    """Return a sentence that says what arguments fit a tool's schema."""
     required = parameters.get("required", ())
     known = [
         f"{name} ({', '.join(_kind(parameter, is_required=name in required))})"

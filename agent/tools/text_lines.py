@@ -67,7 +67,8 @@ class TextLines:
             is_first = False
 
     def _decode(self, line: bytes) -> str:
-        """A line, or a part of one that is too long: it may begin or end inside a character."""
+        """Return a line, or a part of one that is too long: it may begin or end inside a
+        character."""
         is_cut = len(line) >= LINE_BYTES and not line.endswith(b"\n")
         head = len(line[:3]) - len(line[:3].lstrip(_INNER)) if self._is_inside else 0
         self._is_inside = is_cut
@@ -80,8 +81,8 @@ class TextLines:
             return line.decode(codec_of(self.label), "replace")
 
     def _sample(self, line: bytes) -> bytes:
-        """The beginning of the file, so that each page of it is read alike; from this line on
-        where that is ASCII, or UTF-8."""
+        """Return the beginning of the file, so that each page of it is read alike; from this line
+        on where that is ASCII, or UTF-8."""
         at = self._file.tell()
         self._file.seek(0)
         start = self._file.read(_SAMPLE)

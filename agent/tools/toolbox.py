@@ -79,8 +79,8 @@ class Toolbox:
         return self.has(name) or self._is_remote(name)
 
     def find_text_argument(self, name: str) -> str:
-        """The argument of a tool that a single text is for: the first that it needs, where that is
-        a text and all; "" where there is no such tool."""
+        """Return the argument of a tool that a single text is for: the first that it needs, where
+        that is a text and all; "" where there is no such tool."""
         tool = self._own.get(name)
         needed = tool.parameters.get("required", []) if tool else []
         if tool is None or len(needed) != 1:
@@ -134,7 +134,7 @@ class Toolbox:
         return len(to_json(list(self.wire))) // _PER_TOKEN
 
     def unwrap(self, calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
-        """The calls that a model means by these, by the real names of their tools."""
+        """Return the calls that a model means by these, by the real names of their tools."""
         named = tuple(map(self._with_real_name, calls))
         if self._is_lean or self._remote:
             return tuple(self._with_real_name(unwrap_call(call)) for call in named)
@@ -177,7 +177,8 @@ class Toolbox:
             )
 
     def batches(self, calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
-        """The calls in their order: neighbours that may run together, every other one alone."""
+        """Return the calls in their order: neighbours that may run together, every other one
+        alone."""
         groups = itertools.groupby(calls, key=self._is_parallel)
         return [
             batch
@@ -244,7 +245,7 @@ def permission_for(tool: Tool, arguments: Mapping[str, Any], settings: ToolSetti
 
 
 def _readable(value: object) -> str:
-    """A value with nothing in it that is not seen, or that turns the order of what is."""
+    """Return a value with nothing in it that is not seen, or that turns the order of what is."""
     text = value if isinstance(value, str) else to_json(value).decode()
     return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 

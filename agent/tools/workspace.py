@@ -40,7 +40,7 @@ _REASONS = {
 
 
 def resolve(root: Path, path: str, *, must_write: bool) -> Path:
-    """The place below `root` that the model means by `path`; it need not exist.
+    """Return the place below `root` that the model means by `path`; it need not exist.
 
     Paths are relative to `root`. Reading looks into `files/` too for what is not at the root; a
     bare name is written to `files/`. Raises ToolError, naming the path as the model wrote it, for
@@ -95,7 +95,7 @@ def _to_read(root: Path, parts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def quote(path: str) -> str:
-    """A path as the model wrote it, in quotes, cut where it is very long."""
+    """Return a path as the model wrote it, in quotes, cut where it is very long."""
     return repr(path if len(path) <= 200 else path[:199] + "…")
 
 
@@ -176,13 +176,13 @@ def save_file(root: Path, target: Path, content: bytes) -> bool:
 
 
 def list_folder(root: Path, target: Path) -> list[tuple[str, os.stat_result]]:
-    """The entries of a folder by name; links are told by their own mode. Raises OSError."""
+    """Return the entries of a folder by name; links are told by their own mode. Raises OSError."""
     with open_folder(root, target) as folder, os.scandir(folder) as entries:
         return sorted((entry.name, entry.stat(follow_symlinks=False)) for entry in entries)
 
 
 def files_below(root: Path, target: Path) -> Iterator[Path]:
-    """The regular files below a folder at any depth, in a stable order. Raises OSError."""
+    """Yield the regular files below a folder at any depth, in a stable order. Raises OSError."""
     with open_folder(root, target) as top:
         for folder, folders, names, descriptor in os.fwalk(".", dir_fd=top):
             place = target / folder

@@ -56,7 +56,7 @@ class AgentBlock(Struct, frozen=True):
 
 
 def blocks(written: Any, file: str) -> tuple[list[AgentBlock], list[str]]:
-    """The agents in a list, and a sentence for each entry that is none."""
+    """Return the agents in a list, and a sentence for each entry that is none."""
     if not isinstance(written, list):
         return [], [f"agents in {file} is {quote(written)}; it must be a list of agents."]
     found: dict[str, AgentBlock] = {}

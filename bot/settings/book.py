@@ -49,7 +49,7 @@ class SettingsStore:
         self.version = 0
 
     def hooks(self) -> Sequence[Rule]:
-        """The hook rules in force."""
+        """Return the hook rules in force."""
         return self.effective().hooks
 
     @property
@@ -62,7 +62,7 @@ class SettingsStore:
         return self._merge({"agent": name}, self._changes[EVERYWHERE])
 
     def effective(self, conversation_id: str = EVERYWHERE) -> Settings:
-        """The settings in force; made when they change, so asking costs next to nothing."""
+        """Return the settings in force; made when they change, so asking costs next to nothing."""
         return self._in_force.get(conversation_id) or self._in_force[EVERYWHERE]
 
     def adopt(self, overrides: Overrides) -> tuple[str, ...]:
@@ -116,8 +116,8 @@ class SettingsStore:
     def check(
         self, key: str, text: str, conversation_id: str = EVERYWHERE, by_user: bool = False
     ) -> Any:
-        """The value that a person means by `text`, as JSON has it, after the checks of `set`; of a
-        user who is no owner, also whether `users_may_set` lets them."""
+        """Return the value that a person means by `text`, as JSON has it, after the checks of
+        `set`; of a user who is no owner, also whether `users_may_set` lets them."""
         if by_user:
             self._require_permit(key, conversation_id)
         value = parse_typed(_changeable(key, conversation_id).kind, text)
@@ -199,7 +199,7 @@ class SettingsStore:
     def describe_all(
         self, conversation_id: str = EVERYWHERE, keys: Iterable[str] | None = None
     ) -> tuple[SettingInfo, ...]:
-        """The same of all settings, or of these."""
+        """Return the same of all settings, or of these."""
         layers = self._list_layers(conversation_id)
         return tuple(self._describe(SETTINGS[key], layers) for key in keys or SETTINGS)
 
@@ -300,7 +300,7 @@ class SettingsStore:
     def _with_users(
         self, conversation_id: str, here: Mapping[str, Any], everywhere: Mapping[str, Any]
     ) -> Settings:
-        """The same as `_merge`, with what users have set there where that still fits."""
+        """Return the same as `_merge`, with what users have set there where that still fits."""
         base = self._merge(here, everywhere)
         own = self._filter_permitted(conversation_id, base)
         try:
@@ -357,7 +357,7 @@ def _find_setting(key: str, conversation_id: str = EVERYWHERE) -> Setting:
 
 
 def _refuse(error: SettingError, values: Mapping[str, Any]) -> SettingError:
-    """The error about values that aren't in force, and won't be."""
+    """Return the error about values that aren't in force, and won't be."""
     text = str(error)
     for key, value in values.items():
         text = text.replace(f"{key} is {quote(value)};", f"{key} can't be {quote(value)};")

@@ -61,7 +61,7 @@ If neither of the first two is set, the small model that comes with Parley answe
 
 
 def page() -> str:
-    """The whole page, as Markdown."""
+    """Return the whole page, as Markdown."""
     groups = dict.fromkeys(key.rpartition(".")[0] for key in SETTINGS)
     return "\n".join([_INTRODUCTION, *(_table(group) for group in groups)])
 

@@ -21,7 +21,7 @@ LARGEST_FILE = 1_000_000  # bytes
 
 
 def read_text(path: Path, what: str) -> str:
-    """A file's text; a SettingError says why it can't be had."""
+    """Return a file's text; a SettingError says why it can't be had."""
     try:
         if stat.S_ISFIFO(path.stat().st_mode):  # to open it would wait for whoever writes
             raise SettingError(f"{path} ({what}) is a pipe; name a file.")
@@ -43,7 +43,7 @@ def read_text(path: Path, what: str) -> str:
 
 
 def read_env(path: Path) -> dict[str, str]:
-    """The names and values of a `.env`; none where there is no such file."""
+    """Return the names and values of a `.env`; none where there is no such file."""
     if not path.exists():
         return {}
     found: dict[str, str] = {}
@@ -58,7 +58,7 @@ def read_env(path: Path) -> dict[str, str]:
 
 
 def read_tree(config: Path) -> dict[str, Any]:
-    """A configuration as nested dicts, with nothing checked but that it is one."""
+    """Return a configuration as nested dicts, with nothing checked but that it is one."""
     is_yaml = config.suffix.lower() in (".yaml", ".yml")
     text = read_text(config, "the configuration")
     try:
@@ -149,8 +149,8 @@ def _from_yaml(text: str) -> Any:
 
 
 def line_of(config: Path, key: str) -> int:
-    """The line on which a part of a configuration stands ("hooks[2].condition.every"), or the
-    nearest part around it; 0 where that can't be told."""
+    """Return the line on which a part of a configuration stands ("hooks[2].condition.every"), or
+    the nearest part around it; 0 where that can't be told."""
     text = read_text(config, "the configuration").replace("\t", " ")  # YAML takes none; JSON does
     try:
         node = yaml.compose(text, _PlainYaml)
@@ -165,7 +165,7 @@ def line_of(config: Path, key: str) -> int:
 
 
 def _find_part(node: Any, part: str) -> tuple[int, Any] | None:
-    """A part of a mapping or a list, with its line."""
+    """Return a part of a mapping or a list, with its line."""
     if isinstance(node, yaml.MappingNode):
         for name, inside in node.value:
             if name.value == part:

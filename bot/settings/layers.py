@@ -83,8 +83,8 @@ class Secrets(Mapping[str, str]):
         return f"<Secrets: {len(self)} names>"
 
     def to_mask(self) -> frozenset[str]:
-        """The values that no log may show: those that the configuration calls secrets, and those
-        whose name speaks of a key, token or password."""
+        """Return the values that no log may show: those that the configuration calls secrets, and
+        those whose name speaks of a key, token or password."""
         return frozenset(
             value
             for name, value in self.items()
@@ -217,7 +217,7 @@ def _refuse_foreign_model(block: AgentBlock, settings: WrittenSetting, file: str
 
 
 def _groups(keys: Iterable[str]) -> frozenset[str]:
-    """The names of blocks in which these stand: "context" for "context.strategy"."""
+    """Return the names of blocks in which these stand: "context" for "context.strategy"."""
     return _groups_of(frozenset(keys))
 
 
@@ -251,7 +251,7 @@ def _no_brain(name: str, keys: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
 
 
 def _level(name: str) -> str:
-    """The brain for summaries in whose own context a setting stands; "" for none."""
+    """Return the brain for summaries in whose own context a setting stands; "" for none."""
     return name[: found.end()] if (found := _OWN_CONTEXT.search(name)) else ""
 
 
@@ -260,7 +260,7 @@ def _without_levels(name: str) -> str:
 
 
 def _resolve_name(name: str, value: Any, keys: Mapping[str, str], where: str) -> str:
-    """The setting that is meant by a name."""
+    """Return the setting that is meant by a name."""
     groups = _groups(keys)
     plain = name if name in keys else _without_levels(name)
     if plain in groups or name in groups:
@@ -318,13 +318,15 @@ def _from_environment(
 
 
 def _place(key: str) -> str:
-    """A setting's name in the environment, and where in its value: PARLEY_HOOKS[2].condition."""
+    """Return a setting's name in the environment, and where in its value:
+    PARLEY_HOOKS[2].condition."""
     name, bracket, rest = key.partition("[")
     return variable(name) + bracket + rest
 
 
 def variable(key: str) -> str:
-    """The environment's name of a setting: `context.strategy` -> PARLEY_CONTEXT__STRATEGY."""
+    """Return the environment's name of a setting: `context.strategy` ->
+    PARLEY_CONTEXT__STRATEGY."""
     return PREFIX + key.replace(".", "__").upper()
 
 
@@ -371,7 +373,7 @@ def _fill(
     called: Callable[[str], str],
     faults: list[str],
 ) -> Mapping[str, Any]:
-    """The values with secrets and files filled in, checked together."""
+    """Return the values with secrets and files filled in, checked together."""
     values: dict[str, Any] = {}
     for key, value in written.items():
         with _collect_faults(faults):
@@ -385,7 +387,7 @@ def _fill(
 
 
 def fill_text(text: str, secrets: Mapping[str, str]) -> str:
-    """A text with the secrets that it names. Raises SettingError."""
+    """Return a text with the secrets that it names. Raises SettingError."""
     filled = _with_secrets(text, Secrets(secrets), "it")
     return str(filled)
 
@@ -412,7 +414,7 @@ def _with_secrets(value: Any, secrets: Secrets, called: str) -> Any:
 
 
 def _secrets_in(value: Any) -> frozenset[str]:
-    """The names of all secrets that a value speaks of."""
+    """Return the names of all secrets that a value speaks of."""
     if isinstance(value, str):
         return frozenset(_SECRET.findall(value))
     if isinstance(value, dict):
@@ -421,7 +423,7 @@ def _secrets_in(value: Any) -> frozenset[str]:
 
 
 def _prompt(text: str, folder: Path) -> str:
-    """The text of a system prompt, read from a file where `text` names one."""
+    """Return the text of a system prompt, read from a file where `text` names one."""
     name = text.removeprefix("file:")
     if name == text and not _is_path(text, folder):
         return text

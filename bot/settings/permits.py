@@ -70,7 +70,7 @@ class Permit(Struct, frozen=True):
 
 
 def parse_permit(entry: str) -> Permit:
-    """An entry of `users_may_set`. Raises ValueError."""
+    """Return an entry of `users_may_set`. Raises ValueError."""
     key, _, bound = entry.strip().partition(" ")
     bound = bound.strip()
     if not bound:
@@ -90,7 +90,8 @@ def parse_permit(entry: str) -> Permit:
 
 
 def permit_for(key: str, entries: Sequence[str]) -> Permit | None:
-    """The entry about a setting; the last, where there are several. None: users may not set it."""
+    """Return the entry about a setting; the last, where there are several. None: users may not set
+    it."""
     permits = [parse_permit(entry) for entry in entries]
     return next((permit for permit in reversed(permits) if permit.key == key), None)
 

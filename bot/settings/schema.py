@@ -213,7 +213,7 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
         return _zone(self.timezone)
 
     def section(self, kind: type[Section]) -> Section:
-        """The section, or the settings without one, that a feature has added
+        """Return the section, or the settings without one, that a feature has added
         (`plugins/NAME/settings.py`)."""
         found = getattr(self, kind.SECTION) if kind.SECTION else self
         assert isinstance(found, kind)
@@ -354,7 +354,7 @@ def validate(
     written: Mapping[str, Any] | None = None,
     named: Callable[[str], str] = str,
 ) -> Settings:
-    """The settings with these values, by key; what is not among them has its default.
+    """Return the settings with these values, by key; what is not among them has its default.
 
     A SettingError quotes from `written` (the values as a person wrote them, where that differs)
     and calls a key, or a place in a list ("hooks[2].condition"), what `named` makes of it.
@@ -392,8 +392,8 @@ def _fault(fault: Any, written: Mapping[str, Any], named: Callable[[str], str]) 
 
 
 def _key_of(place: tuple[str | int, ...]) -> str:
-    """The setting that a fault is in; what follows its name are items of lists, or the types of
-    which the value may be one."""
+    """Return the setting that a fault is in; what follows its name are items of lists, or the types
+    of which the value may be one."""
     parts = [part for part in place if isinstance(part, str)]
     keys = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
     return next((key for key in keys if key in _ALL), "")
@@ -405,7 +405,8 @@ def _nearest(setting: Setting, value: Any) -> str:
 
 
 def quote(value: Any) -> str:
-    """A value as a sentence repeats it: on one line, and no longer than can be read at a glance."""
+    """Return a value as a sentence repeats it: on one line, and no longer than can be read at a
+    glance."""
     if isinstance(value, str):
         return repr(_shorten(value))
     try:
@@ -420,8 +421,8 @@ def _shorten(text: str) -> str:
 
 
 def describe_unknown(key: str, where: str = "", known: Collection[str] = ()) -> str:
-    """The sentence about a key that is none; `where` is the name of a file, "" for the chat, and
-    `known` are the names that are taken there, where they are others."""
+    """Return the sentence about a key that is none; `where` is the name of a file, "" for the chat,
+    and `known` are the names that are taken there, where they are others."""
     if key in SECTIONS and not where:
         inside = ", ".join(name for name in SETTINGS if name.rpartition(".")[0] == key)
         return f"{key} is a group of settings: {inside}."

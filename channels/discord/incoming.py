@@ -30,7 +30,7 @@ def place_at(channel: Where, person: int, message: int) -> Place:
 
 
 def scope_of(place: Place, scope: Scope, person: int) -> str | None:
-    """The thread of the conversation, where it is another than the place's."""
+    """Return the thread of the conversation, where it is another than the place's."""
     if not place.is_group or scope == "thread":
         return None
     return f"user-{person}" if scope == "user" else ""
@@ -39,7 +39,8 @@ def scope_of(place: Place, scope: Scope, person: int) -> str | None:
 def heard(
     message: discord.Message, me: int, scope: Scope, language: str = "", place: Place | None = None
 ) -> Heard | None:
-    """A message of a person; None for all else: two bots would never end answering each other."""
+    """Return a message of a person; None for all else: two bots would never end answering each
+    other."""
     author = message.author
     if author.bot or message.webhook_id or message.is_system():
         return None
@@ -72,7 +73,7 @@ def commanded(interaction: discord.Interaction, scope: Scope) -> Heard:
 
 
 def pressed(interaction: discord.Interaction, scope: Scope) -> Pressed | None:
-    """A button; None where its message is gone."""
+    """Return a button; None where its message is gone."""
     if interaction.message is None:
         return None
     given: Mapping[str, Any] = interaction.data or {}
@@ -91,7 +92,7 @@ def pressed(interaction: discord.Interaction, scope: Scope) -> Pressed | None:
 def reacted(
     reaction: discord.RawReactionActionEvent, channel: Where, me: int, scope: Scope
 ) -> Reacted | None:
-    """A person's emoji on a message of the bot's."""
+    """Return a person's emoji on a message of the bot's."""
     member = reaction.member
     is_of_bot = reaction.user_id == me or (member is not None and member.bot)
     if is_of_bot or reaction.message_author_id != me:
@@ -116,7 +117,8 @@ def _label(message: discord.Message, data: str) -> str:
 
 
 def _own_role(message: discord.Message) -> int:
-    """The role that Discord makes for a bot, whose name people pick as often as the bot's."""
+    """Return the role that Discord makes for a bot, whose name people pick as often as the
+    bot's."""
     role = message.guild.self_role if message.guild else None
     return role.id if role else 0
 
@@ -130,7 +132,7 @@ def _is_for(message: discord.Message, me: int) -> bool:
 
 
 def _said(message: discord.Message, me: int) -> str:
-    """The words, with names where Discord has numbers."""
+    """Return the words, with names where Discord has numbers."""
     text = message.content.strip()
     role = _own_role(message)
     own = rf"^<@(?:!?{me}|&{role})>[\s,:]*"

@@ -21,7 +21,7 @@ _MOST_COMMANDS, _LONGEST_DESCRIPTION, _LONGEST_LABEL = 100, 100, 80
 
 
 def commands_as_offered(commands: Mapping[str, Sequence[CommandEntry]]) -> list[Any]:
-    """The slash commands, described in each language."""
+    """Return the slash commands, described in each language."""
     offered = [
         _command(one.name, {language: some[index] for language, some in commands.items()})
         for index, one in enumerate(commands[ENGLISH])
@@ -65,8 +65,8 @@ def nonce_of(place: Place, once: str) -> str | None:
 
 
 def _command(name: str, described: Mapping[str, CommandEntry]) -> Any:
-    """A slash command with one option: what a person would write behind its name. It is offered on
-    servers and in direct messages."""
+    """Return a slash command with one option: what a person would write behind its name. It is
+    offered on servers and in direct messages."""
     hints = {}
     for language in described:
         with speaking(language):

@@ -321,7 +321,7 @@ class Discord(Platform):
 
 
 def _channel_of(what: Any) -> int:
-    """The number of the channel that a message, an edit or a command came from."""
+    """Return the number of the channel that a message, an edit or a command came from."""
     number: int = getattr(what, "channel_id", None) or what.channel.id
     return number
 

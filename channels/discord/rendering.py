@@ -66,7 +66,7 @@ def rendered(markdown: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """A text that shows as it stands."""
+    """Return a text that shows as it stands."""
     return _with_plain_lines(_words(text))
 
 
@@ -197,7 +197,7 @@ def _padded(cell: str, width: int, is_right: bool) -> str:
 
 
 def _plain(node: SyntaxTreeNode) -> str:
-    """A cell's words, without markup; of a link, the address too."""
+    """Return a cell's words, without markup; of a link, the address too."""
     match node.type:
         case "text" | "code_inline":
             return node.content
@@ -218,7 +218,7 @@ _MARKS = {"strong": "**", "em": "_", "s": "~~"}
 
 
 def _inline(node: SyntaxTreeNode, within: frozenset[str] | set[str] = frozenset()) -> str:
-    """The words and markup of a node; `within` is what is marked around it."""
+    """Return the words and markup of a node; `within` is what is marked around it."""
     pieces = [
         child
         for one in node.children

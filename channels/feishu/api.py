@@ -40,7 +40,8 @@ class FeishuApi:
         await self.session.close()
 
     async def request(self, method: str, path: str, **options: Any) -> Json:
-        """The `data` of an answer; once more with another token where this one is not known."""
+        """Return the `data` of an answer; once more with another token where this one is not
+        known."""
         for is_last in (False, True):
             try:
                 headers = {"Authorization": f"Bearer {await self._access()}"}
@@ -56,14 +57,14 @@ class FeishuApi:
         raise AssertionError("unreachable")
 
     async def upload(self, path: str, fields: Mapping[str, str], name: str, content: bytes) -> Json:
-        """A file, under the name of its kind ("image", "file")."""
+        """Return a file, under the name of its kind ("image", "file")."""
         form = aiohttp.FormData(dict(fields))
         kind = "image" if path.endswith("images") else "file"
         form.add_field(kind, content, filename=name, content_type="application/octet-stream")
         return await self.request("POST", path, data=form())
 
     async def download(self, path: str) -> bytes:
-        """The bytes of a file; a few more than the bot takes where it is larger."""
+        """Return the bytes of a file; a few more than the bot takes where it is larger."""
         headers = {"Authorization": f"Bearer {await self._access()}"}
         async with self.session.get(f"{self._base}/open-apis/{path}", headers=headers) as answer:
             if answer.content_type == "application/json" and answer.status != 200:
@@ -77,7 +78,8 @@ class FeishuApi:
             return bytes(content)
 
     async def find_connection(self) -> tuple[str, float]:
-        """The address of a long connection, which works once, and the seconds between pings."""
+        """Return the address of a long connection, which works once, and the seconds between
+        pings."""
         body = {"AppID": self._app_id, "AppSecret": self._secret}
         async with self.session.post(f"{self._base}/callback/ws/endpoint", json=body) as answer:
             data = (await _read(answer))["data"]

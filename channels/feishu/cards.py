@@ -48,7 +48,7 @@ def converted(markdown: str) -> str:
 
 
 def size(markdown: str) -> int:
-    """The bytes of a text in a card."""
+    """Return the bytes of a text in a card."""
     return len(orjson.dumps(converted(markdown)))
 
 
@@ -101,7 +101,7 @@ def _button(button: Button) -> Json:
 
 
 def text_of(content: Sequence[Sequence[Json]], title: str) -> str:
-    """The words of a "post", a message with markup that a person wrote."""
+    """Return the words of a "post", a message with markup that a person wrote."""
     lines = ["".join(map(_word, line)) for line in content]
     return "\n".join(filter(None, (title, *lines)))
 

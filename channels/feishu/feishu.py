@@ -140,7 +140,7 @@ class Feishu(Platform):
             log.debug("an event of Feishu was not confirmed, so it comes again")
 
     def _whole(self, frame: WireFrame) -> bytes | None:
-        """The payload, once all of its parts are there."""
+        """Return the payload, once all of its parts are there."""
         total, number = int(frame.headers.get("sum", "1")), int(frame.headers.get("seq", "0"))
         if total <= 1:
             return frame.payload
@@ -281,8 +281,9 @@ class Feishu(Platform):
         return sent
 
     async def _send(self, place: Place, kind: str, content: str, once: str = "") -> str:
-        """A message, as a reply where it answers one, or in a thread. What was taken back since can
-        be answered no more, so it goes by itself. The same `uuid` is sent once within an hour."""
+        """Return a message, as a reply where it answers one, or in a thread. What was taken back
+        since can be answered no more, so it goes by itself. The same `uuid` is sent once within an
+        hour."""
         body = {"msg_type": kind, "content": content}
         if once:
             named = f"{self._settings.app_id} {place.chat} {once}"

@@ -48,7 +48,8 @@ class FeishuBot(Struct, frozen=True):
 
 
 def read_message(event: Json, me: FeishuBot, name: str) -> Heard | None:
-    """A message that a person sent, with the name that others see; None for another bot's."""
+    """Return a message that a person sent, with the name that others see; None for another
+    bot's."""
     message, sender = event["message"], event["sender"]
     kind, id = message["message_type"], message["message_id"]
     if sender.get("sender_type", "user") != "user" or kind in _SILENT:
@@ -86,14 +87,14 @@ def place_of(message: Json) -> Place:
 
 
 def read_press(event: Json, press: str, place: Place) -> Pressed:
-    """A button of a card that a person pressed."""
+    """Return a button of a card that a person pressed."""
     value = event.get("action", {}).get("value") or {}
     sender = Author(event["operator"]["open_id"])
     return Pressed(place, sender, press, str(value.get("command", "")), str(value.get("label", "")))
 
 
 def text_in(shown: Json, me: FeishuBot) -> str:
-    """The words of a message as "Get message" has it."""
+    """Return the words of a message as "Get message" has it."""
     content: Json = orjson.loads(shown.get("body", {}).get("content") or "{}")
     mentions = [{**one, "id": {"open_id": one.get("id")}} for one in shown.get("mentions") or []]
     return _with_names(_text(shown.get("msg_type", ""), content), mentions, me).strip()

@@ -53,13 +53,13 @@ def data_of(action: Action) -> str:
 
 
 def make_buttons(actions: Sequence[Action], traits: Traits) -> tuple[Button, ...]:
-    """The buttons for those actions whose data fit into one."""
+    """Return the buttons for those actions whose data fit into one."""
     return tuple(Button(a.label, data_of(a)) for a in _fitting(actions, traits))
 
 
 def spell_out(actions: Sequence[Action], traits: Traits) -> str:
-    """A line for each action that becomes no button: its command is too long, or it is one too
-    many."""
+    """Return a line for each action that becomes no button: its command is too long, or it is one
+    too many."""
     fitting = _fitting(actions, traits)
     return "\n".join(f"{a.label}: `{a.command}`" for a in actions if a not in fitting)
 
@@ -122,8 +122,8 @@ class Choices:
             await self._keep(place, kept)
 
     async def choose(self, place: Place, text: str) -> tuple[str, str] | None:
-        """The label and data that a message stands for; None where it is no choice. One that comes
-        again stands for the same as before, and one that was edited for what it says now."""
+        """Return the label and data that a message stands for; None where it is no choice. One that
+        comes again stands for the same as before, and one that was edited for what it says now."""
         kept = await self._find(place)
         words = text.strip().rstrip(".)。．、）")
         if not (words.isdecimal() and len(words) < 4):
@@ -149,7 +149,7 @@ class Choices:
             await self._keep(place, kept)
 
     async def react(self, place: Place, emoji: str) -> str:
-        """The command that an emoji on a message stands for; "" where it is none."""
+        """Return the command that an emoji on a message stands for; "" where it is none."""
         sign = emoji.translate(_DECORATION)
         if not sign or len(sign) > 1:
             return ""

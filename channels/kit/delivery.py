@@ -30,8 +30,8 @@ _IN_A_FILE = (
 
 
 def pieces(platform: Platform, text: str, *, is_plain: bool = False) -> list[str]:
-    """A text in pieces that make a message each; none where they would be too many. It takes CPU
-    for a while: call it in a thread."""
+    """Return a text in pieces that make a message each; none where they would be too many. It takes
+    CPU for a while: call it in a thread."""
     traits, most = platform.traits, platform.traits.most_parts
     if platform.has_files and len(text) > 2 * most * traits.longest:
         return []

@@ -30,8 +30,8 @@ class Drafts:
         self._all: dict[tuple[str, str], _Onlooker] = {}
 
     def expect(self, bot: Bot, address: Address, message: str, place: Place) -> bool:
-        """An answer to this message, an inbound's id, is awaited from now on; False if it was
-        already."""
+        """Return an answer to this message, an inbound's id, is awaited from now on; False if it
+        was already."""
         name = (address.chat, address.thread)
         if name not in self._all:
             self._all[name] = _Onlooker(bot, address, self._courier)

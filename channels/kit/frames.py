@@ -10,7 +10,8 @@ log = logging.getLogger(__name__)
 
 
 def load_frame(text: str, platform: str) -> dict[str, Any]:
-    """The object in a frame; an empty one for what is none, which is not worth the connection."""
+    """Return the object in a frame; an empty one for what is none, which is not worth the
+    connection."""
     try:
         frame = json.loads(text)
     except (ValueError, RecursionError):
@@ -33,8 +34,8 @@ MOST_OBJECTS = 1_000
 
 
 def list_objects(holder: Any, name: str) -> list[dict[str, Any]]:
-    """The objects in a list that an object should have by this name; all else is left out, and what
-    stands behind the first MOST_OBJECTS."""
+    """Return the objects in a list that an object should have by this name; all else is left out,
+    and what stands behind the first MOST_OBJECTS."""
     found = holder.get(name) if isinstance(holder, dict) else None
     if not isinstance(found, list):
         return []

@@ -52,8 +52,8 @@ _PARSER = _make_parser()
 
 @lru_cache(maxsize=16)
 def render_html(markdown: str) -> str:
-    """The HTML of a text; "" where there is nothing to mark up, something would be lost, or it
-    would take too long."""
+    """Return the HTML of a text; "" where there is nothing to mark up, something would be lost, or
+    it would take too long."""
     if has_vast_table(markdown) or any(map(_NESTED.match, markdown.split("\n"))):
         return ""
     html = str(_PARSER.render(markdown)).strip()

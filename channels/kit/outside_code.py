@@ -12,14 +12,14 @@ _TICKS = re.compile(r"`+")
 def change_parts(
     markdown: str, outside: Callable[[str], str], within: Callable[[str], str] = str
 ) -> str:
-    """A text changed in one way outside of code, and in another in its blocks and spans. A span
-    ends at its line. Where quotes and lists end a block is not looked at: what must not be misread
-    anywhere is for `within`, too."""
+    """Return a text changed in one way outside of code, and in another in its blocks and spans. A
+    span ends at its line. Where quotes and lists end a block is not looked at: what must not be
+    misread anywhere is for `within`, too."""
     return "".join((within if is_code else outside)(part) for is_code, part in _parts(markdown))
 
 
 def _parts(markdown: str) -> Iterator[tuple[bool, str]]:
-    """The text in pieces, each with whether it is code."""
+    """Yield the text in pieces, each with whether it is code."""
     fence = ""
     for line in markdown.splitlines(keepends=True):
         found = _FENCE.fullmatch(line.rstrip("\n"))
@@ -35,8 +35,8 @@ def _parts(markdown: str) -> Iterator[tuple[bool, str]]:
 
 
 def _spans(line: str) -> Iterator[tuple[bool, str]]:
-    """The same of a line: a backslash takes a tick away from those that open a span, and from none
-    that close it."""
+    """Yield the same of a line: a backslash takes a tick away from those that open a span, and from
+    none that close it."""
     runs = [found.span() for found in _TICKS.finditer(line)]
     last = {end - start: place for place, (start, end) in enumerate(runs)}  # the last so long
     at = place = 0

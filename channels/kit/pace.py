@@ -110,10 +110,10 @@ class Pace:
         return self._platform.explain(error).kind in ("passing", "wait")
 
     def _is_held(self, error: BaseException) -> float | None:
-        """The wait that the platform asked for is the chat's hold."""
+        """Return the wait that the platform asked for is the chat's hold."""
         return 0 if self._platform.explain(error).kind == "wait" else None
 
 
 def bounded(seconds: float) -> float:
-    """A wait that a platform asks for, as one that can be waited: it may say anything."""
+    """Return a wait that a platform asks for, as one that can be waited: it may say anything."""
     return min(max(_SHORTEST_HOLD, seconds), _LONGEST_HOLD)

@@ -160,7 +160,7 @@ class Media(Struct, frozen=True):
 
     @classmethod
     def read(cls, kind: Literal["picture", "voice", "document"], path: Path) -> Media:
-        """A file of this machine. Raises OSError."""
+        """Return a file of this machine. Raises OSError."""
         return cls(kind, path.name, path.read_bytes())
 
 
@@ -268,7 +268,7 @@ class Platform:
         raise NotImplementedError
 
     async def fetch(self, file: File) -> bytes:
-        """The bytes of a file that came with a message."""
+        """Return the bytes of a file that came with a message."""
         raise NotImplementedError
 
     async def show_typing(self, place: Place) -> None:

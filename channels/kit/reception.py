@@ -165,13 +165,13 @@ class Reception:
         await self._submit(inbound, place)
 
     async def _chosen(self, heard: Heard) -> tuple[str, str] | None:
-        """The label and data that a number stands for, where choices have numbers."""
+        """Return the label and data that a number stands for, where choices have numbers."""
         if self._platform.traits.longest_button or heard.files:
             return None
         return await self._choices.choose(heard.place, heard.text)
 
     async def _fetch_all(self, heard: Heard) -> tuple[Attachment, ...]:
-        """The files; what is left out is said."""
+        """Return the files; what is left out is said."""
         attachments, sentences = [], [_sorry(heard.left_out)] if heard.left_out else []
         for file in heard.files[: MOST_ATTACHMENTS + 1]:  # one too many is refused in the bot
             if file.size > LARGEST_ATTACHMENT:
@@ -188,7 +188,8 @@ class Reception:
         return tuple(attachments)
 
     async def _fetch(self, place: Place, file: File) -> Attachment:
-        """A file that is out of reach for good must hold up neither its chat nor the channel."""
+        """Return a file that is out of reach for good must hold up neither its chat nor the
+        channel."""
         async with asyncio.timeout(_FETCHING):
             content = await self._courier.pace.send(
                 place, lambda: self._platform.fetch(file), is_message=False
@@ -259,8 +260,8 @@ def name_of(sender: Author) -> str:
 
 
 def id_of(place: Place, press: str = "") -> str:
-    """The id of a message, or of a button pressed below it. The thread is read from it where its
-    conversation has another."""
+    """Return the id of a message, or of a button pressed below it. The thread is read from it where
+    its conversation has another."""
     thread = f"@{_quoted(place.thread)}" if place.thread else ""
     return f"{_quoted(place.message)}{thread}{f'#{_quoted(press)}' if press else ''}"
 

@@ -100,19 +100,19 @@ class BoundedMessage(EmailMessage):
         super().set_raw(name, _FOLDS.sub("", _cut(name.lower(), value, bound)))
 
     def get_raw(self, name: str) -> list[str]:
-        """The fields of this name as they came."""
+        """Return the fields of this name as they came."""
         wanted = name.lower()
         return [str(value) for key, value in self.raw_items() if key.lower() == wanted]
 
     def get_text(self, name: str) -> str:
-        """The first field of this name, on one line; "" where there is none."""
+        """Return the first field of this name, on one line; "" where there is none."""
         return " ".join(str(self.get(name) or "").split())
 
     def get_param(
         self, param: str, failobj: Any = None, header: str = "content-type", unquote: bool = True
     ) -> Any:
-        """A parameter as text, whichever way it is written; a character set is one that there
-        is."""
+        """Return a parameter as text, whichever way it is written; a character set is one that
+        there is."""
         found = super().get_param(param, failobj, header, unquote)
         if isinstance(found, tuple):
             found = collapse_rfc2231_value(found)
@@ -120,8 +120,8 @@ class BoundedMessage(EmailMessage):
         return _find_codec(found) if is_charset else found
 
     def get_words(self) -> str:
-        """The text of a part, in its character set; a codec holds the interpreter while it works,
-        so it gets so much at a time."""
+        """Return the text of a part, in its character set; a codec holds the interpreter while it
+        works, so it gets so much at a time."""
         content = self.get_payload(decode=True)
         if not isinstance(content, bytes):
             return ""
@@ -144,7 +144,8 @@ def parse_bounded(raw: bytes, *, is_head: bool = False) -> BoundedMessage:
 
 
 def _find_codec(name: str) -> str:
-    """The codec for a character set; that of UTF-8 where there is none, or it is none for mail."""
+    """Return the codec for a character set; that of UTF-8 where there is none, or it is none for
+    mail."""
     try:
         b"a".decode(name, "replace")
         found = codecs.lookup(name).name.replace("-", "_")
@@ -179,7 +180,7 @@ def _read_field(name: str, value: str) -> str:
 
 
 def _make_counted() -> Callable[..., BoundedMessage]:
-    """A maker of parts, which makes no more than MOST_PARTS."""
+    """Return a maker of parts, which makes no more than MOST_PARTS."""
     made = 0
 
     def make(policy: Any = None) -> BoundedMessage:

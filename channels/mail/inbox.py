@@ -84,11 +84,11 @@ class Inbox:
         return self._client
 
     def find_later(self, last: int) -> list[int]:
-        """The numbers of all messages after one."""
+        """Return the numbers of all messages after one."""
         return sorted(uid for uid in self.client.search(["UID", f"{last + 1}:*"]) if uid > last)
 
     def find_since(self, begin: datetime) -> list[int]:
-        """The numbers of all that has come since then."""
+        """Return the numbers of all that has come since then."""
         found = self.client.search(["SINCE", begin.date() - timedelta(days=1)])
         times = self.client.fetch(found, ["INTERNALDATE"]) if found else {}
         return sorted(uid for uid, one in times.items() if one[b"INTERNALDATE"] >= begin)
@@ -97,15 +97,15 @@ class Inbox:
         return sorted(self.client.search(["UNSEEN"]))
 
     def fetch(self, uid: int) -> tuple[bytes, bool]:
-        """A message as it came (b"": it is no more), and whether that is all of it: of one that is
-        too large it is the head."""
+        """Return a message as it came (b"": it is no more), and whether that is all of it: of one
+        that is too large it is the head."""
         size = self.client.fetch([uid], ["RFC822.SIZE"]).get(uid, {}).get(b"RFC822.SIZE", 0)
         is_whole = int(size) <= _LARGEST
         what = "BODY.PEEK[]" if is_whole else f"BODY.PEEK[HEADER]<0.{_LARGEST_HEAD}>"
         return self._read(uid, what), is_whole
 
     def fetch_head(self, uid: int) -> bytes:
-        """The head of a message, as far as it is read; b"": the message is no more."""
+        """Return the head of a message, as far as it is read; b"": the message is no more."""
         return self._read(uid, f"BODY.PEEK[HEADER]<0.{_LARGEST_HEAD}>")
 
     def _read(self, uid: int, what: str) -> bytes:

@@ -115,8 +115,8 @@ class Mail(Platform):
         return f"last {self._own} {self._settings.folder}"
 
     async def _resume(self, desk: Desk, inbox: Inbox, run: Any) -> tuple[int, list[int]]:
-        """The last message that was taken, and those that wait. What came before the bot was made
-        is not answered; after the server has numbered all anew, it is what nobody has seen."""
+        """Return the last message that was taken, and those that wait. What came before the bot was
+        made is not answered; after the server has numbered all anew, it is what nobody has seen."""
         kept = await desk.bot.state.get(self.name, self._mark)
         if not kept:
             recent = await run(inbox.find_since, self._begin)
@@ -241,7 +241,8 @@ class Mail(Platform):
         return Course(self._own, place.chat, place.thread, subject, (*references, last))
 
     def _look_up(self, message: str) -> tuple[str, tuple[str, ...]]:
-        """The subject of a message that came before the bot was started, and what it follows."""
+        """Return the subject of a message that came before the bot was started, and what it
+        follows."""
         inbox = Inbox(self._settings, self._password)
         try:
             inbox.open(is_readonly=True)

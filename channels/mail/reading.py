@@ -104,19 +104,19 @@ def _read(raw: bytes, fallback: str, own: str) -> Letter:
 
 
 def _valid(text: str) -> str:
-    """A text without broken Unicode, as it can be written out."""
+    """Return a text without broken Unicode, as it can be written out."""
     return text.encode("utf-8", "replace").decode()
 
 
 def read_head(raw: bytes) -> tuple[str, tuple[str, ...]]:
-    """The subject of a message, and what it follows."""
+    """Return the subject of a message, and what it follows."""
     message = parse_bounded(raw, is_head=True)
     return _valid(message.get_text("Subject")), tuple(map(_valid, _references(message)))
 
 
 def thread_of(references: Iterable[str], identity: str) -> str:
-    """The name of a message's thread: the one that a message of ours carries on, or one made of the
-    first message."""
+    """Return the name of a message's thread: the one that a message of ours carries on, or one made
+    of the first message."""
     known = [*references, identity]
     for one in reversed(known):
         if found := OWN_ID.fullmatch(one):
@@ -136,7 +136,7 @@ def _author(message: BoundedMessage) -> MailAddress | None:
 
 
 def _references(message: BoundedMessage) -> tuple[str, ...]:
-    """The messages that it follows, the first one first."""
+    """Return the messages that it follows, the first one first."""
     named = _ID.findall(message.get_text("References"))
     answered = _ID.findall(message.get_text("In-Reply-To"))[:1]
     return tuple(dict.fromkeys((*named, *answered)))
@@ -165,7 +165,7 @@ def _why_automatic(message: BoundedMessage, address: str, own: str) -> str:
 
 
 def _words(message: BoundedMessage, name: str) -> set[str]:
-    """The words of a field, without comments and parameters."""
+    """Return the words of a field, without comments and parameters."""
     said = _COMMENT.sub(" ", message.get_text(name)).partition(";")[0]
     return {word for word in re.split(r"[\s,]+", said.lower()) if word}
 
@@ -210,7 +210,7 @@ def _is_words(part: Message) -> bool:
 
 
 def _files(message: BoundedMessage) -> tuple[Enclosure, ...]:
-    """The files. Signatures of a message are no files."""
+    """Return the files. Signatures of a message are no files."""
     files: list[Enclosure] = []
     bodies = _bodies(message)
     for number, part in enumerate(message.walk()):

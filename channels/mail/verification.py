@@ -68,7 +68,8 @@ def _covers(proven: str, domain: str) -> bool:
 
 
 def parse(text: str) -> tuple[str, list[Result]]:
-    """A field's server and results, all in lower case; no results of one that can't be read."""
+    """Return a field's server and results, all in lower case; no results of one that can't be
+    read."""
     server, *parts = _split(text[:_LONGEST].lower())
     if len(text) > _LONGEST:
         parts = []  # what was cut off may say the contrary
@@ -82,8 +83,8 @@ def parse(text: str) -> tuple[str, list[Result]]:
 
 
 def _split(text: str) -> list[list[str]]:
-    """The words between semicolons, without comments; "=" is a word. What is quoted begins no
-    comment, and in a comment nothing is quoted."""
+    """Return the words between semicolons, without comments; "=" is a word. What is quoted begins
+    no comment, and in a comment nothing is quoted."""
     parts: list[list[str]] = [[]]
     depth = at = 0
     while at < len(text):

@@ -45,8 +45,8 @@ _BLOCKS = {
 
 
 def cut_quotation(text: str) -> str:
-    """A reply without the message below it that it answers. What is quoted above one's own words
-    stays: they would say nothing without it."""
+    """Return a reply without the message below it that it answers. What is quoted above one's own
+    words stays: they would say nothing without it."""
     lines = text.split("\n")
     for number in range(len(lines)):
         if _begins_message(lines, number):
@@ -77,8 +77,8 @@ def _begins_message(lines: list[str], number: int) -> bool:
 
 
 def _without_attribution(lines: list[str]) -> list[str]:
-    """The lines without the last ones, which say who wrote what was quoted below them. They were
-    one, before it was wrapped."""
+    """Return the lines without the last ones, which say who wrote what was quoted below them. They
+    were one, before it was wrapped."""
     for most in (1, 2, 3):
         last = "".join(lines[-most:])
         if len(last) < _LONGEST_ATTRIBUTION and _ATTRIBUTION.fullmatch(last):
@@ -94,7 +94,7 @@ def _stripped(lines: list[str]) -> list[str]:
 
 
 def read_html(markup: str, *, is_reply: bool) -> str:
-    """The text of a message that has no other; of a reply without what it quotes."""
+    """Return the text of a message that has no other; of a reply without what it quotes."""
     try:
         root = document_fromstring(
             markup.encode("utf-8", "replace"),

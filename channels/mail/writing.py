@@ -36,13 +36,13 @@ class Course(Struct, frozen=True):
 
 
 def begin_thread() -> str:
-    """The name of a thread that begins with a message of ours."""
+    """Return the name of a thread that begins with a message of ours."""
     return secrets.token_hex(8)
 
 
 def make_mail(course: Course, post: Post) -> EmailMessage:
-    """A message with this text. One that is sent again, because nobody knows whether it arrived,
-    has the same id: servers and apps show one of them."""
+    """Return a message with this text. One that is sent again, because nobody knows whether it
+    arrived, has the same id: servers and apps show one of them."""
     text = clean_text(post.text)
     name = f"{post.once} {course.to} {course.thread}" if post.once else secrets.token_hex()
     message = _begin(course, text, hashlib.sha256(name.encode()).hexdigest()[:24])
@@ -53,7 +53,7 @@ def make_mail(course: Course, post: Post) -> EmailMessage:
 
 
 def make_mail_with(course: Course, media: Media) -> EmailMessage:
-    """A message with a file."""
+    """Return a message with a file."""
     caption = clean_text(media.caption)
     message = _begin(course, caption or media.name, secrets.token_hex(12))
     message.set_content(caption)
@@ -84,7 +84,7 @@ def _begin(course: Course, text: str, name: str) -> EmailMessage:
 
 
 def _subject(subject: str, text: str) -> str:
-    """The thread's, or the first words of what is said."""
+    """Return the thread's, or the first words of what is said."""
     subject, text = " ".join(clean_text(subject).split()), clean_text(text)
     if subject:
         return subject if subject[:3].lower() == "re:" else f"Re: {subject}"

@@ -23,7 +23,7 @@ class NobodyThere(Exception):
 
 
 def checked(answer: Any) -> Any:
-    """The answer of a request. Raises MatrixError."""
+    """Return the answer of a request. Raises MatrixError."""
     if isinstance(answer, ErrorResponse):
         raise MatrixError(answer)
     return answer

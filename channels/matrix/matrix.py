@@ -268,7 +268,7 @@ class Matrix(Platform):
         return read(event, Author(user, room.user_name(user) or ""), place, me, answered)
 
     async def _find(self, room: str, event: str) -> Json | None:
-        """An event of a room; None where it can't be read."""
+        """Return an event of a room; None where it can't be read."""
         answer = await self._client.room_get_event(room, event)
         try:
             source: Json = checked(answer).event.source
@@ -294,7 +294,7 @@ class Matrix(Platform):
         await bot.state.set(self.name, f"told {room.room_id}", "yes")
 
     async def _direct_room(self, user: str) -> str:
-        """A room with this person alone, made if there is none. Raises NobodyThere."""
+        """Return a room with this person alone, made if there is none. Raises NobodyThere."""
         rooms = self._client.rooms.values()
         for room in rooms:
             if is_private(room) and not room.encrypted and user in known_members(room):

@@ -37,7 +37,7 @@ class OwnUser(Struct, frozen=True):
 
 
 def part_of(event: Json, *names: str) -> Json:
-    """An object within an event; an empty one where it is none."""
+    """Return an object within an event; an empty one where it is none."""
     for name in names:
         found = event.get(name)
         event = found if isinstance(found, Mapping) else _NOTHING
@@ -45,27 +45,27 @@ def part_of(event: Json, *names: str) -> Json:
 
 
 def text_of(event: Json, name: str) -> str:
-    """A text within an event; "" where it is none."""
+    """Return a text within an event; "" where it is none."""
     found = event.get(name)
     return found if isinstance(found, str) else ""
 
 
 def thread_of(event: Json) -> str:
-    """The first message of the thread in which an event stands; "" for none."""
+    """Return the first message of the thread in which an event stands; "" for none."""
     relation = part_of(event, "content", "m.relates_to")
     is_thread = relation.get("rel_type") == "m.thread"
     return text_of(relation, "event_id") if is_thread else ""
 
 
 def target_of(event: Json) -> str:
-    """The message that an event edits; "" for none."""
+    """Return the message that an event edits; "" for none."""
     relation = part_of(event, "content", "m.relates_to")
     return text_of(relation, "event_id") if relation.get("rel_type") == "m.replace" else ""
 
 
 def answered_by(event: Json) -> str:
-    """The message that an event replies to; "" for none. In a thread, apps that know no threads
-    are told that each message answers the one before: that is no reply."""
+    """Return the message that an event replies to; "" for none. In a thread, apps that know no
+    threads are told that each message answers the one before: that is no reply."""
     relation = part_of(event, "content", "m.relates_to")
     if relation.get("is_falling_back") is True:
         return ""
@@ -114,8 +114,8 @@ def read(
 
 
 def _address(text: str, content: Json, me: OwnUser) -> tuple[str, bool]:
-    """The text without the bot's name in front, and whether it is named. `!help` is `/help`: apps
-    keep what begins with a slash to themselves."""
+    """Return the text without the bot's name in front, and whether it is named. `!help` is `/help`:
+    apps keep what begins with a slash to themselves."""
     mentioned = part_of(content, "m.mentions").get("user_ids")
     is_named = isinstance(mentioned, list) and me.id in mentioned
     local = me.id[1:].partition(":")[0]
@@ -137,7 +137,8 @@ def _is_command(text: str, me: OwnUser) -> bool:
 
 
 def _caption(content: Json) -> str:
-    """The words with a file: where it has a name by itself, the body is what was said of it."""
+    """Return the words with a file: where it has a name by itself, the body is what was said of
+    it."""
     name, body = text_of(content, "filename"), text_of(content, "body")
     return body if name and body != name else ""
 

@@ -57,7 +57,7 @@ def explain(error: BaseException) -> PlatformFailure:
 
 
 def code_of(response: Any) -> str:
-    """The name that Slack gives an error; "" where it did not answer as an API does."""
+    """Return the name that Slack gives an error; "" where it did not answer as an API does."""
     return str(_data(response).get("error", ""))
 
 

@@ -48,7 +48,7 @@ class Surroundings(Struct, frozen=True):
 
 
 def said_in(event: Json) -> Json | None:
-    """The message that a person wrote or changed; None where an event tells of none."""
+    """Return the message that a person wrote or changed; None where an event tells of none."""
     if event.get("subtype") == "message_changed":
         message, before = event["message"], event.get("previous_message", {})
         if "edited" not in message or message.get("text") == before.get("text"):
@@ -66,7 +66,7 @@ def is_group(channel: str) -> bool:
 
 
 def thread_of(message: Json) -> str:
-    """The thread that a message stands in; "" for one that stands in none, or begins one."""
+    """Return the thread that a message stands in; "" for one that stands in none, or begins one."""
     thread = str(message.get("thread_ts", ""))
     return "" if thread == message["ts"] else thread
 
@@ -127,7 +127,7 @@ def _file(file: Json) -> File:
 
 
 def _quotation(message: Json, known: Surroundings) -> tuple[str, str] | None:
-    """A message that was shared with this one."""
+    """Return a message that was shared with this one."""
     for shared in message.get("attachments", ()):
         if shared.get("is_share") and shared.get("text"):
             return shared.get("author_name") or "Somebody", readable(shared["text"], known)
@@ -158,7 +158,7 @@ def react(event: Json, message: Json, sender: Author) -> Reacted | None:
 
 
 def command(body: Json, text: str, sender: Author) -> Heard:
-    """A slash command, which Slack takes in no thread."""
+    """Return a slash command, which Slack takes in no thread."""
     channel = body["channel_id"]
     return Heard(Place(channel, "", body["trigger_id"], is_group(channel)), sender, text)
 

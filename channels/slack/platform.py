@@ -265,7 +265,7 @@ class Slack(Platform):
             self._removed.set()
 
     async def _beginning(self, desk: Desk, message: Mapping[str, Any]) -> Json | None:
-        """The first message of the thread in a channel that this one stands in."""
+        """Return the first message of the thread in a channel that this one stands in."""
         channel, thread = message["channel"], incoming.thread_of(message)
         if not thread or not incoming.is_group(channel):
             return None
@@ -337,8 +337,8 @@ class Slack(Platform):
         await self._client.chat_delete(channel=place.chat, ts=message)
 
     async def upload(self, place: Place, media: Media) -> str:
-        """The file's id: Slack shows it in a message whose id it does not tell. Below a file there
-        are no buttons, so these come in a message before it, with the words."""
+        """Return the file's id: Slack shows it in a message whose id it does not tell. Below a file
+        there are no buttons, so these come in a message before it, with the words."""
         caption, message = media.caption, ""
         if media.buttons:
             words = Post(caption or media.name, media.buttons, is_plain=True)

@@ -14,7 +14,7 @@ _LONGEST_LABEL, _LONGEST_FALLBACK = 75, 4_000
 
 
 def content(post: Post) -> Json:
-    """A message's blocks, and its words for notifications and for those who hear it read."""
+    """Return a message's blocks, and its words for notifications and for those who hear it read."""
     inner = plain_blocks(post.text) if post.is_plain else blocks(post.text)
     words = shown(inner[0]["elements"]) if "elements" in inner[0] else post.text
     escaped = _escape(words[:LONGEST])

@@ -41,8 +41,8 @@ Style = Mapping[str, bool]
 
 
 def blocks(markdown: str) -> list[Json]:
-    """The blocks of one message. What Slack would show nothing of is shown as it stands, and so is
-    what does not fit once it is read as Markdown."""
+    """Return the blocks of one message. What Slack would show nothing of is shown as it stands, and
+    so is what does not fit once it is read as Markdown."""
     elements = _elements(markdown)
     if not shown(elements) or _size(elements) > LONGEST >= len(markdown):
         return plain_blocks(markdown)
@@ -50,7 +50,7 @@ def blocks(markdown: str) -> list[Json]:
 
 
 def plain_blocks(text: str) -> list[Json]:
-    """A text as it stands."""
+    """Return a text as it stands."""
     words = {"type": "plain_text", "text": text[:LONGEST], "emoji": False}
     return [{"type": "section", "text": words}]
 
@@ -62,7 +62,7 @@ def length(markdown: str) -> int:
 
 
 def shown(elements: Sequence[Json]) -> str:
-    """The words of a rich text, for notifications and those who hear it read."""
+    """Return the words of a rich text, for notifications and those who hear it read."""
     return "".join(_words(element) for element in elements).strip()
 
 
@@ -142,7 +142,8 @@ def _block(node: SyntaxTreeNode, kind: str) -> Iterator[Json]:
 
 
 def _list(node: SyntaxTreeNode, depth: int, kind: str) -> Iterator[Json]:
-    """A list; it is closed where something stands in an item that can't, and goes on behind it."""
+    """Yield a list; it is closed where something stands in an item that can't, and goes on behind
+    it."""
     is_ordered, border = node.type == "ordered_list", {"border": 1} if kind == _QUOTE else {}
     before = max(int(node.attrs.get("start", 1)) - 1, 0)
     items: list[Json] = []
@@ -233,8 +234,8 @@ def _look(element: Json) -> tuple[str, str, tuple[str, ...]]:
 
 
 def _table(node: SyntaxTreeNode) -> str:
-    """A table, its columns below one another; where one cell is so wide that the others would be
-    mostly white space, they are not."""
+    """Return a table, its columns below one another; where one cell is so wide that the others
+    would be mostly white space, they are not."""
     rows = [
         [_cell(cell) for cell in row.children] for part in node.children for row in part.children
     ]

@@ -21,7 +21,7 @@ _ROW = 28  # characters of the labels in a row, so that a phone shows them whole
 
 
 def keyboard(buttons: Sequence[Button]) -> InlineKeyboardMarkup | None:
-    """The buttons, in rows; None when there are none."""
+    """Return the buttons, in rows; None when there are none."""
     shown = [InlineKeyboardButton(one.label, callback_data=one.data) for one in buttons]
     return InlineKeyboardMarkup(_rows(shown)) if shown else None
 

@@ -117,7 +117,8 @@ def heard(messages: Sequence[Message], me: Me, scope: Scope) -> Heard | None:
 
 
 def _pressed(query: CallbackQuery, scope: Scope) -> Pressed | None:
-    """A button that was pressed, if it is there: a client can send what it likes in its place."""
+    """Return a button that was pressed, if it is there: a client can send what it likes in its
+    place."""
     message, person = query.message, query.from_user
     if not (message and query.data and person) or person.is_bot:
         return None
@@ -132,7 +133,7 @@ def _pressed(query: CallbackQuery, scope: Scope) -> Pressed | None:
 def _reacted(
     update: MessageReactionUpdated, scope: Scope, topics: Mapping[tuple[str, str], str]
 ) -> Reacted | None:
-    """The emoji that a person has put on a message."""
+    """Return the emoji that a person has put on a message."""
     person, old = update.user, {getattr(one, "emoji", "") for one in update.old_reaction}
     new = [one.emoji for one in update.new_reaction if isinstance(one, ReactionTypeEmoji)]
     added = [emoji for emoji in new if emoji not in old]
@@ -165,7 +166,7 @@ def place_at(message: MaybeInaccessibleMessage) -> Place:
 
 
 def _scope_of(place: Place, scope: Scope, person: int) -> str | None:
-    """The thread of the conversation, where the topic does not say it."""
+    """Return the thread of the conversation, where the topic does not say it."""
     if not place.is_group or scope == "topic":
         return None
     return f"user-{person}" if scope == "user" else ""

@@ -41,7 +41,7 @@ class CarefulRequest(HTTPXRequest):
 
 
 def readable(update: dict[str, Any]) -> dict[str, Any]:
-    """An update that has a number, or an empty one of its number."""
+    """Return an update that has a number, or an empty one of its number."""
     try:
         check_parts(update, _MOST_PARTS)
         read = Update.de_json(dict(update), None)
@@ -58,6 +58,7 @@ def _album(update: Update) -> object:
 
 
 def number_of(update: object) -> int | None:
-    """The number that Telegram gave an update; None where it has none, or it is not a number."""
+    """Return the number that Telegram gave an update; None where it has none, or it is not a
+    number."""
     number = update.get("update_id") if isinstance(update, dict) else None
     return number if isinstance(number, int) else None

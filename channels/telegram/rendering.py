@@ -79,8 +79,8 @@ def measure(markdown: str) -> int:
 
 @lru_cache(maxsize=16)
 def _converted(markdown: str) -> tuple[str, list[Entity]]:
-    """A text's words and its markup. One that would be read as hardly anything but markup stays as
-    it is. What was measured last is rendered next, hence the cache."""
+    """Return a text's words and its markup. One that would be read as hardly anything but markup
+    stays as it is. What was measured last is rendered next, hence the cache."""
     if len(markdown) > _LONGEST_READ or _is_costly(markdown):
         return markdown, []
     text, entities = convert(_with_tags_shown(markdown), config=_STYLE, latex_escape=False)

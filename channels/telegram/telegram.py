@@ -268,7 +268,7 @@ class Telegram(Platform):
 def telegram_channel(
     token: str, settings: Callable[[], TelegramSettings], rhythm: Rhythm | None = None
 ) -> Messenger:
-    """The channel."""
+    """Return the channel."""
     return Messenger(Telegram(token, settings, rhythm), (rhythm or Rhythm()).sleep)
 
 

@@ -246,8 +246,8 @@ def _by_chat(updates: Sequence[Update]) -> dict[int, list[Update]]:
 
 
 def in_order(updates: Sequence[Update]) -> list[list[Update]]:
-    """The updates, each chat's in order; those of one album together, and the parts of a text that
-    was too long for one message."""
+    """Return the updates, each chat's in order; those of one album together, and the parts of a
+    text that was too long for one message."""
     chats: dict[int, dict[str, list[Update]]] = {}
     once = {update.update_id: update for update in updates}  # a webhook may be called twice
     for update in once.values():

@@ -113,8 +113,8 @@ def _settings(vocabulary: Vocabulary) -> Iterator[Offer]:
 
 
 def _values(vocabulary: Vocabulary, key: str) -> Iterator[Offer]:
-    """The present value, to be changed, and what the setting wants; then the other values, where
-    they are few."""
+    """Yield the present value, to be changed, and what the setting wants; then the other values,
+    where they are few."""
     for setting in vocabulary.settings:
         if setting["key"] == key:
             now = _format_value(setting["value"])
@@ -126,13 +126,13 @@ def _values(vocabulary: Vocabulary, key: str) -> Iterator[Offer]:
 
 
 def _find_matches(word: str, offers: Iterable[Offer]) -> list[Suggestion]:
-    """The offers that contain `word`, those that begin with it first."""
+    """Return the offers that contain `word`, those that begin with it first."""
     found = [Suggestion(text, len(word), meaning) for text, meaning in offers if word in text]
     return sorted(found, key=lambda choice: not choice.text.startswith(word))
 
 
 def _format_value(value: object) -> str:
-    """A value as a person would type it."""
+    """Return a value as a person would type it."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -29,8 +29,8 @@ def clean_name(words: str) -> str:
 
 
 async def find(bot: Bot, words: str, here: str) -> list[PickerEntry]:
-    """The conversations that hold these words or are called so, the newest first, and last a new
-    one of that name."""
+    """Return the conversations that hold these words or are called so, the newest first, and last a
+    new one of that name."""
     every = await bot.sessions(CHANNEL)
     hits = {one.chat: one for one in await bot.sessions(CHANNEL, words)} if words else {}
     low = words.lower()
@@ -56,13 +56,13 @@ def _entry(session: Session, here: str) -> PickerEntry:
 
 
 def _format_time(at: datetime) -> str:
-    """A time by this machine's clock, to the minute today and to the day before that."""
+    """Return a time by this machine's clock, to the minute today and to the day before that."""
     local, now = at.astimezone(), datetime.now().astimezone()
     return f"{local:%H:%M}" if local.date() == now.date() else f"{local:%Y-%m-%d}"
 
 
 async def newest(bot: Bot) -> str:
-    """The conversation in which something was said last."""
+    """Return the conversation in which something was said last."""
     found = await bot.sessions(CHANNEL)
     return found[0].chat if found else MAIN
 

@@ -33,7 +33,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\u
 
 
 def without_controls(text: str) -> str:
-    """The words of `text` alone: escape sequences and control characters are taken out."""
+    """Return the words of `text` alone: escape sequences and control characters are taken out."""
     return _CONTROLS.sub("", _SEQUENCES.sub("", text))
 
 
@@ -64,7 +64,7 @@ def markdown(source: str, width: int) -> str:
 
 
 def render_tail(source: str, width: int, height: int) -> str:
-    """A markdown block that still grows: its end, as far as `height` lines can show it."""
+    """Return a markdown block that still grows: its end, as far as `height` lines can show it."""
     from channels.terminal.markdown import clip_to_end  # noqa: PLC0415 - as in _pages
 
     return markdown(clip_to_end(source, width, height), width)
@@ -89,9 +89,9 @@ def context_reply(source: str, figure: figures.Figure, width: int) -> str:
 
 
 def _pages(source: str, has_parts: bool = False) -> Iterator[RenderableType]:
-    """A text, a piece after the other: what the parser takes long over stays short. What comes
-    behind the longest is shown as its source. Where it `has_parts`, those in a table get their
-    colours."""
+    """Yield a text, a piece after the other: what the parser takes long over stays short. What
+    comes behind the longest is shown as its source. Where it `has_parts`, those in a table get
+    their colours."""
     # rich.markdown is slow to import, and the first prompt doesn't wait for it.
     from channels.terminal.markdown import Page  # noqa: PLC0415
 
@@ -139,7 +139,7 @@ def tool(name: str, arguments: str, outcome: str, width: int) -> str:
 
 
 def _values(arguments: str) -> str:
-    """The values of a call's JSON arguments; what is not an object is shown as it came."""
+    """Return the values of a call's JSON arguments; what is not an object is shown as it came."""
     try:
         parsed = json.loads(arguments)
         return arguments if not isinstance(parsed, dict) else " ".join(map(str, parsed.values()))
@@ -203,7 +203,7 @@ _SHORT_NAME = 24  # columns
 
 
 def _shorten(name: str) -> str:
-    """A model's name without what follows a comma, and without its maker."""
+    """Return a model's name without what follows a comma, and without its maker."""
     name = name.partition(",")[0].rpartition("/")[2]
     text = Text(name)
     text.truncate(_SHORT_NAME, overflow="ellipsis")
@@ -211,13 +211,13 @@ def _shorten(name: str) -> str:
 
 
 def bar_style(usage: ContextUsage) -> str:
-    """The style class of the line: yellow from 75% of the limit on, red from 90%."""
+    """Return the style class of the line: yellow from 75% of the limit on, red from 90%."""
     full = fullness(usage)
     return "class:bar.hot" if full >= _HOT else "class:bar.warm" if full >= _WARM else "class:bar"
 
 
 def fullness(usage: ContextUsage) -> float:
-    """The share of the token limit in use; 0 without a limit."""
+    """Return the share of the token limit in use; 0 without a limit."""
     return usage.tokens / usage.max_tokens if usage.max_tokens else 0.0
 
 
@@ -291,7 +291,7 @@ class StreamedAnswer:
         return bool(self._taken.strip())
 
     def take(self) -> str:
-        """The blocks that are finished since the last call; "" if there are none."""
+        """Return the blocks that are finished since the last call; "" if there are none."""
         if not self._has_new_line or len(self._lines) < _GROWTH * self._looked_at:
             return ""
         # rich.markdown is slow to import, and the first prompt doesn't wait for it.

@@ -87,7 +87,7 @@ def _block(data: Mapping[str, Any]) -> Block:
 
 
 def swatch(part: str) -> Text:
-    """A square in a part's colour, for a legend; nothing for what is no part."""
+    """Return a square in a part's colour, for a legend; nothing for what is no part."""
     called = {one: len(said) for one in PARTS for said in (one, _(one)) if part.startswith(said)}
     name = max(called, key=lambda one: called[one], default="")
     if name:
@@ -219,8 +219,8 @@ def kitty_picture(png: bytes, width: int) -> str:
 
 
 def around_bar(text: str) -> tuple[str, str]:
-    """A reply's headline without the bar that stands in it for those who have no colours, and what
-    follows it."""
+    """Return a reply's headline without the bar that stands in it for those who have no colours,
+    and what follows it."""
     head, _, rest = text.partition("\n\n")
     before, _, code = head.partition(" `")
     drawn, _, after = code.partition("` ")

@@ -32,7 +32,7 @@ _WIDEST = 100_000  # columns, in which everything has room
 
 
 def measure_finished(source: str) -> int:
-    """The length of the blocks at the beginning of `source` that no further line can change.
+    """Return the length of the blocks at the beginning of `source` that no further line can change.
 
     That is all but the last one, and the last one if it is closed. `source` must end with a
     newline: half a line may still turn into something else ("#" into "#hashtag").
@@ -171,7 +171,7 @@ class Page(Markdown):
 
 
 def _indent(tokens: Iterable[Token]) -> int:
-    """The columns in front of the innermost block, at most."""
+    """Return the columns in front of the innermost block, at most."""
     nested = (t.nesting for t in tokens if t.type.startswith(("blockquote", "list_item")))
     return _LEVEL * max(accumulate(nested, initial=0))
 

@@ -28,7 +28,7 @@ _MADE = "parley-pasted-"
 
 
 def find_mentions(text: str) -> list[Path]:
-    """The files that a message names, each once; what is no file is just a word."""
+    """Return the files that a message names, each once; what is no file is just a word."""
     found: dict[Path, None] = {}
     for quoted, plain in _MENTION.findall(text):
         for name in (quoted,) if quoted else (plain, plain.rstrip(".,;:!?)")):
@@ -101,8 +101,8 @@ def _is_picture(path: str) -> bool:
 
 
 def paste_picture() -> Path | None:
-    """The picture in the clipboard as a file, for this person alone; None where there is none, or
-    no tool that could say. Whoever has read it deletes it (`discard`)."""
+    """Return the picture in the clipboard as a file, for this person alone; None where there is
+    none, or no tool that could say. Whoever has read it deletes it (`discard`)."""
     for command in _CLIPBOARDS:
         if shutil.which(command[0]) is None:
             continue

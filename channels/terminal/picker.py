@@ -46,7 +46,7 @@ class Picker(Struct):
         return True
 
     def draw(self, width: int, height: int) -> StyleAndTextTuples:
-        """The list, as much of it as there is room for, with the marked entry in it."""
+        """Return the list, as much of it as there is room for, with the marked entry in it."""
         room = max(1, min(_MOST, height - 6))
         first = max(0, min(self.index - room // 2, len(self.found) - room))
         shown = self.found[first : first + room]

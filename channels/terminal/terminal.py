@@ -431,7 +431,7 @@ class Terminal:
         self._draw()
 
     async def _ask(self, command: str, what: str) -> Any:
-        """A part of a command's data; None if it has none."""
+        """Return a part of a command's data; None if it has none."""
         reply = await self._bot.command(self._address, command)
         return (reply.data or {}).get(what)
 

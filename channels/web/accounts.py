@@ -194,7 +194,7 @@ class Accounts(Struct, frozen=True):
     async def while_signed_in(
         self, request: Request, events: AsyncIterator[bytes]
     ) -> AsyncIterator[bytes]:
-        """The same events, until whoever follows them is signed out."""
+        """Yield the same events, until whoever follows them is signed out."""
         login = login_of(request)
         if login is None:  # a token in the header, or whoever sits at this machine
             async for one in events:
@@ -257,7 +257,7 @@ class _Following:
 
 
 def login_of(request: Request) -> Login | None:
-    """The browser's, as the guard has found it; None for other ways in."""
+    """Return the browser's, as the guard has found it; None for other ways in."""
     login: Login | None = getattr(request.state, LOGIN, None)
     return login
 

@@ -32,7 +32,7 @@ class AtMost(Struct, frozen=True):
 
 
 def keep_known(shape: type[BaseModel], given: Any) -> Any:
-    """The fields of an object that a shape knows, and the first that it does not."""
+    """Return the fields of an object that a shape knows, and the first that it does not."""
     if not isinstance(given, dict) or len(given) <= len(shape.model_fields):
         return given
     unknown = next((name for name in given if name not in shape.model_fields), None)

@@ -131,7 +131,7 @@ class Web:
             self._feeds.deliver(outbound)
 
     def _application(self, bot: Bot, feeds: Feeds) -> Starlette:
-        """The whole of it: the page, the operations, and the guard before them."""
+        """Return the whole of it: the page, the operations, and the guard before them."""
         accounts = Accounts(
             bot.logins,
             lambda user: bot.language_of(main_of(user)),
@@ -214,7 +214,7 @@ async def _as_problem(request: Request, error: Exception) -> Response:
 
 
 def _bind(config: WebConfig) -> ListeningSocket:
-    """A socket that listens; who connects before the bot is ready waits until it is."""
+    """Return a socket that listens; who connects before the bot is ready waits until it is."""
     caps = Caps(share_of_descriptors(), config.of_one, config.trusted_proxies, refusal(FULL))
     try:
         return open_listener(config.host, config.port, caps)

@@ -295,7 +295,7 @@ def completion_request(wanted: ChatRequest) -> CompletionRequest:
 
 
 def _tools(wanted: ChatRequest) -> tuple[Mapping[str, Any], ...] | None:
-    """The client's tools, which may be none; None where it says nothing of tools."""
+    """Return the client's tools, which may be none; None where it says nothing of tools."""
     if wanted.is_of_functions:
         return tuple(
             {"type": "function", "function": function.model_dump()}
@@ -325,8 +325,8 @@ def _choice(wanted: ChatRequest) -> str | dict[str, Any] | None:
 
 
 def _of_today(messages: tuple[ChatMessage, ...]) -> list[ChatMessage]:
-    """The messages with calls of tools where they have those of functions, which are told apart by
-    their place."""
+    """Return the messages with calls of tools where they have those of functions, which are told
+    apart by their place."""
     found, last = [], ""
     for number, message in enumerate(messages):
         if message.function_call is not None and not message.tool_calls:
@@ -342,8 +342,8 @@ def _of_today(messages: tuple[ChatMessage, ...]) -> list[ChatMessage]:
 
 
 def question_of(wanted: ChatRequest) -> ChatMessage:
-    """The last thing that a person said, which is all that a conversation of the bot's own takes.
-    Raises Problem for what is not done there."""
+    """Return the last thing that a person said, which is all that a conversation of the bot's own
+    takes. Raises Problem for what is not done there."""
     refuse_what_is_not_done(wanted)
     for field, is_there in (
         ("tools", wanted.tools or wanted.functions),
@@ -366,12 +366,12 @@ def question_of(wanted: ChatRequest) -> ChatMessage:
 
 
 def list_attachments(message: ChatMessage) -> tuple[Attachment, ...]:
-    """The pictures of a message, which all came with it. Raises Problem."""
+    """Return the pictures of a message, which all came with it. Raises Problem."""
     return tuple(_picture(picture.url) for picture in message.pictures)
 
 
 def _picture(url: str) -> Attachment:
-    """The picture in a data: URL; none is fetched from anywhere. Raises Problem."""
+    """Return the picture in a data: URL; none is fetched from anywhere. Raises Problem."""
     found = re.fullmatch(r"data:(image/[\w.+-]+);base64,(.*)", url, re.DOTALL)
     try:
         data = base64.b64decode(found[2], validate=True) if found else b""

@@ -165,7 +165,7 @@ class CompletionOperations(Struct, frozen=True):
     async def _answer_in_conversation(
         self, holder: KeyHolder, name: str, wanted: ChatRequest
     ) -> Happening:
-        """The answer of a conversation that the bot keeps, which goes on whoever leaves."""
+        """Return the answer of a conversation that the bot keeps, which goes on whoever leaves."""
         question = question_of(wanted)
         address = _address(holder, name)
         feed = self.feeds.of(address)
@@ -202,7 +202,7 @@ def holder_of(request: Request) -> KeyHolder:
 
 
 def _conversation(request: Request, wanted: ChatRequest) -> str:
-    """The conversation that a client names; "": none."""
+    """Return the conversation that a client names; "": none."""
     name = wanted.parley_conversation or request.headers.get(HEADER, "")
     if name and not re.fullmatch(NAME, name):
         raise Problem(400, f"{HEADER} may have up to 100 letters, digits and . @ : + ~ -")
@@ -289,7 +289,7 @@ class _Answer(Struct, frozen=True):
     )
 
     def whole(self, done: Delta | Completed) -> dict[str, Any]:
-        """The answer in one piece."""
+        """Return the answer in one piece."""
         assert isinstance(done, Completed), "the whole comes last"
         message: dict[str, Any] = {"role": "assistant", "content": done.text, "refusal": None}
         if done.reasoning:
@@ -310,7 +310,8 @@ class _Answer(Struct, frozen=True):
         }
 
     async def chunks(self, first: Delta | Completed, rest: Happening) -> AsyncIterator[bytes]:
-        """The answer in pieces. What goes wrong on the way is told as an error, and no end."""
+        """Yield the answer in pieces. What goes wrong on the way is told as an error, and no
+        end."""
         yield self._chunk({"role": "assistant", "content": ""})
         try:
             async with aclosing(rest):

@@ -185,7 +185,8 @@ class Feed:
         return self._locks.setdefault(message, asyncio.Lock())
 
     def expect(self, message: str) -> asyncio.Future[FeedEvent]:
-        """The answer to a message that is about to be submitted. Cancelled when the bot stops."""
+        """Return the answer to a message that is about to be submitted. Cancelled when the bot
+        stops."""
         if message not in self._awaited:
             self._awaited[message] = asyncio.get_running_loop().create_future()
             if self._is_closed:  # meanwhile: whoever asks had to wait
@@ -200,7 +201,7 @@ class Feed:
         self._awaited.pop(message, None)
 
     def answer_to(self, message: str) -> FeedEvent | None:
-        """An answer that was given lately."""
+        """Return an answer that was given lately."""
         return self.kept.answer_to(message)
 
     def deliver(self, outbound: Outbound) -> None:
@@ -212,7 +213,8 @@ class Feed:
             self._finish(outbound, self._usages.pop(message, TurnUsage()))
 
     def place_after(self, place: str) -> int | None:
-        """The number behind an event's place; None where what came after it can't be told."""
+        """Return the number behind an event's place; None where what came after it can't be
+        told."""
         origin, _, number = place.partition("-")
         if origin != self._origin or not re.fullmatch(r"[0-9]{1,18}", number):
             return None
@@ -330,7 +332,7 @@ class Feeds:
         self._tidying = asyncio.create_task(self._tidy())
 
     def of(self, address: Address) -> Feed:
-        """The feed of an address, begun now if it is not there. Raises Problem when the bot
+        """Return the feed of an address, begun now if it is not there. Raises Problem when the bot
         stops."""
         if self._is_closed:
             raise Problem(503, STOPPING)

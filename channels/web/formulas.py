@@ -46,7 +46,7 @@ def formulas(markdown: MarkdownIt) -> None:
 
 
 def by_token(draw: Callable[[Token], str]) -> Callable[..., str]:
-    """A rule of markdown-it's that renders a token by what is in it alone."""
+    """Return a rule of markdown-it's that renders a token by what is in it alone."""
 
     def rule(renderer: Any, tokens: Sequence[Token], at: int, *rest: object) -> str:
         return draw(tokens[at])
@@ -120,7 +120,7 @@ def _draw(token: Token) -> str:
 
 @lru_cache(maxsize=512)
 def mathml(tex: str, is_alone: bool) -> str:
-    """A formula as MathML; "" where it is none that can be read."""
+    """Return a formula as MathML; "" where it is none that can be read."""
     from latex2mathml.converter import convert  # noqa: PLC0415 - slow, and seldom needed
 
     try:

@@ -199,8 +199,8 @@ def is_same(one: str, other: str) -> bool:
 
 
 def bearer_of(headers: Headers) -> str | None:
-    """The token in the header Authorization, or in one of those in which other protocols have it
-    (Anthropic's, Azure's)."""
+    """Return the token in the header Authorization, or in one of those in which other protocols
+    have it (Anthropic's, Azure's)."""
     bearer = headers.get("authorization", "")
     if bearer[:7].lower() == "bearer ":
         return _as_meant(bearer[7:].strip())
@@ -209,8 +209,8 @@ def bearer_of(headers: Headers) -> str | None:
 
 
 def _as_meant(value: str) -> str:
-    """A header's text as it was sent: most programs send letters beyond ASCII as UTF-8, while HTTP
-    reads them as Latin-1, which is what the others send."""
+    """Return a header's text as it was sent: most programs send letters beyond ASCII as UTF-8,
+    while HTTP reads them as Latin-1, which is what the others send."""
     try:
         return value.encode("latin-1").decode()
     except UnicodeError:
@@ -226,7 +226,7 @@ def _cookie(headers: Headers) -> str:
 
 
 def _name_in(address: str) -> str | None:
-    """The host in an address; None where it is malformed."""
+    """Return the host in an address; None where it is malformed."""
     try:
         parts = urlsplit(address)
         name, _ = parts.hostname, parts.port  # which may raise, each
@@ -249,7 +249,7 @@ def is_proxied(scope: Scope, headers: Headers) -> bool:
 
 
 def peer_of(scope: Scope) -> str:
-    """The address that a request comes from: the one that a trusted proxy names, or whoever
+    """Return the address that a request comes from: the one that a trusted proxy names, or whoever
     connected."""
     return scope["client"][0] if scope.get("client") else ""
 
@@ -341,7 +341,7 @@ class AuthMiddleware:
         return self._throttle_guess(scope, headers, refused) if self._lock.token else refused
 
     async def _find_login(self, headers: Headers) -> Login | None:
-        """The browser that is signed in; a token in the header goes before its cookie."""
+        """Return the browser that is signed in; a token in the header goes before its cookie."""
         secret = _cookie(headers) if bearer_of(headers) is None else ""
         return await self._logins.find(secret, self._lock.proof) if secret else None
 
@@ -361,7 +361,7 @@ class AuthMiddleware:
     def _throttle_guess(
         self, scope: Scope, headers: Headers, refused: Refused | None
     ) -> Refused | None:
-        """The answer to a request, where it may be one guess of many."""
+        """Return the answer to a request, where it may be one guess of many."""
         guess = self._lock.guess(headers)
         if guess is None or refused not in (None, NO_TOKEN, NO_KEY):
             return refused

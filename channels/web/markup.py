@@ -41,13 +41,13 @@ _ADDED = {"a": {"target": "_blank"}}
 
 
 def _cell(token: Token) -> str:
-    """The beginning of a table's cell, its side as a class: the page allows no style."""
+    """Return the beginning of a table's cell, its side as a class: the page allows no style."""
     side = str(token.attrs.get("style", "")).removeprefix("text-align:")
     return f'<{token.tag} class="{side}">' if side else f"<{token.tag}>"
 
 
 def _box(token: Token) -> str:
-    """The box before a task; no other HTML gets as far as here."""
+    """Return the box before a task; no other HTML gets as far as here."""
     is_done = "checked" in token.content
     name, sign = ("done", "☑") if is_done else ("to do", "☐")
     return f'<span class="task" role="img" aria-label="{name}">{sign}</span>'
@@ -84,8 +84,8 @@ def html(markdown: str) -> str:
 
 
 def blocks(markdown: str) -> list[str]:
-    """The same, block by block: paragraphs, lists, code. Of a text that grows, all but the last
-    ones stay as they are."""
+    """Return the same, block by block: paragraphs, lists, code. Of a text that grows, all but the
+    last ones stay as they are."""
     if len(markdown) <= _PIECE:
         return list(_blocks(markdown))
     shown = [one for piece in split(markdown[:_LONGEST], _PIECE) for one in _blocks(piece)]
@@ -111,7 +111,7 @@ def _blocks(markdown: str) -> tuple[str, ...]:
 
 
 def _in_blocks(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
-    """The tokens of one block of the text after the other."""
+    """Yield the tokens of one block of the text after the other."""
     begin = depth = 0
     for at, token in enumerate(tokens, 1):
         depth += token.nesting
@@ -127,9 +127,9 @@ _shown: OrderedDict[tuple[str, str], Path] = OrderedDict()
 
 
 def publish(path: str, user: str) -> str:
-    """The address of a picture file that a reply names. Only such a file can be fetched, and only
-    by the user of the page that it was shown to ("": the owner): an address is the same at every
-    gateway, so that it can be worked out from what a file is called."""
+    """Return the address of a picture file that a reply names. Only such a file can be fetched, and
+    only by the user of the page that it was shown to ("": the owner): an address is the same at
+    every gateway, so that it can be worked out from what a file is called."""
     name = hashlib.sha256(path.encode()).hexdigest()[:32]
     _shown[user, name] = Path(path)
     if len(_shown) > MOST:
@@ -138,6 +138,6 @@ def publish(path: str, user: str) -> str:
 
 
 def picture(name: str, user: str) -> Path | None:
-    """The file behind a name, if it was shown to this user lately and is still there."""
+    """Return the file behind a name, if it was shown to this user lately and is still there."""
     path = _shown.get((user, name))
     return path if path is not None and path.is_file() else None

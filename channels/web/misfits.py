@@ -46,7 +46,7 @@ _BOUNDS = {
 
 
 def explain_misfit(error: ValidationError) -> str:
-    """The sentence."""
+    """Return the sentence."""
     faults = error.errors(include_url=False, include_input=False)
     if faults[0]["type"] == "json_invalid":
         return f"The body is not valid JSON: {faults[0]['ctx']['error']}."

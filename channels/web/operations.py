@@ -77,14 +77,14 @@ class Problem(Exception):
 
 
 def make_problem(problem: str, sentence: str, retry_after: int = 0) -> Problem:
-    """The problem of a request that has no answer."""
+    """Return the problem of a request that has no answer."""
     code, param = _CODES.get(problem, (None, None))
     return Problem(STATUS.get(problem, 500), sentence, code, param or None, retry_after)
 
 
 def in_their_language(sentence: str) -> str:
-    """A sentence for who makes this request, in the language of their browser; to a program, which
-    asks for none, it is English."""
+    """Return a sentence for who makes this request, in the language of their browser; to a program,
+    which asks for none, it is English."""
     with speaking(choose(asked_in.get()) or ENGLISH):
         return explain(sentence)
 
@@ -135,7 +135,7 @@ class Operation(Struct, frozen=True):
 def guard_errors(
     run: Callable[[Request], Awaitable[Response]],
 ) -> Callable[[Request], Awaitable[Response]]:
-    """The error boundary of a request."""
+    """Return the error boundary of a request."""
 
     async def run_guarded(request: Request) -> Response:
         try:
@@ -170,7 +170,7 @@ def event(data: Any, kind: str = "", place: str = "") -> bytes:
 
 
 async def body(request: Request, shape: type[_Shape], limit: int) -> _Shape:
-    """The request's body, of at most so many bytes, in this shape. Raises Problem."""
+    """Return the request's body, of at most so many bytes, in this shape. Raises Problem."""
     hint = "the setting web.upload_limit says how large files may be"
     content = await read_body(request, limit, hint)
     if len(content) > LARGE:
@@ -179,7 +179,8 @@ async def body(request: Request, shape: type[_Shape], limit: int) -> _Shape:
 
 
 async def read_body(request: Request, limit: int, hint: str) -> bytes:
-    """The request's body, of at most so many bytes. Raises Problem, which ends with the hint."""
+    """Return the request's body, of at most so many bytes. Raises Problem, which ends with the
+    hint."""
     content = bytearray()
     async for chunk in request.stream():
         content += chunk
@@ -191,7 +192,7 @@ async def read_body(request: Request, limit: int, hint: str) -> bytes:
 
 
 def parse_body(content: bytes, shape: type[_Shape]) -> _Shape:
-    """A body in this shape. Raises Problem."""
+    """Return a body in this shape. Raises Problem."""
     try:
         return shape.model_validate_json(content or b"{}")
     except ValidationError as error:
@@ -199,7 +200,7 @@ def parse_body(content: bytes, shape: type[_Shape]) -> _Shape:
 
 
 def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
-    """The OpenAPI document of these operations."""
+    """Return the OpenAPI document of these operations."""
     shapes = {shape for o in operations for shape in (o.takes, o.gives, o.accepts) if shape} | {
         Failure
     }

@@ -27,8 +27,8 @@ _WORTH = 1_000  # bytes from which on a file is packed
 
 
 def routes() -> Iterator[Route]:
-    """A route for each file: the page itself at /, its worker at /worker.js, since it has a say
-    over what lies below its address, all others below /page/."""
+    """Yield a route for each file: the page itself at /, its worker at /worker.js, since it has a
+    say over what lies below its address, all others below /page/."""
     files = read_files()
     for address, content in files.items():
         name = {"/": INDEX}.get(address, address)
@@ -37,7 +37,7 @@ def routes() -> Iterator[Route]:
 
 
 def read_files() -> dict[str, bytes]:
-    """The content of each file by its address."""
+    """Return the content of each file by its address."""
     contents = {path.name: path.read_bytes() for path in sorted(PAGE.iterdir())}
     index, worker = contents.pop(INDEX), contents.pop(WORKER)
     modules = [name for name in contents if name.endswith(".js") and name not in _ALONE]
@@ -72,5 +72,5 @@ def _digest(content: bytes) -> str:
 
 @cache
 def _pack(content: bytes) -> bytes:
-    """The same bytes each time, whenever it is packed."""
+    """Return the same bytes each time, whenever it is packed."""
     return gzip.compress(content, mtime=0)

@@ -150,7 +150,7 @@ class ResponseRequest(Lenient):
 
 
 def chat_request(wanted: ResponseRequest, find: Find) -> ChatRequest:
-    """The same as a request for a chat completion. Raises Problem."""
+    """Return the same as a request for a chat completion. Raises Problem."""
     _refuse_what_is_not_done(wanted)
     items = wanted.input if not isinstance(wanted.input, str) else (Item(content=wanted.input),)
     messages = [ChatMessage(role="system", content=wanted.instructions)] * bool(wanted.instructions)
@@ -191,8 +191,8 @@ def _refuse(sentence: str, param: str) -> NoReturn:
 
 
 def _messages(items: Sequence[Item], find: Find) -> list[ChatMessage]:
-    """The messages of these items. Calls that follow each other, and the words before them, are of
-    one message; what a model thought is left aside, since it is of another one's."""
+    """Return the messages of these items. Calls that follow each other, and the words before them,
+    are of one message; what a model thought is left aside, since it is of another one's."""
     made: list[ChatMessage] = []
     for item in items:
         if item.type == "item_reference" or (item.type is None and item.id and not item.role):
@@ -252,7 +252,7 @@ def _part(part: ItemPart) -> Part:
 def _tools(
     wanted: ResponseRequest,
 ) -> tuple[tuple[ClientTool, ...] | None, str | dict[str, Any] | None]:
-    """The client's tools, and which of them must be called."""
+    """Return the client's tools, and which of them must be called."""
     choice = wanted.tool_choice
     if wanted.tools is None:
         return None, choice

@@ -82,7 +82,7 @@ class KeptItems:
             self._bytes -= len(content)
 
     def find(self, user: str, name: str) -> Json | None:
-        """The item of this id; None where it is not there, or no more."""
+        """Return the item of this id; None where it is not there, or no more."""
         since, content = self._items.get((user, name), (0.0, b""))
         if not content or time.monotonic() - since > KEPT_FOR:
             return None
@@ -144,7 +144,7 @@ class ResponseOperations(Struct, frozen=True):
     async def _events(
         self, answer: _GrowingResponse, first: Delta | Completed, rest: Happening, user: str
     ) -> AsyncIterator[bytes]:
-        """The answer as it grows. What goes wrong on the way is told as a failed response."""
+        """Yield the answer as it grows. What goes wrong on the way is told as a failed response."""
         pieces = answer.begin()
         try:
             async with aclosing(_with_first(first, rest)) as events:
@@ -174,7 +174,7 @@ async def _with_first(first: Delta | Completed, rest: Happening) -> Happening:
 
 
 def _about_input(problem: Problem) -> Problem:
-    """The same of a request that has no messages but `input`."""
+    """Return the same of a request that has no messages but `input`."""
     if problem.param == "messages":
         problem.param = "input"
     return problem
@@ -202,7 +202,8 @@ class _GrowingResponse:
         return [*self._open_message(), self._tell_text(one.text)]
 
     def end(self, done: Completed) -> list[bytes]:
-        """The rest: what has not streamed of the text, the thoughts, the calls, and the end."""
+        """Return the rest: what has not streamed of the text, the thoughts, the calls, and the
+        end."""
         told = list[bytes]()
         if self.wanted.wants_thoughts and done.reasoning and self._message is None:
             told += self._thoughts(done.reasoning)
@@ -313,11 +314,11 @@ class _GrowingResponse:
         return told
 
     def _told(self, kind: str, item: Json, **data: Any) -> bytes:
-        """An event about the only piece of an item."""
+        """Return an event about the only piece of an item."""
         return self._of(kind, item, content_index=0, **data)
 
     def _of(self, kind: str, item: Json, **data: Any) -> bytes:
-        """An event about the item that is being told."""
+        """Return an event about the item that is being told."""
         return self._event(kind, item_id=item["id"], output_index=len(self.output), **data)
 
     def _event(self, kind: str, **data: Any) -> bytes:
@@ -341,7 +342,7 @@ def _usage(done: Completed) -> Json:
 
 
 def _frame(wanted: ResponseRequest) -> Json:
-    """A response that has just begun: it says again what was asked for, as the API does."""
+    """Return a response that has just begun: it says again what was asked for, as the API does."""
     told = wanted.model_dump(by_alias=True)
     text, reasoning = told["text"] or {}, told["reasoning"] or {}
     tools = [{"parameters": None, "strict": None, **one} for one in told["tools"] or ()]

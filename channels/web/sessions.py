@@ -294,7 +294,7 @@ def address_of(request: Request, bot: Bot) -> Address:
 
 
 def main_of(user: str) -> Address:
-    """The first conversation of a user of the page ("": the owner)."""
+    """Return the first conversation of a user of the page ("": the owner)."""
     return Address(CHANNEL, f"{user}/main" if user else "main", user=user)
 
 
@@ -328,7 +328,7 @@ async def submit_awaiting(bot: Bot, feed: Feed, inbound: Inbound) -> asyncio.Fut
 
 
 async def _submit_alone(bot: Bot, feed: Feed, inbound: Inbound) -> asyncio.Future[FeedEvent]:
-    """The same, while nobody else submits a message of this id."""
+    """Return the same, while nobody else submits a message of this id."""
     is_known = feed.is_expected(inbound.id)
     waiting = feed.expect(inbound.id)
     try:
@@ -346,15 +346,15 @@ async def _submit_alone(bot: Bot, feed: Feed, inbound: Inbound) -> asyncio.Futur
 
 
 def _earlier(feed: Feed, message: str) -> FeedEvent:
-    """The answer that was given to this message before."""
+    """Return the answer that was given to this message before."""
     if (answer := feed.answer_to(message)) is None:
         raise Problem(409, KNOWN)
     return answer
 
 
 async def await_answer(waiting: asyncio.Future[FeedEvent]) -> FeedEvent:
-    """The answer, once it is there. Others may wait for it too, so whoever leaves does not cancel
-    it. Raises Problem where the bot stops before."""
+    """Return the answer, once it is there. Others may wait for it too, so whoever leaves does not
+    cancel it. Raises Problem where the bot stops before."""
     try:
         return await asyncio.shield(waiting)
     except asyncio.CancelledError:

@@ -294,7 +294,7 @@ class Failure(BaseModel):
 
 
 def command_reply(reply: Reply, user: str) -> dict[str, Any]:
-    """A `CommandReply` for a user of the page ("": the owner)."""
+    """Return a `CommandReply` for a user of the page ("": the owner)."""
     return {
         "text": reply.text,
         "html": html(reply.text),
@@ -307,7 +307,7 @@ def command_reply(reply: Reply, user: str) -> dict[str, Any]:
 
 
 def answer(outbound: Outbound, usage: TurnUsage) -> dict[str, Any]:
-    """A `MessageReply`."""
+    """Return a `MessageReply`."""
     return {
         "id": outbound.reply_to,
         "turn": outbound.turn,
@@ -326,7 +326,7 @@ def address_of_file(place: Address, path: str) -> str:
 
 
 def session_item(session: Session) -> dict[str, Any]:
-    """A `SessionItem`."""
+    """Return a `SessionItem`."""
     return {
         "id": session.chat,
         "title": session.title,
@@ -338,7 +338,7 @@ def session_item(session: Session) -> dict[str, Any]:
 
 
 def transcript_item(place: Address, said: Said) -> dict[str, Any]:
-    """A `TranscriptItem`."""
+    """Return a `TranscriptItem`."""
     return {
         "turn": said.turn,
         "role": said.role,
@@ -380,5 +380,5 @@ def kind_of(status: int) -> str:
 def failure(
     message: str, kind: str, code: str | None = None, param: str | None = None
 ) -> Mapping[str, Any]:
-    """A `Failure`."""
+    """Return a `Failure`."""
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}

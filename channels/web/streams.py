@@ -66,9 +66,9 @@ class DraftPictures:
         self._shown: list[list[str] | str] = []
 
     async def draw(self, draft: StreamDraft) -> dict[str, Any] | None:
-        """A draft as JSON; of a text `blocks` of HTML that stand behind the first `keep` that were
-        shown before, and of a thought what follows its first `keep` characters. None where no turn
-        runs."""
+        """Return a draft as JSON; of a text `blocks` of HTML that stand behind the first `keep`
+        that were shown before, and of a thought what follows its first `keep` characters. None
+        where no turn runs."""
         if not draft.id:
             return None
         if draft.id != self._id:
@@ -101,7 +101,7 @@ def _count_same(before: Sequence[str], now: Sequence[str]) -> int:
 
 
 async def render_draft(draft: StreamDraft) -> dict[str, Any] | None:
-    """A draft as JSON, its texts as HTML too; None where no turn runs."""
+    """Return a draft as JSON, its texts as HTML too; None where no turn runs."""
     if not draft.id:
         return None
     picture = {"id": draft.id, "question": draft.question}
@@ -118,7 +118,7 @@ async def render(markdown: str) -> str:
 
 
 async def render_blocks(markdown: str) -> list[str]:
-    """The same in blocks."""
+    """Return the same in blocks."""
     return await asyncio.to_thread(blocks, markdown) if is_long(markdown) else blocks(markdown)
 
 

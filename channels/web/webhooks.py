@@ -17,7 +17,7 @@ LARGEST = 1_000_000
 
 
 def webhook_route(bot: Bot, channels: Callable[[], Mapping[str, WithWebhook]]) -> Route:
-    """The one route; whose it is says the last part of the path."""
+    """Return the one route; whose it is says the last part of the path."""
 
     async def call(request: Request) -> Response:
         name = request.path_params["name"]

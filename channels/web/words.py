@@ -35,8 +35,8 @@ def list_words() -> Iterator[str]:
 
 
 async def give_words(request: Request) -> Response:
-    """The words in the language that is asked for, or in that of the browser; none for English,
-    and nothing of anybody's."""
+    """Return the words in the language that is asked for, or in that of the browser; none for
+    English, and nothing of anybody's."""
     wanted = request.query_params.get("language") or request.headers.get("accept-language", "")
     language = choose(wanted) or ENGLISH
     response = as_json({"language": language, "words": _translate(language)})

@@ -25,7 +25,7 @@ def converted(markdown: str) -> str:
 
 
 def as_it_stands(text: str) -> str:
-    """A text of which no markup is read: as code."""
+    """Return a text of which no markup is read: as code."""
     fence = "`" * max(3, 1 + max(map(len, _TICKS.findall(text)), default=0))
     return f"{fence}\n{converted(text)}\n{fence}"
 
@@ -71,15 +71,16 @@ def read_message(body: Json) -> Heard:
 
 
 def read_press(body: Json, press: str) -> Pressed:
-    """A button of a card: what it does is its key, and its label stands in the card's name."""
+    """Return a button of a card: what it does is its key, and its label stands in the card's
+    name."""
     event = body["event"]["template_card_event"]
     author = Author(str(body["from"]["userid"]))
     return Pressed(place_of(body), author, press, str(event.get("event_key", "")))
 
 
 def decrypt(content: bytes, key: str) -> bytes:
-    """A file's bytes: AES-256-CBC with the key that came with the message, filled up to blocks of
-    32 bytes. Raises ValueError."""
+    """Return a file's bytes: AES-256-CBC with the key that came with the message, filled up to
+    blocks of 32 bytes. Raises ValueError."""
     secret = base64.b64decode(key + "=" * (-len(key) % 4))
     reader = Cipher(algorithms.AES256(secret), modes.CBC(secret[:16])).decryptor()
     found = reader.update(content) + reader.finalize()

@@ -65,8 +65,8 @@ class WeComWire:
             waiting.set_result(frame)
 
     async def request(self, command: str, body: Json | None = None, name: str = "") -> Json:
-        """The body of an answer. `name` is the `req_id` of what is answered ("": a new one); of one
-        name only one request is under way."""
+        """Return the body of an answer. `name` is the `req_id` of what is answered ("": a new one);
+        of one name only one request is under way."""
         name = name or f"{command}_{uuid4().hex}"
         async with self._lines.setdefault(name, asyncio.Lock()):
             answer = self._answers[name] = asyncio.get_running_loop().create_future()
@@ -88,7 +88,7 @@ class WeComWire:
             await self.request("ping")
 
     async def upload(self, kind: str, name: str, content: bytes) -> str:
-        """A file, in pieces; returns its `media_id`, which holds for three days."""
+        """Return a file, in pieces; returns its `media_id`, which holds for three days."""
         pieces = [content[at : at + _PIECE] for at in range(0, len(content), _PIECE)]
         digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
         about = {"type": kind, "filename": name, "total_size": len(content), "md5": digest}

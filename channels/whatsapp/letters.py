@@ -52,8 +52,8 @@ def choices_of(buttons: Sequence[Button]) -> tuple[tuple[str, str], ...]:
 
 
 def messages(letter: HeldMessage) -> Iterator[tuple[str, Keyboard]]:
-    """The texts that a letter takes: up to three short choices are buttons, more are a list that
-    opens. Groups have neither, so there the commands are spelled out."""
+    """Yield the texts that a letter takes: up to three short choices are buttons, more are a list
+    that opens. Groups have neither, so there the commands are spelled out."""
     choices, text = letter.choices, "" if letter.media else letter.text
     if not choices or letter.is_group:
         commands = ((label, Press.of(data).command) for label, data in choices)
@@ -79,7 +79,7 @@ def _list(choices: Sequence[tuple[str, str]]) -> SectionList:
 
 
 def _about(label: str) -> str | None:
-    """The whole of a label that is too long for a row's title stands below it."""
+    """Return the whole of a label that is too long for a row's title stands below it."""
     return _cut(label, _LONGEST_ABOUT) if units(label) > _LONGEST_ROW else None
 
 

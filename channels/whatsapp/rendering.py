@@ -118,15 +118,15 @@ def _table(node: SyntaxTreeNode) -> str:
 
 
 def _record(head: list[str], row: list[str]) -> str:
-    """A row of a wide table, its cells below one another."""
+    """Return a row of a wide table, its cells below one another."""
     return "\n".join(
         f"- {name}: {cell}" if name else f"- {cell}" for name, cell in zip(head, row, strict=True)
     )
 
 
 def _inline(node: SyntaxTreeNode, *, is_bold: bool = False, is_plain: bool = False) -> str:
-    """The text of a paragraph, a heading or a cell; where it `is_bold` or `is_plain`, what is bold,
-    or marked up, within is not marked."""
+    """Return the text of a paragraph, a heading or a cell; where it `is_bold` or `is_plain`, what
+    is bold, or marked up, within is not marked."""
     return "".join(_spans(node.children, is_bold=is_bold, is_plain=is_plain))
 
 

@@ -66,7 +66,7 @@ def plan_by(planner: Planner, view: View, limits: Limits) -> Plan | None:
 
 
 def event_of(plan: Plan, view: View, limits: Limits, actor: Actor) -> ViewEvent:
-    """The durable event that carrying this plan out is."""
+    """Return the durable event that carrying this plan out is."""
     return ViewEvent(
         at=datetime.now(UTC),
         kind=_kind_of(plan),
@@ -89,8 +89,8 @@ def _kind_of(plan: Plan) -> Kind:
 
 
 async def measure(change: Change, view: View, meter: Meter) -> Change:
-    """The change with its clips and stubs counted instead of estimated; a stub that would be no
-    shorter than its result is left out."""
+    """Return the change with its clips and stubs counted instead of estimated; a stub that would be
+    no shorter than its result is left out."""
     if not (change.clip or change.stub):
         return change
     entries = {e.seq: e for turn in view.whole for e in turn.entries}

@@ -51,7 +51,7 @@ class Beginning(Struct, frozen=True):
 def find_beginning(
     sent: AsSent, turns: Sequence[Turn], prior: int, now: datetime, *, of_log: bool = False
 ) -> Beginning | None:
-    """The beginning of the last request that holds these turns (`of_log`: their lines of the
+    """Return the beginning of the last request that holds these turns (`of_log`: their lines of the
     activity log), and nothing behind them. None where there is none: the summary with the id
     `prior` (0: none) is not what stands in front of them, they are not sent as they were said, or
     pictures are among them, or the provider has probably forgotten it by now."""
@@ -82,7 +82,7 @@ def _is_kept(view: View, now: datetime) -> bool:
 
 
 def _up_to_turns(view: View, turns: Sequence[Turn]) -> View | None:
-    """The view up to the last of these turns, if it begins with them, as they were said: an
+    """Return the view up to the last of these turns, if it begins with them, as they were said: an
     activity log stands in front of them, and stays."""
     if view.log:
         return None
@@ -99,7 +99,7 @@ def _up_to_turns(view: View, turns: Sequence[Turn]) -> View | None:
 
 
 def _up_to_lines(view: View, turns: Sequence[Turn]) -> View | None:
-    """The view up to the last line of these turns, if the activity log begins with them."""
+    """Return the view up to the last line of these turns, if the activity log begins with them."""
     numbers = {turn.number for turn in turns}
     first = {line.turn for line in takewhile(lambda line: line.turn in numbers, view.log)}
     if first != numbers:

@@ -41,8 +41,9 @@ class CutCost(Struct, frozen=True):
 
 
 def cut_cost(broken: int, anew: int, price: InputPrice | None, besides: int = 0) -> CutCost:
-    """The cost of a change after which `broken` cached tokens are no use any more, and `anew` stand
-    in their place; `besides` are read once for it, at the full price, as for its summary.
+    """Return the cost of a change after which `broken` cached tokens are no use any more, and
+    `anew` stand in their place; `besides` are read once for it, at the full price, as for its
+    summary.
 
     With c the price of a cached token as a share of a fresh one, the change costs once, in fresh
     tokens, (1 - c) anew + besides, since what could have come from the cache is read anew; and each

@@ -85,7 +85,7 @@ def halve(view: View, limits: Limits, why: str) -> Plan | None:
 
 
 def no_room(view: View, limits: Limits) -> NoRoom:
-    """The sentence for a request that can't be made to fit."""
+    """Return the sentence for a request that can't be made to fit."""
     part = view.scale.part
     return NoRoom(
         f"The model's window of {limits.window:,} tokens is too small: the system prompt has "

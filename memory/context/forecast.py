@@ -56,9 +56,10 @@ def is_far(view: View, limits: Limits, within: int) -> bool:
 
 
 def certain(view: View, limits: Limits, within: int) -> Plan | None:
-    """The plan of the next cut, where it is the same whether the turns to come are as the shortest
-    in context or twice as long as the longest: what is prepared for another is paid for nothing. So
-    is one for a cut that only comes as a turn begins, where the turn before may fill the window."""
+    """Return the plan of the next cut, where it is the same whether the turns to come are as the
+    shortest in context or twice as long as the longest: what is prepared for another is paid for
+    nothing. So is one for a cut that only comes as a turn begins, where the turn before may fill
+    the window."""
     latest = _find_next(view, limits, within, _as(view, min), next_cut)
     soonest = latest and _find_next(view, limits, within, _as(view, max, times=2), next_cut)
     if latest is None or soonest is None or soonest[0].current != latest[0].current:
@@ -77,8 +78,8 @@ def forecast(
     sizes: Sizes | None = None,
     planner: Callable[[View, Limits], Plan | None] = next_plan,
 ) -> Forecast | None:
-    """The next cut if the turns to come are of these sizes, or as long as those in context are on
-    average; None when none is due `within` so many turns."""
+    """Return the next cut if the turns to come are of these sizes, or as long as those in context
+    are on average; None when none is due `within` so many turns."""
     found = _find_next(view, limits, within, sizes or _average(view), planner)
     if found is None:
         return None
@@ -98,7 +99,7 @@ def _find_next(
     sizes: Sizes,
     planner: Callable[[View, Limits], Plan | None],
 ) -> tuple[View, Plan] | None:
-    """The next cut, and the view as it is when that is due."""
+    """Return the next cut, and the view as it is when that is due."""
     if not stubs.may_come(limits):
         sizes = sizes[0], sizes[1], 0
 
@@ -135,8 +136,8 @@ class _Ahead:
         self._lines: list[LogLine] = []
 
     def after(self, count: int) -> View:
-        """The view when so many more turns have begun; the last of them has its question only, as
-        when a turn begins."""
+        """Return the view when so many more turns have begun; the last of them has its question
+        only, as when a turn begins."""
         while len(self._over) < count - 1:
             turn = self._imagine(len(self._over) + 1, is_over=True)
             self._over.append(turn)
@@ -152,7 +153,7 @@ class _Ahead:
         )
 
     def _imagine(self, place: int, is_over: bool) -> Turn:
-        """The turn in this place of those to come, from 1 on."""
+        """Return the turn in this place of those to come, from 1 on."""
         asked, whole, results = self._sizes
         results = min(results, whole - asked)
         number, seq = self._newest + place, self._seq + 3 * place - 2
@@ -181,8 +182,8 @@ def _with_running_over(view: View, sizes: Sizes) -> View:
 
 
 def _last_seq(view: View) -> int:
-    """The last seq that the view knows of: what comes stands behind all that was cut or cleared,
-    and behind the summaries that stand where turns stood."""
+    """Return the last seq that the view knows of: what comes stands behind all that was cut or
+    cleared, and behind the summaries that stand where turns stood."""
     boundaries = view.boundaries
     there = [turn.entries[-1].seq for turn in view.whole[-1:]]
     summed = (stand_in.seq for stand_in in view.stand_ins)
@@ -190,7 +191,7 @@ def _last_seq(view: View) -> int:
 
 
 def _as(view: View, pick: Callable[[Iterable[int]], int], times: int = 1) -> Sizes:
-    """The sizes of the shortest or the longest turn, so many times as long."""
+    """Return the sizes of the shortest or the longest turn, so many times as long."""
     if not view.turns:
         return _average(view)
     asked = times * pick(turn.entries[0].tokens for turn in view.turns)
@@ -229,7 +230,7 @@ class Preview(Struct, frozen=True):
 
 
 def with_question(view: View, preface: Preface | None) -> View:
-    """The view when the next turn begins; what will be asked counts nothing yet."""
+    """Return the view when the next turn begins; what will be asked counts nothing yet."""
     number = view.newest + 1
     question = Entry(_last_seq(view) + 1, number, _ASKED, 0, _SOMETIME)
     coming = (Turn(number, (question,)),)
@@ -244,7 +245,8 @@ def with_question(view: View, preface: Preface | None) -> View:
 
 
 def apply_emergency_steps(preview: Preview, limits: Limits, steps: Sequence[int]) -> Preview:
-    """The preview after these steps of the emergency ladder, as far as they have to be taken."""
+    """Return the preview after these steps of the emergency ladder, as far as they have to be
+    taken."""
     for step in steps:
         if step and preview.then.tokens <= limits.ceiling:
             break

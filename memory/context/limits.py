@@ -34,7 +34,7 @@ class Limits(Struct, frozen=True):
     context: ContextSettings = field(default_factory=ContextSettings)
 
     def but(self, **changes: Any) -> Limits:
-        """The same with other values, by their names here or in the section."""
+        """Return the same with other values, by their names here or in the section."""
         own = {name: value for name, value in changes.items() if name in _OWN}
         section = {name: value for name, value in changes.items() if name not in _OWN}
         return replace(self, context=self.context.model_copy(update=section), **own)

@@ -30,7 +30,7 @@ class Line(Struct, frozen=True):
 
 
 def lines_of(turn: Turn) -> tuple[Line, ...]:
-    """The lines of a turn: the sub-agents' in their order, then the turn's own."""
+    """Return the lines of a turn: the sub-agents' in their order, then the turn's own."""
     subagents = (
         Line(turn.number, entry.at, "subagent", _one_line(entry.message.terse))
         for entry in turn.entries
@@ -40,7 +40,8 @@ def lines_of(turn: Turn) -> tuple[Line, ...]:
 
 
 def _own_line(turn: Turn) -> Line:
-    """The last line that the model wrote, at the time of its message; else the first words."""
+    """Return the last line that the model wrote, at the time of its message; else the first
+    words."""
     written = [entry for entry in turn.entries if _is_written(entry)]
     entry = written[-1] if written else turn.entries[-1]
     text = _one_line(entry.message.terse) if written else _first_words_of(turn)
@@ -84,7 +85,8 @@ def as_brief_text(line: Line) -> str:
 
 
 def brief_logs(turns: Iterable[Turn]) -> dict[int, str]:
-    """The lines of each turn, by its number, with the time in the first of each hour alone."""
+    """Return the lines of each turn, by its number, with the time in the first of each hour
+    alone."""
     found, hour = dict[int, str](), ""
     for turn in turns:
         texts = []
@@ -100,7 +102,7 @@ def _hour_of(line: Line) -> str:
 
 
 def log_lines(turns: Iterable[Turn], meter: Meter) -> tuple[LogLine, ...]:
-    """The lines of these turns, those that are complete, as they are sent."""
+    """Return the lines of these turns, those that are complete, as they are sent."""
     return tuple(
         _log_line(line, turn.has_outside, meter)
         for turn in turns

@@ -110,8 +110,8 @@ class Meter:
         return self._encoding
 
     def clip(self, text: str, tokens: int) -> str:
-        """The longest beginning of a text that counts at most so many tokens. What stands behind
-        that is not looked at, however long it is."""
+        """Return the longest beginning of a text that counts at most so many tokens. What stands
+        behind that is not looked at, however long it is."""
         encoding, left, start = self._tokenizer, tokens, 0
         for piece in _cut(text):
             ids = encoding.encode_ordinary(piece)
@@ -122,7 +122,7 @@ class Meter:
         return text
 
     async def clip_aside(self, text: str, tokens: int) -> str:
-        """The same; nobody waits for a long one."""
+        """Return the same; nobody waits for a long one."""
         if len(text) <= _LONG:
             return self.clip(text, tokens)
         return await asyncio.to_thread(self.clip, text, tokens)

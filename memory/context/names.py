@@ -95,7 +95,7 @@ _CJK_NAMES = (
 
 
 def find_names(text: str) -> list[str]:
-    """The names in a text, each as often as it is there."""
+    """Return the names in a text, each as often as it is there."""
     patterns = () if text.isascii() else _CJK_NAMES  # which look for what is not
     names = [found[1] for pattern in patterns for found in pattern.finditer(text)]
     words = WORD.findall(text)
@@ -123,8 +123,8 @@ def _begins(text: str, at: int) -> bool:
 
 
 def _name_in(found: re.Match[str], text: str, inside: set[str], lower: set[str]) -> Iterator[str]:
-    """The name in a run of capitalised words: without a first word that is only the beginning of a
-    sentence, and without words that are no names elsewhere."""
+    """Yield the name in a run of capitalised words: without a first word that is only the beginning
+    of a sentence, and without words that are no names elsewhere."""
     words = found[0].split()
     is_first = _begins(text, found.start())
     while words and (

@@ -76,8 +76,8 @@ def _count_growth(view: View, plan: Plan, limits: Limits, gone: int) -> int:
 
 
 def count_staying(view: View) -> int:
-    """The tokens of a request from which all has left that may: those of the system prompt, the
-    tools, pinned turns and the running one."""
+    """Return the tokens of a request from which all has left that may: those of the system prompt,
+    the tools, pinned turns and the running one."""
     movable = {turn.number for turn in view.movable}
     turns = (turn for turn in view.turns if turn.number not in movable)
     written = (s.summary for s in view.stand_ins if s not in view.loose)
@@ -102,9 +102,9 @@ def is_filled_by_pins(view: View, limits: Limits) -> bool:
 
 
 def cut_of(view: View, leaving: tuple[Turn, ...], floor: int = 0) -> Change:
-    """The change that makes exactly these turns leave, at or behind `floor` and the cut that there
-    is: a turn that was kept when others left stands before it. The summaries that stand between
-    them leave, too, and those behind them where no turn is left that may."""
+    """Return the change that makes exactly these turns leave, at or behind `floor` and the cut that
+    there is: a turn that was kept when others left stands before it. The summaries that stand
+    between them leave, too, and those behind them where no turn is left that may."""
     gone = {turn.number for turn in leaving}
     seqs = [entry.seq for turn in view.whole if turn.number in gone for entry in turn.entries]
     if all(turn.number in gone for turn in view.movable):
@@ -115,8 +115,8 @@ def cut_of(view: View, leaving: tuple[Turn, ...], floor: int = 0) -> Change:
 
 
 def spare(view: View, change: Change) -> Change:
-    """The cut, with the turns of those stand-ins kept that stay where it is made: pinned ones, and
-    those that stand behind it for a turn before it."""
+    """Return the cut, with the turns of those stand-ins kept that stay where it is made: pinned
+    ones, and those that stand behind it for a turn before it."""
     if not view.stand_ins:
         return change
     last = max((t.number for t in view.whole if t.entries[-1].seq < change.cut), default=0)

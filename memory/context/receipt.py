@@ -138,7 +138,7 @@ class _Facts(Struct):
         self._weights[key] += weight
 
     def best(self) -> list[_Fact]:
-        """The most telling ones, at most `MOST`."""
+        """Return the most telling ones, at most `MOST`."""
         ranked = sorted(self._weights, key=lambda key: -min(9, self._weights[key]))
         return [self._by_form[key] for key in ranked[:MOST]]
 
@@ -168,8 +168,8 @@ def _dates(text: str) -> Found:
 
 
 def _days(found: re.Match[str]) -> frozenset[str]:
-    """The days of a year that a date may name, as "3/14"; both where day and month may be either
-    way round."""
+    """Return the days of a year that a date may name, as "3/14"; both where day and month may be
+    either way round."""
     numbers = [int(digits) for digits in re.findall(r"\d+", found[0])]
     words = re.findall(r"[^\W\d_]+", found[0].casefold())
     month = next((MONTH_OF[word] for word in words if word in MONTH_OF), 0)
@@ -216,7 +216,8 @@ def _numbers(text: str) -> Found:
 
 
 def _values(digits: str, unit: str = "") -> frozenset[str]:
-    """The values that a number may have; a sign that groups in one country parts in another."""
+    """Return the values that a number may have; a sign that groups in one country parts in
+    another."""
     bare = digits.replace("'", "").replace("’", "")
     readings = {bare.replace(",", ""), bare.replace(".", "").replace(",", ".")}
     if re.fullmatch(r"\d+[.,]\d{1,2}|\d+[.,]\d{4,}", bare):
@@ -285,8 +286,8 @@ class _Shown:
 
 
 def sentence_with(words: str, texts: Iterable[str], longest: int = 200) -> str:
-    """The sentence in which these words stand for the first time, on one line; "" where none has
-    them."""
+    """Return the sentence in which these words stand for the first time, on one line; "" where none
+    has them."""
     wanted = words.casefold()
     for text in texts:
         at = text.casefold().find(wanted)

@@ -241,7 +241,7 @@ def is_partial(report: Report, counted: Counted) -> bool:
 
 
 def clamp(ratio: float, counted: Counted) -> float:
-    """A model's ratio, as far as it can be true of this text."""
+    """Return a model's ratio, as far as it can be true of this text."""
     raw = max(1, counted.raw)
     return min(max(ratio, counted.least / raw), (counted.most - counted.unknown) / raw)
 

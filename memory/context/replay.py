@@ -11,8 +11,8 @@ from memory.context.change import Boundaries, Change, ViewEvent
 
 
 def list_effective(events: Iterable[ViewEvent]) -> list[ViewEvent]:
-    """The events that hold: those that change the view and were not undone. An injection holds as
-    long as the event does whose summary it brought, and so does the edit of that."""
+    """Return the events that hold: those that change the view and were not undone. An injection
+    holds as long as the event does whose summary it brought, and so does the edit of that."""
     undone: set[int] = set()
     changes: list[ViewEvent] = []
     for event in events:
@@ -33,14 +33,14 @@ _BY_THE_WAY = ("inject", "hold", "rebase", "reframe", "unfold")
 
 
 def undoable(events: Iterable[ViewEvent]) -> list[ViewEvent]:
-    """The events that `/context undo` can take back, oldest first: an injection goes with its
-    cut, a change of strategy or of the prompt with the setting, and a no to a cut lapses."""
+    """Return the events that `/context undo` can take back, oldest first: an injection goes with
+    its cut, a change of strategy or of the prompt with the setting, and a no to a cut lapses."""
     return [event for event in list_effective(events) if event.kind not in _BY_THE_WAY]
 
 
 def newest_move(events: Sequence[ViewEvent], *, are_all: bool) -> ViewEvent | None:
-    """The last of those that is no pin. Where `events` are the newest only, None as well if it
-    takes the older ones to tell."""
+    """Return the last of those that is no pin. Where `events` are the newest only, None as well if
+    it takes the older ones to tell."""
     held = (e for e in reversed(undoable(events)) if e.kind not in ("pin", "unpin"))
     last = next(held, None)
     is_open = last is not None and last.kind == "edit" and last.change.target < events[0].id
@@ -155,7 +155,7 @@ _MOVES = (
 
 
 def _name_stand_in(event: ViewEvent) -> Change:
-    """The change of an event whose turns a summary stands for, which knows its event."""
+    """Return the change of an event whose turns a summary stands for, which knows its event."""
     new = event.change.stand_in
     if new is None or not new.turns:
         return event.change

@@ -53,8 +53,8 @@ class Snapshot(Struct, frozen=True):
 def take_snapshot(
     tools: Sequence[Mapping[str, Any]], turns: Sequence[Turn], summary: int, days: Sequence[date]
 ) -> Snapshot:
-    """The snapshot of this moment: `tools` as they are sent, `turns` as they are in context, `days`
-    as the daily memory has them. Calls that were made with text from outside in view are no
+    """Return the snapshot of this moment: `tools` as they are sent, `turns` as they are in context,
+    `days` as the daily memory has them. Calls that were made with text from outside in view are no
     example: the summary beside which they are told again may be let into the memory, and nobody has
     looked through them."""
     names = tuple(tool["function"]["name"] for tool in tools)

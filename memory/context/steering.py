@@ -23,9 +23,9 @@ _SETS = ("keep", "drop", "squeeze", "pin", "unpin", "fold", "back")
 def find_steering(
     later: Sequence[ViewEvent], shared: Collection[int], turn: int
 ) -> list[ViewEvent]:
-    """The events that a branch has besides the `shared` (by id), which begins after `turn`: those
-    of the `later` by which a person has changed what is seen of the turns up to it, with those that
-    they took back or brought back, in order."""
+    """Return the events that a branch has besides the `shared` (by id), which begins after `turn`:
+    those of the `later` by which a person has changed what is seen of the turns up to it, with
+    those that they took back or brought back, in order."""
     judged = {event.change.target for event in later if event.kind in _BACK_AND_FORTH}
     known, found = set(shared), list[ViewEvent]()
     for event in later:
@@ -42,8 +42,8 @@ def find_steering(
 
 
 def limit(event: ViewEvent, turn: int, seq: int | None = None) -> ViewEvent | None:
-    """The event as a branch has it that shares the turns up to `turn`, and the entries up to `seq`;
-    None where it says nothing of these, or where its summary tells of later ones."""
+    """Return the event as a branch has it that shares the turns up to `turn`, and the entries up to
+    `seq`; None where it says nothing of these, or where its summary tells of later ones."""
     is_beyond = any(number > turn for number in event.leaving)
     if event.kind == "compact" and is_beyond:
         return None

@@ -68,5 +68,5 @@ def explain_stuck(view: View, limits: Limits) -> str:
 
 
 def _when_over(view: View) -> View:
-    """The view without the running turn."""
+    """Return the view without the running turn."""
     return replace(view, turns=view.complete)

@@ -180,7 +180,7 @@ _BEHIND = (
 
 
 def behind(task: str) -> str:
-    """The task as the conversation's next message."""
+    """Return the task as the conversation's next message."""
     return _BEHIND.format(task)
 
 
@@ -193,8 +193,8 @@ def schema(style: Style, limits: Limits, is_continued: bool) -> Mapping[str, Any
 
 
 def split_answer(answer: str) -> tuple[str, str]:
-    """The summary in an answer that continues another, and what of it is new; "" where the answer
-    does not say that."""
+    """Return the summary in an answer that continues another, and what of it is new; "" where the
+    answer does not say that."""
     fields = summary_fields.split_answer(answer)
     if fields is not None:
         return fields
@@ -225,8 +225,8 @@ def parts(
 
 
 def check_answer(style: Style, answer: str, limits: Limits) -> str:
-    """A model's answer as it will stand in the context; "" where it says nothing, or is a call of a
-    tool as text. Whether it is a summary is judged once it is known what it kept."""
+    """Return a model's answer as it will stand in the context; "" where it says nothing, or is a
+    call of a tool as text. Whether it is a summary is judged once it is known what it kept."""
     if is_call(answer):
         return ""
     if style != "structured":
@@ -273,13 +273,13 @@ def without_model(style: Style, turns: Sequence[Turn], prior: str) -> str:
 
 
 def _extract(turns: Sequence[Turn], prior: str) -> str:
-    """The beginnings of each question and reply."""
+    """Return the beginnings of each question and reply."""
     return "\n".join([*([prior] if prior else []), *(_exchange(turn) for turn in turns)])
 
 
 def _reminder(turns: Sequence[Turn], prior: str) -> str:
-    """The goal and the recent activity (Digitorn). The goal is the first thing asked for; one that
-    an earlier reminder has told goes on being told."""
+    """Return the goal and the recent activity (Digitorn). The goal is the first thing asked for;
+    one that an earlier reminder has told goes on being told."""
     told = next((line for line in prior.splitlines() if line.startswith(_GOAL)), "")
     asked = prior or (turns[0].question.text if turns else "")
     goal = told or f"{_GOAL} {_shorten(asked, _GOAL_SHOWN)}"
@@ -291,8 +291,8 @@ _GOAL = "Goal:"
 
 
 def _excerpt(turn: Turn) -> str:
-    """The beginnings of question and reply, and the lines that the model wrote about them, whole:
-    a log that no model rolls up must lose none of their words."""
+    """Return the beginnings of question and reply, and the lines that the model wrote about them,
+    whole: a log that no model rolls up must lose none of their words."""
     has_lines = any(entry.message.terse for entry in turn.entries)
     return "\n".join(
         (_exchange(turn, _EXCERPT_SHOWN), *([_format_log([turn])] if has_lines else []))

@@ -58,10 +58,10 @@ class SummaryDrafter:
         beginning: Beginning | None = None,
         frame: int = 0,
     ) -> SummaryDraft:
-        """The better of two attempts, where the first has kept too little; an extract without a
-        model where its answer is no summary (`acceptance`), or longer than what it replaces. The
-        first may be asked for behind the `beginning` of the conversation. `frame` tokens come with
-        it, and an extract is as much shorter."""
+        """Return the better of two attempts, where the first has kept too little; an extract
+        without a model where its answer is no summary (`acceptance`), or longer than what it
+        replaces. The first may be asked for behind the `beginning` of the conversation. `frame`
+        tokens come with it, and an extract is as much shorter."""
         plain = words.without_model(spec.style, source.rest, source.so_far)
         if spec.style in words.OUT_OF_CONTEXT:
             return SummaryDraft(plain, section=plain)
@@ -153,8 +153,8 @@ class SummaryDrafter:
         limits: Limits,
         beginning: Beginning | None,
     ) -> SummaryResult:
-        """A model's summary; an empty one where none is asked. One that continues another has room
-        to say what is new."""
+        """Return a model's summary; an empty one where none is asked. One that continues another
+        has room to say what is new."""
         is_continued, told = source.prior is not None, source.told
         task = words.task(spec.style, spec.focus, limits, is_continued, told)
         if not task:

@@ -39,13 +39,14 @@ allow is not used anyhow."""
 
 
 def schema(text: str) -> Mapping[str, Any]:
-    """The schema from the settings (checked there), or AgentScope's."""
+    """Return the schema from the settings (checked there), or AgentScope's."""
     own: Mapping[str, Any] = json.loads(text) if text else SCHEMA
     return own
 
 
 def with_diary(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema of a summary that continues another: one field more, for what is new in it."""
+    """Return the schema of a summary that continues another: one field more, for what is new in
+    it."""
     properties = fields.get("properties", {})
     if _DIARY in properties:
         return fields
@@ -55,8 +56,8 @@ def with_diary(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def split_answer(answer: str) -> tuple[str, str] | None:
-    """The fields of an answer to that, as JSON, and what is new; None for one that has no such
-    field."""
+    """Return the fields of an answer to that, as JSON, and what is new; None for one that has no
+    such field."""
     found = _object(answer)
     if found is None or _DIARY not in found:
         return None
@@ -82,8 +83,8 @@ def template_error(template: str, schema_text: str) -> str:
 
 
 def render(answer: str, template: str = "") -> str:
-    """A model's answer as it will stand in the context; "" where it says nothing, or is JSON that
-    breaks off. An answer in other words than JSON stands as it is: better than none."""
+    """Return a model's answer as it will stand in the context; "" where it says nothing, or is JSON
+    that breaks off. An answer in other words than JSON stands as it is: better than none."""
     fields = _fields(answer)
     if fields is None:
         return "" if _JSON.match(answer.strip()) else answer.strip()
@@ -97,8 +98,8 @@ def render(answer: str, template: str = "") -> str:
 
 
 def _fill(template: str, fields: Mapping[str, str]) -> str:
-    """A template with its fields filled in, each place once: what a field says is no template. What
-    would be longer than any summary is cut."""
+    """Return a template with its fields filled in, each place once: what a field says is no
+    template. What would be longer than any summary is cut."""
     left = _LONGEST
 
     def value(place: re.Match[str]) -> str:
@@ -113,7 +114,7 @@ def _fill(template: str, fields: Mapping[str, str]) -> str:
 
 
 def _fields(answer: str) -> dict[str, str] | None:
-    """The fields of a structured answer, in words."""
+    """Return the fields of a structured answer, in words."""
     found = _object(answer)
     try:
         return found and {name: _as_words(value).strip() for name, value in found.items()}
@@ -122,7 +123,7 @@ def _fields(answer: str) -> dict[str, str] | None:
 
 
 def _object(answer: str) -> dict[str, Any] | None:
-    """The JSON object in an answer, also where text or a code fence stands around it."""
+    """Return the JSON object in an answer, also where text or a code fence stands around it."""
     start, end = answer.find("{"), answer.rfind("}")
     try:
         found = json.loads(answer[start : end + 1]) if 0 <= start < end else None

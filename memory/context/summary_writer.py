@@ -77,7 +77,7 @@ class SummaryWriter:
     # --- what is there ---------------------------------------------------------------------
 
     async def summary_of(self, event: int) -> int:
-        """The id of the summary of what left by an event; 0 while there is none."""
+        """Return the id of the summary of what left by an event; 0 while there is none."""
         if event not in self._by_event:
             read = self._services.store.read
             made = await read(lambda db: summaries.summary_of(db, self._row, event))
@@ -87,13 +87,14 @@ class SummaryWriter:
         return self._by_event[event]
 
     def find_prepared(self, spec: SummarySpec) -> Summary | None:
-        """The summary that was written ahead, if it is for exactly this."""
+        """Return the summary that was written ahead, if it is for exactly this."""
         if self.written_ahead is None or self.written_ahead[0] != spec:
             return None
         return self.written_ahead[1]
 
     def _find_prepared_for(self, spec: SummarySpec, entries: Sequence[Entry]) -> Summary | None:
-        """The same for a job, whose turns have left: the one written ahead has read all of them."""
+        """Return the same for a job, whose turns have left: the one written ahead has read all of
+        them."""
         if self.written_ahead is None or not entries:
             return None
         until = self.written_ahead[0].until
@@ -101,8 +102,8 @@ class SummaryWriter:
         return self.find_prepared(replace(spec, until=until)) if is_read else None
 
     async def at_once(self, spec: SummarySpec) -> Summary | None:
-        """The summary for exactly this, if it was written ahead, or needs no model and continues
-        one that is there. Whoever waits for the model's next request can have it."""
+        """Return the summary for exactly this, if it was written ahead, or needs no model and
+        continues one that is there. Whoever waits for the model's next request can have it."""
         if (known := self.find_prepared(spec)) is not None or spec.style != "reminder":
             return known
         if spec.after and not await self.summary_of(spec.after):
@@ -115,16 +116,17 @@ class SummaryWriter:
         return bool(self._tasks) or self._one_at_a_time.locked()
 
     async def read(self, summary_id: int) -> Summary | None:
-        """A summary by its id, as it stands on disk: a person may have looked through it."""
+        """Return a summary by its id, as it stands on disk: a person may have looked through it."""
         return await self._services.store.read(lambda db: summaries.summary(db, summary_id))
 
     async def read_all(self) -> list[Summary]:
-        """The summaries that may stand in the context, or have stood there, oldest first."""
+        """Return the summaries that may stand in the context, or have stood there, oldest first."""
         row = self._row
         return await self._services.store.read(lambda db: summaries.list_numbered(db, row))
 
     async def event_of(self, summary_id: int) -> int:
-        """The event that removed the turns that a summary was made for; 0 where there is none."""
+        """Return the event that removed the turns that a summary was made for; 0 where there is
+        none."""
         row = self._row
         return await self._services.store.read(lambda db: summaries.event_of(db, row, summary_id))
 
@@ -332,8 +334,8 @@ class SummaryWriter:
     async def _summary_for(
         self, job: Job, spec: SummarySpec, made: Summary | None, turns: tuple[Turn, ...]
     ) -> tuple[Summary | None, tuple[Turn, ...]]:
-        """The summary of a job: the one that is `made`, if a person has taken nothing of it away
-        since; and the turns that are left. None: nothing is left to tell of."""
+        """Return the summary of a job: the one that is `made`, if a person has taken nothing of it
+        away since; and the turns that are left. None: nothing is left to tell of."""
         summary = made
         while turns:
             rest = tuple(turn.number for turn in turns)
@@ -429,8 +431,8 @@ class SummaryWriter:
         return SummarySource(turns, before, tuple(whole))
 
     async def _find_stand_in(self, event: int, made: int) -> Summary | None:
-        """The summary of the turns that an event removed, as a person has edited it, if they did;
-        what the daily memory has is the one that was written."""
+        """Return the summary of the turns that an event removed, as a person has edited it, if they
+        did; what the daily memory has is the one that was written."""
         summary = await self.read(made or await self.summary_of(event))
         if summary is None or not summary.edits:
             return summary
@@ -464,7 +466,8 @@ class SummaryWriter:
 
 
 def _apart(turns: Sequence[Turn]) -> Iterator[tuple[Turn, ...]]:
-    """The turns as sections of excerpts hold them: what came from outside stands by itself."""
+    """Yield the turns as sections of excerpts hold them: what came from outside stands by
+    itself."""
     for is_outside in (False, True):
         some = tuple(turn for turn in turns if turn.has_outside == is_outside)
         for first in range(0, len(some), _EXCERPTS):

@@ -176,7 +176,7 @@ class TerseFilter:
         return shown
 
     def _extend_line(self, more: str) -> str:
-        """The beginning of the line that grows; of one that goes on and on, enough."""
+        """Return the beginning of the line that grows; of one that goes on and on, enough."""
         if len(self._last_line) >= _LINE_KEPT:
             return self._last_line
         return (self._last_line + more)[:_LINE_KEPT]
@@ -191,7 +191,7 @@ def _is_tag(token: str) -> bool:
 
 
 def _fence_after(fence: str, line: str) -> str:
-    """The fence of the code block that is open after this line; "" for none."""
+    """Return the fence of the code block that is open after this line; "" for none."""
     mark = _FENCE.match(line)
     if not fence:
         return mark[1] if mark else ""
@@ -204,6 +204,6 @@ def _as_line(text: str) -> str:
 
 
 def extract(text: str) -> tuple[str, str]:
-    """A whole reply: what a person sees of it, and its line ("": it has none)."""
+    """Return a whole reply: what a person sees of it, and its line ("": it has none)."""
     parser = TerseFilter()
     return parser.feed(text) + parser.finish(), parser.line

@@ -213,7 +213,7 @@ class View(Struct, frozen=True, dict=True):
         return NOTHING_BESIDE if is_empty else Beside(thoughts, errors, reasoning)
 
     def with_scale(self, scale: Scale) -> View:
-        """The same, as large as the provider counts it."""
+        """Return the same, as large as the provider counts it."""
         if scale == self.scale:
             return self
         view = replace(self, scale=scale)
@@ -222,8 +222,8 @@ class View(Struct, frozen=True, dict=True):
         return view
 
     def apply(self, change: Change) -> View:
-        """The view after a change that makes it smaller. The preface is left as it is: what will
-        stand there is not known yet."""
+        """Return the view after a change that makes it smaller. The preface is left as it is: what
+        will stand there is not known yet."""
         boundaries = self.boundaries.apply(change)
         return replace(self, turns=apply_boundaries(self.whole, boundaries), boundaries=boundaries)
 
@@ -237,7 +237,7 @@ class View(Struct, frozen=True, dict=True):
         return "\n\n".join(summary + lines)
 
     def to_wire(self, prefix: PromptPrefix) -> list[dict[str, Any]]:
-        """The messages of the next request, the system prompt first."""
+        """Return the messages of the next request, the system prompt first."""
         system = [{"role": "system", "content": prefix.system}] if prefix.system else []
         messages = self._conversation_on_wire()
         if (direct := prefix.wrapped) is not None:
@@ -254,8 +254,8 @@ class View(Struct, frozen=True, dict=True):
         return system + _in_front(front, messages)
 
     def _conversation_on_wire(self) -> list[dict[str, Any]]:
-        """The turns; what stands where turns stood is sent in front of the next question, of whose
-        row in the transcript it is no part."""
+        """Return the turns; what stands where turns stood is sent in front of the next question, of
+        whose row in the transcript it is no part."""
         waiting = self._written
         if not waiting and self.rendering != "exchange" and self._has_own_ids:
             return [message for turn in self.turns for message in turn.wire]
@@ -319,7 +319,7 @@ def _with_unique_ids(entries: list[Entry]) -> list[Entry]:
 
 
 def _tell_hours_once(log: tuple[LogLine, ...]) -> tuple[LogLine, ...]:
-    """The lines, with the time in the first of each hour alone."""
+    """Return the lines, with the time in the first of each hour alone."""
     return log[:1] + tuple(
         replace(line, text=line.brief, tokens=line.brief_tokens)
         if line.hour == before.hour
@@ -329,7 +329,7 @@ def _tell_hours_once(log: tuple[LogLine, ...]) -> tuple[LogLine, ...]:
 
 
 def _wrap_calls(message: dict[str, Any], direct: Collection[str]) -> dict[str, Any]:
-    """A message with its calls as a model writes them where tools other than these are only
+    """Return a message with its calls as a model writes them where tools other than these are only
     named."""
     return {**message, "tool_calls": [_wrap_call(call, direct) for call in message["tool_calls"]]}
 
@@ -356,14 +356,16 @@ def _exchange(front: str) -> list[dict[str, Any]]:
 
 
 def _with_system(system: list[dict[str, Any]], front: str, is_merged: bool) -> list[dict[str, Any]]:
-    """A system message of its own, or the end of the first for models that allow only one."""
+    """Return a system message of its own, or the end of the first for models that allow only
+    one."""
     if not (system and is_merged):
         return [*system, {"role": "system", "content": front}]
     return [{"role": "system", "content": f"{system[0]['content']}\n\n{front}"}]
 
 
 def _in_front(front: str, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The front before the first user message, of whose row in the transcript it is no part."""
+    """Return the front before the first user message, of whose row in the transcript it is no
+    part."""
     if not front:
         return messages
     for number, message in enumerate(messages):
@@ -374,14 +376,15 @@ def _in_front(front: str, messages: list[dict[str, Any]]) -> list[dict[str, Any]
 
 
 def wrap_summary(summary: str) -> str:
-    """A summary as the model sees it: marked, so that it is not taken for the person's words."""
+    """Return a summary as the model sees it: marked, so that it is not taken for the person's
+    words."""
     return mark_text(summary, "summary-of-earlier-turns")
 
 
 def apply_boundaries(turns: Sequence[Turn], boundaries: Boundaries) -> tuple[Turn, ...]:
-    """The turns in context as the boundaries show them: those left out are gone, squeezed ones are
-    shortened to what the person said and the last reply, long results are clipped, old ones may be
-    stubs."""
+    """Return the turns in context as the boundaries show them: those left out are gone, squeezed
+    ones are shortened to what the person said and the last reply, long results are clipped, old
+    ones may be stubs."""
     kept = []
     changed = boundaries.dropped | boundaries.squeezed | boundaries.covered
     begin = max(boundaries.cut, boundaries.folded.cut)
@@ -407,7 +410,8 @@ def apply_boundaries(turns: Sequence[Turn], boundaries: Boundaries) -> tuple[Tur
 
 
 def in_play(turns: Sequence[Turn], boundaries: Boundaries) -> tuple[Turn, ...]:
-    """The turns that the boundaries leave in context, whole: those whose last entry they show."""
+    """Return the turns that the boundaries leave in context, whole: those whose last entry they
+    show."""
     return tuple(turn for turn in turns if boundaries.shows(turn.entries[-1].seq, turn.number))
 
 
@@ -421,8 +425,8 @@ def _shorten_entry(entry: Entry, turn: Turn, boundaries: Boundaries) -> Entry:
 
 
 def make_stub(entry: Entry, turn: Turn) -> Message:
-    """A tool result of which one line is left, in the bot's own words: the call, the size, and
-    where to read it again. What searches found is only found again by asking (it may have been
+    """Return a tool result of which one line is left, in the bot's own words: the call, the size,
+    and where to read it again. What searches found is only found again by asking (it may have been
     removed since)."""
     message = entry.message
     calls = (call for other in turn.entries for call in other.message.tool_calls)
@@ -443,8 +447,8 @@ def make_stub(entry: Entry, turn: Turn) -> Message:
 
 
 def clip_message(message: Message, clip: Clip) -> Message:
-    """A message of which less is shown, of its text and of each call's arguments. The marker of a
-    result that was cut on arrival stays."""
+    """Return a message of which less is shown, of its text and of each call's arguments. The marker
+    of a result that was cut on arrival stays."""
     text = _clip_text(message.kept_text, clip)
     calls = tuple(_clip_call(call, clip) for call in message.tool_calls)
     return replace(message, text=text, kept=len(text) if message.kept else 0, tool_calls=calls)

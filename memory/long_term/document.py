@@ -121,29 +121,29 @@ Lines = tuple[MemoryLine, ...]
 
 
 def fact(text: str, said: str, *sources: Source) -> MemoryLine:
-    """A new line, said on a day."""
+    """Return a new line, said on a day."""
     return MemoryLine(f"- {said}: {text}", sources)
 
 
 def facts(lines: Iterable[MemoryLine]) -> list[MemoryLine]:
-    """The lines that say something; they are numbered from 1 in this order."""
+    """Return the lines that say something; they are numbered from 1 in this order."""
     return [line for line in lines if line.is_fact]
 
 
 def render(lines: Iterable[MemoryLine]) -> str:
-    """The text of the file."""
+    """Return the text of the file."""
     return "".join(f"{line.raw}\n" for line in lines)
 
 
 def escape_tags(text: str) -> str:
-    """A text in which no tag opens or closes, as a model is shown it."""
+    """Return a text in which no tag opens or closes, as a model is shown it."""
     return _TAG.sub("&lt;", text)
 
 
 def parse(text: str, before: Lines = (), source: Source | None = None) -> Lines:
-    """The lines of a text that a person wrote, or edited from the lines `before`. One that is still
-    there keeps its sources; one that was changed keeps them too, and has `source` besides, so that
-    what is forgotten later takes it along; one that is new has `source` alone."""
+    """Return the lines of a text that a person wrote, or edited from the lines `before`. One that
+    is still there keeps its sources; one that was changed keeps them too, and has `source` besides,
+    so that what is forgotten later takes it along; one that is new has `source` alone."""
     raws = text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
     known = {line.raw: line for line in before}
     gone = [line for line in before if line.raw not in set(raws) and line.sources]
@@ -203,8 +203,8 @@ class LineOperation(Struct, frozen=True):
 
 
 def apply(lines: Lines, operations: Iterable[LineOperation]) -> Lines:
-    """The lines after these operations. One that speaks of a line that is not there any more does
-    nothing: whoever changed that line knew better."""
+    """Return the lines after these operations. One that speaks of a line that is not there any more
+    does nothing: whoever changed that line knew better."""
     for operation in operations:
         if operation.do == "add" and operation.line is not None:
             lines = add_line(lines, operation.line, is_important=operation.is_important)
@@ -217,8 +217,8 @@ def apply(lines: Lines, operations: Iterable[LineOperation]) -> Lines:
 
 
 def add_line(lines: Lines, line: MemoryLine, *, is_important: bool = False) -> Lines:
-    """The lines with a new one under its heading, the newest first; one that says the same as
-    another only adds its sources to it."""
+    """Return the lines with a new one under its heading, the newest first; one that says the same
+    as another only adds its sources to it."""
     for at, other in enumerate(lines):
         if other.is_fact and other.spoken and other.spoken == line.spoken:
             both = tuple(dict.fromkeys((*other.sources, *line.sources)))
@@ -263,8 +263,8 @@ def _is_called(line: MemoryLine, heading: str) -> bool:
 
 
 def compose(before: Sequence[LineOperation], new: LineOperation) -> tuple[LineOperation, ...]:
-    """The operations `before`, which nobody has approved yet, and one more, which may speak of a
-    line that they would bring: as few operations on the lines that are in force."""
+    """Return the operations `before`, which nobody has approved yet, and one more, which may speak
+    of a line that they would bring: as few operations on the lines that are in force."""
     for at, one in enumerate(before):
         if new.do == "add" or one.line is None or one.line.raw != new.old:
             continue
@@ -277,7 +277,7 @@ def compose(before: Sequence[LineOperation], new: LineOperation) -> tuple[LineOp
 
 
 def drop_forgotten(lines: Lines, forgotten: Forgotten) -> Lines:
-    """The lines without those that hold something of what is forgotten."""
+    """Return the lines without those that hold something of what is forgotten."""
     return tuple(
         line for line in lines if not any(source.is_of(forgotten) for source in line.sources)
     )

@@ -103,16 +103,16 @@ class LongTermMemory:
             return await self.read_held()
 
     async def read_held(self) -> MemoryState:
-        """The same for who holds `changing`."""
+        """Return the same for who holds `changing`."""
         return await run_shielded(self._read())
 
     async def versions(self, most: int | None = None) -> list[Version]:
-        """The versions that are kept, the newest first, at most so many (-1: all)."""
+        """Return the versions that are kept, the newest first, at most so many (-1: all)."""
         await self.read()
         return await self._versions((), most)
 
     async def version(self, number: int) -> tuple[Version, Lines] | None:
-        """The version of this number, and the lines that were in force before it."""
+        """Return the version of this number, and the lines that were in force before it."""
         found = await self._read_version(number)
         if found is None:
             return None
@@ -196,7 +196,7 @@ class LongTermMemory:
             return await self._hold(before, new, before.proposal)
 
     async def _with_newer(self, lines: Lines, current: Lines, base: int) -> Lines:
-        """The lines with those that are in force now and were not in the version `base`."""
+        """Return the lines with those that are in force now and were not in the version `base`."""
         seen = await self._read_version(base)
         known = {line.raw for line in (*(seen.lines if seen else ()), *lines)}
         for line in reversed([line for line in facts(current) if line.raw not in known]):

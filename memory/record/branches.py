@@ -41,7 +41,8 @@ class Ancestor(Struct, frozen=True):
 
 
 def lineage(database: Database, conversation: int) -> list[Ancestor]:
-    """The conversations that a transcript is made of, the oldest first; its own is the last."""
+    """Return the conversations that a transcript is made of, the oldest first; its own is the
+    last."""
     found = database.execute_sql(
         """WITH RECURSIVE line(conversation, parent, seq, turn, event, depth) AS (
             SELECT conversation, parent, seq, turn, event, 1 FROM branch WHERE conversation = ?
@@ -82,8 +83,8 @@ def keep_steering(database: Database, key: str, events: Sequence[int]) -> None:
 
 
 def find_sharing_rows(database: Database, conversation: int) -> dict[int, int]:
-    """The other conversations that share turns with this one, by their rows, and up to which turn
-    each does."""
+    """Return the other conversations that share turns with this one, by their rows, and up to which
+    turn each does."""
     own = lineage(database, conversation)
     rows = database.execute_sql(
         """WITH RECURSIVE family(conversation) AS (
@@ -98,8 +99,8 @@ def find_sharing_rows(database: Database, conversation: int) -> dict[int, int]:
 
 
 def find_sharing(database: Database, key: str) -> dict[str, int]:
-    """The ids of the other conversations that share turns with the one of this id, and up to which
-    turn each does."""
+    """Return the ids of the other conversations that share turns with the one of this id, and up to
+    which turn each does."""
     columns = tables.Conversation
     row = columns.select(columns.id).where(columns.key == key).scalar(database)
     others = find_sharing_rows(database, row) if row else {}
@@ -109,7 +110,7 @@ def find_sharing(database: Database, key: str) -> dict[str, int]:
 
 
 def _common(one: Sequence[Ancestor], other: Sequence[Ancestor]) -> int:
-    """The last turn that two transcripts share."""
+    """Return the last turn that two transcripts share."""
     last = 0
     for mine, theirs in zip(one, other, strict=False):
         if mine.conversation != theirs.conversation:
@@ -121,8 +122,8 @@ def _common(one: Sequence[Ancestor], other: Sequence[Ancestor]) -> int:
 
 
 def children(database: Database, conversation: int) -> dict[int, int]:
-    """The conversations that were branched off this one, by their rows, and up to which turn they
-    share it (0: only how it steers what both share)."""
+    """Return the conversations that were branched off this one, by their rows, and up to which turn
+    they share it (0: only how it steers what both share)."""
     columns, steering = tables.Branch, tables.Steering
     steered = steering.select(steering.branch).where(steering.conversation == conversation)
     found = {branch: 0 for (branch,) in steered.tuples().execute(database)}
@@ -131,7 +132,7 @@ def children(database: Database, conversation: int) -> dict[int, int]:
 
 
 def rows_of_chat(database: Database, home: str) -> list[int]:
-    """The rows of a chat's first conversation and of all that was branched off it."""
+    """Return the rows of a chat's first conversation and of all that was branched off it."""
     return [row for _, row, *_ in _of_chat(database, home)]
 
 
@@ -209,8 +210,8 @@ _NUMBERED = re.compile(r" \(\d+\)$")
 
 
 def _find_parent(database: Database, line: Sequence[Ancestor], turn: int) -> Ancestor:
-    """The one that has this turn as its own, or has changed what is seen of those that it shares.
-    So what is asked over and over at one place are branches side by side."""
+    """Return the one that has this turn as its own, or has changed what is seen of those that it
+    shares. So what is asked over and over at one place are branches side by side."""
     return next(
         (
             one
@@ -223,8 +224,8 @@ def _find_parent(database: Database, line: Sequence[Ancestor], turn: int) -> Anc
 
 
 def _last_seq(database: Database, conversation: int, turn: int) -> int:
-    """The last seq before the turns behind this one; whatever was forgotten, no event speaks of a
-    later one that is shared."""
+    """Return the last seq before the turns behind this one; whatever was forgotten, no event speaks
+    of a later one that is shared."""
     message = tables.Message
     for link in lineage(database, conversation):
         later = (message.conversation == link.conversation) & (message.turn > turn)
@@ -271,8 +272,8 @@ class BranchRow(Struct, frozen=True):
 
 
 def of_chat(database: Database, home: str) -> list[BranchRow]:
-    """The branches of a chat in the order in which they were made, its first conversation before
-    them."""
+    """Return the branches of a chat in the order in which they were made, its first conversation
+    before them."""
     found = []
     for key, row, title, newest, at in _of_chat(database, home):
         shared = _parent(database, row)
@@ -366,7 +367,7 @@ def lead(database: Database, key: ConversationKey) -> None:
 
 
 def list_current(database: Database) -> dict[str, str]:
-    """The id of the branch that each chat leads to, by that of the chat's first conversation; the
-    others lead to the first."""
+    """Return the id of the branch that each chat leads to, by that of the chat's first
+    conversation; the others lead to the first."""
     query = "SELECT chat, key FROM current_branch JOIN conversation ON id = conversation"
     return dict(database.execute_sql(query).fetchall())

@@ -8,7 +8,7 @@ from memory.record.database import Database
 
 
 def find(database: Database, channel: str, name: str) -> str:
-    """The text of a channel; "" where there is none."""
+    """Return the text of a channel; "" where there is none."""
     columns = tables.ChannelState
     query = columns.select(columns.text).where(
         (columns.channel == channel) & (columns.name == name)

@@ -33,7 +33,7 @@ class ConversationRow(Struct, frozen=True):
 
 
 def find_or_create(database: Database, key: ConversationKey) -> ConversationRow:
-    """The row of this conversation, made if it is new."""
+    """Return the row of this conversation, made if it is new."""
     if not (found := _find(database, key)):
         now = time.time()
         tables.insert_new(
@@ -161,7 +161,7 @@ def rename(database: Database, conversation: int, title: str) -> None:
 
 
 def title(database: Database, conversation: int) -> str:
-    """The title that a conversation was given; "" without one."""
+    """Return the title that a conversation was given; "" without one."""
     columns = tables.Conversation
     query = columns.select(columns.title).where(columns.id == conversation).tuples()
     return next((str(given) for (given,) in query.execute(database)), "")

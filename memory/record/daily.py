@@ -98,7 +98,7 @@ def _is_written(data: Path, section: Section) -> bool:
 
 
 def _block(section: Section) -> bytes:
-    """The section as it is written; a comment in its text can't pass for a mark of ours."""
+    """Return the section as it is written; a comment in its text can't pass for a mark of ours."""
     title = f"## {section.at:%H:%M} · {section.key.id} · {section.turns} <!-- job {section.job} -->"
     text = section.text.strip().replace("<!--", "&lt;!--")
     return f"{title}\n\n{text}\n\n<!-- end {section.job} -->\n\n".encode()
@@ -114,7 +114,7 @@ def _write(path: Path, block: bytes, how: int) -> None:
 
 
 def days(data: Path, audience: str) -> list[date]:
-    """The days that have a file, oldest first."""
+    """Return the days that have a file, oldest first."""
     found = []
     for file in folder(data, audience).glob("????-??-??.md"):
         try:
@@ -125,7 +125,7 @@ def days(data: Path, audience: str) -> list[date]:
 
 
 def read(data: Path, audience: str, day: date) -> str:
-    """A day's file, "" where there is none."""
+    """Return a day's file, "" where there is none."""
     path = _file(data, audience, day)
     return path.read_text("utf-8", errors="replace") if path.is_file() else ""
 
@@ -148,12 +148,12 @@ class Note(Struct, frozen=True):
 
 
 def notes(data: Path, audience: str, day: date) -> Iterator[Note]:
-    """The parts of a day's file, in order."""
+    """Return the parts of a day's file, in order."""
     return notes_in(day, read(data, audience, day))
 
 
 def notes_in(day: date, text: str) -> Iterator[Note]:
-    """The parts of the text of a day's file, in order."""
+    """Yield the parts of the text of a day's file, in order."""
     end = 0
     for found in _blocks(text):
         if own := text[end : found.start].strip():
@@ -177,8 +177,8 @@ class _Block(Struct, frozen=True):
 
 
 def _blocks(text: str) -> Iterator[_Block]:
-    """The sections in a text, in order: each from its title to the next end of its job. A title
-    without an end is a person's own text."""
+    """Yield the sections in a text, in order: each from its title to the next end of its job. A
+    title without an end is a person's own text."""
     ends: dict[str, list[re.Match[str]]] = {}
     for end in _END.finditer(text):
         ends.setdefault(end["job"], []).append(end)

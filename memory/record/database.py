@@ -96,7 +96,7 @@ class Database(peewee.Database, ABC):
 
     @abstractmethod
     def counter(self, table: str) -> int:
-        """The highest id that was ever given out in a table."""
+        """Return the highest id that was ever given out in a table."""
 
     @abstractmethod
     def set_counter(self, table: str, value: int) -> None:
@@ -142,8 +142,8 @@ class DatabaseEngine(Protocol):
         one into which a record was copied only in part, unless that goes on (`is_transfer`)."""
 
     def connect(self, claim: Claim = "") -> Database:
-        """A new connection, for one thread. Where it can't have what it claims, its use raises
-        StoreError."""
+        """Return a new connection, for one thread. Where it can't have what it claims, its use
+        raises StoreError."""
 
     def connect_to_loop(self) -> Database | None:
         """A connection for small writes in an event loop, which waits for nobody, and for the disk
@@ -151,15 +151,15 @@ class DatabaseEngine(Protocol):
         None where the system is another process, for whose answer a loop would have to wait."""
 
     def visit(self, is_frozen: bool = False, claim: Claim = "") -> AbstractContextManager[Database]:
-        """A connection for a while; `is_frozen`: all that is read is as it was at the first look.
-        Raises StoreError where the system fails meanwhile, or others work on it against the
+        """Return a connection for a while; `is_frozen`: all that is read is as it was at the first
+        look. Raises StoreError where the system fails meanwhile, or others work on it against the
         claim."""
 
     def is_unborn(self) -> bool:
         """Return whether nothing was ever said there. Raises StoreError."""
 
     def explain(self, error: BaseException) -> BaseException:
-        """A StoreError where the system itself failed; else the error as it is."""
+        """Return a StoreError where the system itself failed; else the error as it is."""
 
     def list_losses(self) -> list[str]:
         """List the losses that the database may have had when the process ended last, as sentences;

@@ -130,7 +130,7 @@ def as_terse(turns: Iterable[Turn], conversation: str) -> dict[str, Any]:
 
 
 def as_markdown(turns: Iterable[Turn], title: str, hide: Callable[[str], str]) -> str:
-    """The conversation to be read by people: what was said, and which tools were used."""
+    """Return the conversation to be read by people: what was said, and which tools were used."""
     now = datetime.now(UTC)
     pieces = [f"# {literal(hide(title))}", f"Exported from Parley on {now:%Y-%m-%d at %H:%M} UTC."]
     for turn in turns:
@@ -141,7 +141,7 @@ def as_markdown(turns: Iterable[Turn], title: str, hide: Callable[[str], str]) -
 
 
 def paragraphs(message: Message) -> list[str]:
-    """A message as people read it; nothing of what tools returned."""
+    """Return a message as people read it; nothing of what tools returned."""
     if message.role == "user":
         return [f"**{literal(message.speaker) or 'You'}:**", message.text]
     if message.role != "assistant":
@@ -151,7 +151,7 @@ def paragraphs(message: Message) -> list[str]:
 
 
 def serialize(data: Mapping[str, Any]) -> bytes:
-    """A file's content."""
+    """Return a file's content."""
     return orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
@@ -182,8 +182,8 @@ def _entry(turn: Turn, entry: Entry) -> dict[str, Any]:
 
 
 def parse(whole: bytes, terse: bytes = b"") -> list[list[Message]]:
-    """The turns in a `context.json`, each of which makes a valid part of a request, with the lines
-    of a `context.terse.json` where there is one. Raises Unreadable."""
+    """Return the turns in a `context.json`, each of which makes a valid part of a request, with the
+    lines of a `context.terse.json` where there is one. Raises Unreadable."""
     file = _validate(_File, whole, "context.json")
     turns: dict[str, list[Message]] = {}
     for turn_id, messages in groupby(file.messages, key=lambda message: message.turnId):
@@ -226,8 +226,8 @@ def _take_lines(turns: dict[str, list[Message]], lines: Iterable[_LogLineRow]) -
 
 
 def with_lines(messages: list[Message], lines: Sequence[tuple[str, str]]) -> list[Message]:
-    """A turn's messages with these lines, as (role, text): the sub-agents' at the results that
-    their tool returned, in order, the turn's own at its end. What a turn says by itself is not
+    """Return a turn's messages with these lines, as (role, text): the sub-agents' at the results
+    that their tool returned, in order, the turn's own at its end. What a turn says by itself is not
     written into it."""
     if [(line.role, line.text) for line in _lines_of(messages)] == list(lines):
         return messages

@@ -264,10 +264,9 @@ def list_attached(
     conversation: int,
     turns: Collection[int] | None = None,
 ) -> Attached:
-    """The files of these turns (None: of all that is a conversation's own), and of what stays
-    beside them. What another conversation of the audience has, or one not answered yet, is not
-    lone.
-    """
+    """Return the files of these turns (None: of all that is a conversation's own), and of what
+    stays beside them. What another conversation of the audience has, or one not answered yet, is
+    not lone."""
     if turns is None:
         turns = count_stored(database, conversation).turns
     line = {link.conversation: link for link in branches.lineage(database, conversation)}

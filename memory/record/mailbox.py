@@ -108,7 +108,7 @@ def keep_files(database: Database, inbox: int, attachments: str) -> None:
 
 
 def list_waiting_files(database: Database) -> frozenset[str]:
-    """The files of all messages that were taken in and not answered."""
+    """Return the files of all messages that were taken in and not answered."""
     waiting = [orjson.loads(row.attachments) for row in list_inbox(database)]
     return frozenset(file["path"] for files in waiting for file in files)
 
@@ -367,5 +367,5 @@ def _chat(database: Database, kind: Kind, row: dict[str, object]) -> str:
 
 
 def mail_chat(channel: str, chat: str, thread: str) -> str:
-    """The name of the chat that mail belongs to."""
+    """Return the name of the chat that mail belongs to."""
     return json.dumps([channel, chat, thread])

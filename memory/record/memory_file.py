@@ -52,7 +52,7 @@ def version_of(path: Path | str) -> FileVersion | None:
 
 
 def read(path: Path) -> str:
-    """The text of the file, "" where there is none. Raises MemoryFileError."""
+    """Return the text of the file, "" where there is none. Raises MemoryFileError."""
     try:
         with _folder(path.parent) as folder:
             how = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -80,7 +80,7 @@ def _decode(path: Path, content: bytes) -> str:
 
 
 def check_size(text: str, name: str = NAME) -> str:
-    """A text that may be kept; raises MemoryFileError for one that is too long."""
+    """Return a text that may be kept; raises MemoryFileError for one that is too long."""
     if len(text.encode("utf-8", "replace")) > LARGEST or text.count("\n") > MOST_LINES:
         raise MemoryFileError(
             f"{name} is too long: at most {LARGEST // 1000} kB and {MOST_LINES:,} lines are read. "

@@ -53,8 +53,8 @@ class Version(Struct, frozen=True):
 def versions(
     database: Database, audience: str, states: Collection[State] = (), most: int | None = None
 ) -> list[Version]:
-    """The versions of an audience in these states (none named: in any), the newest first, at most
-    so many (None: all)."""
+    """Return the versions of an audience in these states (none named: in any), the newest first, at
+    most so many (None: all)."""
     columns = tables.MemoryVersion
     query = columns.select().where(columns.audience == audience).order_by(columns.number.desc())
     if states:
@@ -63,21 +63,22 @@ def versions(
 
 
 def find_version(database: Database, audience: str, number: int) -> Version | None:
-    """The version of this number."""
+    """Return the version of this number."""
     columns = tables.MemoryVersion
     mine = (columns.audience == audience) & (columns.number == number)
     return next(readable(columns.select().where(mine).dicts().execute(database), _version), None)
 
 
 def find_written(database: Database, audience: str) -> Version | None:
-    """The version whose text the file has, as far as is known."""
+    """Return the version whose text the file has, as far as is known."""
     columns = tables.MemoryVersion
     mine = (columns.audience == audience) & (columns.is_written == 1)
     return next(readable(columns.select().where(mine).dicts().execute(database), _version), None)
 
 
 def list_unwritten(database: Database) -> list[str]:
-    """The audiences whose file does not have the version that is in force, as a crash leaves it."""
+    """Return the audiences whose file does not have the version that is in force, as a crash leaves
+    it."""
     rows = database.execute_sql(
         """SELECT audience FROM memory_version GROUP BY audience
             HAVING COALESCE(MAX(CASE WHEN state = 'held' THEN number END), 0)
@@ -87,7 +88,7 @@ def list_unwritten(database: Database) -> list[str]:
 
 
 def list_proposed(database: Database) -> list[str]:
-    """The audiences to whose file a change is proposed."""
+    """Return the audiences to whose file a change is proposed."""
     columns = tables.MemoryVersion
     query = columns.select(columns.audience).where(columns.state == "proposed").distinct()
     return [str(audience) for (audience,) in query.tuples().execute(database)]
@@ -171,7 +172,7 @@ def forget_all(database: Database, audience: str) -> None:
 
 
 def list_distilled(database: Database, audience: str) -> frozenset[str]:
-    """The digests of the sections that were distilled."""
+    """Return the digests of the sections that were distilled."""
     columns = tables.Distilled
     query = columns.select(columns.section).where(columns.audience == audience)
     return frozenset(section for (section,) in query.tuples().execute(database))
@@ -194,7 +195,7 @@ def unmark_distilled(database: Database, audience: str, sections: Collection[str
 
 
 def jobs_taken_away(database: Database, audience: str) -> frozenset[int]:
-    """The jobs whose sections tell of turns that a person removed."""
+    """Return the jobs whose sections tell of turns that a person removed."""
     found: set[int] = set()
     for one in index.conversations(database, audience):
         if one.lacks_some:

@@ -623,8 +623,8 @@ MIGRATIONS: list[Callable[[Database], None]] = [
 
 
 def list_pending(database: Database) -> list[tuple[int, Callable[[Database], None]]]:
-    """The steps that are still to be carried out, with the version that each leads to. Raises
-    DatabaseError for a database of a newer Parley."""
+    """Return the steps that are still to be carried out, with the version that each leads to.
+    Raises DatabaseError for a database of a newer Parley."""
     version = database.schema_version()
     if version > len(MIGRATIONS):
         raise DatabaseError(

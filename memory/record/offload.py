@@ -74,7 +74,7 @@ class Offloader(Protocol):
 
 
 async def attempt(offload: Callable[[], Awaitable[str]]) -> str:
-    """The reference; "" where it came to nothing, which is logged and holds nothing up."""
+    """Return the reference; "" where it came to nothing, which is logged and holds nothing up."""
     try:
         reference = await _in_time(offload)
         is_line = isinstance(reference, str) and (reference.isprintable() or not reference)
@@ -315,7 +315,7 @@ def _line(entry: Entry) -> bytes:
 
 
 def _read(line: bytes) -> dict[str, Any]:
-    """The fields of a line; none where a person has written something else."""
+    """Return the fields of a line; none where a person has written something else."""
     try:
         fields = orjson.loads(line)
     except orjson.JSONDecodeError:

@@ -61,7 +61,7 @@ def delete(database: Database, conversation: int) -> None:
 
 
 def _dump(value: Plan | SummarySpec) -> dict[str, Any]:
-    """The fields of a value, as JSON has them."""
+    """Return the fields of a value, as JSON has them."""
     fields: dict[str, Any] = {name: getattr(value, name) for name in value.__struct_fields__}
     if isinstance(value, Plan):
         fields["change"] = value.change.to_json()

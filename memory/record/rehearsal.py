@@ -45,8 +45,8 @@ class Rehearsal(Struct, frozen=True):
 
 
 def find_schema(engine: DatabaseEngine) -> int:
-    """The version of a record's schema; 0 where there is none yet. Raises StoreError, also for the
-    record of a newer Parley."""
+    """Return the version of a record's schema; 0 where there is none yet. Raises StoreError, also
+    for the record of a newer Parley."""
     with engine.visit() as database:
         list_pending(database)
         return database.schema_version()
@@ -88,7 +88,7 @@ def _carry_out(database: SqliteFile, version: int, step: Callable[[Database], No
 
 
 def _read_shape(database: Database) -> tuple[set[str], set[str]]:
-    """The names of all tables, and of their columns."""
+    """Return the names of all tables, and of their columns."""
     query = """SELECT tables.name, tables.name || '.' || columns.name
         FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns
         WHERE tables.type = 'table' AND tables.name NOT LIKE 'sqlite_%'

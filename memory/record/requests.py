@@ -123,7 +123,7 @@ def _trim(database: Database, conversation: int, last: int, used: str) -> None:
 
 
 def numbers(database: Database, conversation: int, most: int) -> list[int]:
-    """The numbers of the newest `most` requests that are kept, oldest first."""
+    """Return the numbers of the newest `most` requests that are kept, oldest first."""
     columns = tables.Request
     query = columns.select(columns.number).where(columns.conversation == conversation)
     query = query.order_by(columns.number.desc()).limit(most)
@@ -133,7 +133,7 @@ def numbers(database: Database, conversation: int, most: int) -> list[int]:
 def requests(
     database: Database, conversation: int, numbers: Sequence[int]
 ) -> Iterator[SentRequest]:
-    """The requests of these numbers, in order, as far as they are kept and can be read."""
+    """Yield the requests of these numbers, in order, as far as they are kept and can be read."""
     if not numbers:
         return
     columns = tables.Request

@@ -13,7 +13,8 @@ SQLITE = sqlite3.sqlite_version
 
 
 def count_rows(database: Database) -> dict[str, int]:
-    """The rows of each of our tables; of others that somebody may have made, nothing is told."""
+    """Return the rows of each of our tables; of others that somebody may have made, nothing is
+    told."""
     ours = {table.__name__ for table in vars(tables).values() if isinstance(table, Table)}
     there = ours.intersection(database.get_tables())
     return {

@@ -91,7 +91,7 @@ def _page_size(header: bytes) -> int:
 
 
 def read_log(path: Path) -> Log:
-    """The write-ahead log beside a database, by its headers alone. Raises OSError."""
+    """Return the write-ahead log beside a database, by its headers alone. Raises OSError."""
     file = path.with_name(f"{path.name}-wal")
     if not file.exists() or file.stat().st_size <= _WAL_HEADER:
         return Log()
@@ -165,7 +165,7 @@ def check_integrity(path: Path, patience: float) -> str:
 
 
 def read_only(path: Path) -> sqlite3.Connection:
-    """A connection that changes nothing and leaves nothing behind. Raises UNUSABLE."""
+    """Return a connection that changes nothing and leaves nothing behind. Raises UNUSABLE."""
     is_used = path.with_name(f"{path.name}-wal").exists()
     how = "mode=ro" if is_used else "mode=ro&immutable=1"  # or a log stays that was not there
     return sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)

@@ -30,7 +30,7 @@ def _row(database: Database, key: ConversationKey) -> int:
 
 
 def _told(database: Database, event: ViewEvent) -> tuple[int, ...]:
-    """The turns that the summary tells of which an event puts into the context."""
+    """Return the turns that the summary tells of which an event puts into the context."""
     stand_in = event.change.stand_in
     wanted = max(event.change.preface, stand_in.summary if stand_in else 0)
     summary = summaries.summary(database, wanted) if wanted > 0 else None

@@ -112,15 +112,15 @@ def _next_number(database: Database, conversation: int) -> int:
 
 
 def summary(database: Database, summary_id: int) -> Summary | None:
-    """The summary with this id."""
+    """Return the summary with this id."""
     columns = tables.Summary
     rows = columns.select().where(columns.id == summary_id).dicts().execute(database)
     return next(readable(rows, _summary), None)
 
 
 def list_numbered(database: Database, conversation: int) -> list[Summary]:
-    """The summaries of a conversation that may stand in its context, oldest first; of those that a
-    branch shares, the ones of events that it shares."""
+    """Return the summaries of a conversation that may stand in its context, oldest first; of those
+    that a branch shares, the ones of events that it shares."""
     columns, job = tables.Summary, tables.Job
     line = lineage(database, conversation)
     mine = columns.conversation == conversation
@@ -225,7 +225,8 @@ def finish(database: Database, job: int) -> None:
 
 
 def list_unfinished(database: Database) -> list[tuple[ConversationKey, int]]:
-    """The ids of all jobs that are not done, oldest first, with whose conversations they are."""
+    """Return the ids of all jobs that are not done, oldest first, with whose conversations they
+    are."""
     job, home = tables.Job, tables.Conversation
     found = (
         job.select(job.id, home.key, home.audience)
@@ -239,7 +240,8 @@ def list_unfinished(database: Database) -> list[tuple[ConversationKey, int]]:
 
 
 def count_attempt(database: Database, job: int) -> int:
-    """A job that a process before this one left undone is taken up; returns how often it was."""
+    """Return a job that a process before this one left undone is taken up; returns how often it
+    was."""
     columns = tables.Job
     columns.update(attempts=columns.attempts + 1).where(columns.id == job).execute(database)
     query = columns.select(columns.attempts).where(columns.id == job)
@@ -261,7 +263,7 @@ def jobs_of(database: Database, conversation: int) -> list[Job]:
 
 
 def list_open_jobs(database: Database, conversation: int) -> list[Job]:
-    """The jobs of a conversation that are not done, oldest first."""
+    """Return the jobs of a conversation that are not done, oldest first."""
     return list(readable(_open_jobs.dicts(database, conversation), _job))
 
 
@@ -273,8 +275,8 @@ def _open_jobs(conversation: int) -> Any:
 
 
 def find_recorded_turns(database: Database, conversation: int) -> frozenset[int]:
-    """The turns whose content is in the daily memory: in the summary of a model, or in an excerpt,
-    which may be on its way there. What is shared is told by any who share it."""
+    """Return the turns whose content is in the daily memory: in the summary of a model, or in an
+    excerpt, which may be on its way there. What is shared is told by any who share it."""
     return _find_told(database, conversation, END) | find_told_by_others(database, conversation)
 
 
@@ -334,8 +336,8 @@ def _find_told(database: Database, conversation: int, last: int) -> frozenset[in
 
 
 def list_superseded(database: Database, conversation: int, is_untrusted: bool) -> list[int]:
-    """The jobs whose excerpts are in the daily memory (or, of what is untrusted, in the quarantine)
-    and only tell, in fewer words, what summaries there tell by now."""
+    """Return the jobs whose excerpts are in the daily memory (or, of what is untrusted, in the
+    quarantine) and only tell, in fewer words, what summaries there tell by now."""
     job, made = tables.Job, tables.Summary
     by_model = _sections_by_model(conversation).where(made.is_untrusted == is_untrusted)
     told = {n for (turns,) in by_model.tuples().execute(database) for n in orjson.loads(turns)}
@@ -350,7 +352,7 @@ def list_superseded(database: Database, conversation: int, is_untrusted: bool) -
 
 
 def _sections_by_model(conversation: int, *more: Any) -> Select:
-    """The turns of each summary of a model of which there is a section."""
+    """Return the turns of each summary of a model of which there is a section."""
     job, made = tables.Job, tables.Summary
     return (
         made.select(*more, made.turns)
@@ -361,7 +363,7 @@ def _sections_by_model(conversation: int, *more: Any) -> Select:
 
 
 def summary_of(database: Database, conversation: int, event: int) -> int:
-    """The id of the summary of what left by an event; 0 while there is none."""
+    """Return the id of the summary of what left by an event; 0 while there is none."""
     columns = tables.Job
     line = lineage(database, conversation)  # a branch shares events, and so their summaries
     mine = within(columns, columns.event, line, "event") & (columns.event == event)
@@ -370,7 +372,7 @@ def summary_of(database: Database, conversation: int, event: int) -> int:
 
 
 def event_of(database: Database, conversation: int, summary_id: int) -> int:
-    """The event by which the turns of a summary left; 0 where there is none."""
+    """Return the event by which the turns of a summary left; 0 where there is none."""
     columns = tables.Job
     mine = within(columns, columns.event, lineage(database, conversation), "event")
     mine &= columns.summary == summary_id

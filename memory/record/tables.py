@@ -92,12 +92,12 @@ class Prepared:
         self._built: dict[type[Database], tuple[str, tuple[Any, ...]]] = {}
 
     def tuples(self, database: Database, *values: Any) -> list[tuple[Any, ...]]:
-        """The rows that it finds."""
+        """Return the rows that it finds."""
         found: list[tuple[Any, ...]] = self._execute(database, values).fetchall()
         return found
 
     def dicts(self, database: Database, *values: Any) -> list[dict[str, Any]]:
-        """The rows that it finds, by the names of their columns."""
+        """Return the rows that it finds, by the names of their columns."""
         cursor = self._execute(database, values)
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

@@ -59,7 +59,7 @@ def insert(
 
 
 def entries_from(database: Database, conversation: int, seq: int) -> list[Entry]:
-    """The entries of a conversation from `seq` on, in order."""
+    """Return the entries of a conversation from `seq` on, in order."""
     links = lineage(database, conversation)
     if len(links) == 1:
         return [to_entry(row) for row in _own_from.tuples(database, conversation, seq)]
@@ -78,8 +78,8 @@ def _own_from(conversation: int, seq: int) -> Any:
 def own_entries(
     database: Database, conversation: int, seq: int = 0, most: int | None = None
 ) -> Iterator[Entry]:
-    """The entries that a conversation shares with none that it was branched off, from `seq` on, in
-    order, one after the other; the first `most` of them."""
+    """Return the entries that a conversation shares with none that it was branched off, from `seq`
+    on, in order, one after the other; the first `most` of them."""
     columns = tables.Message
     query = _select().where((columns.conversation == conversation) & (columns.seq >= seq))
     rows = query.order_by(columns.seq).limit(most).tuples().iterator(database)
@@ -87,14 +87,14 @@ def own_entries(
 
 
 def entries_at(database: Database, conversation: int, seqs: Iterable[int]) -> list[Entry]:
-    """The entries of a conversation with these seqs, in order."""
+    """Return the entries of a conversation with these seqs, in order."""
     query = _select().where(_at_seqs(database, conversation, [*seqs]))
     rows = query.order_by(tables.Message.seq).tuples().execute(database)
     return [to_entry(row) for row in rows]
 
 
 def entries_of_turns(database: Database, conversation: int, turns: Iterable[int]) -> list[Entry]:
-    """The entries of the turns named, in order."""
+    """Return the entries of the turns named, in order."""
     query = _select().where(_of_turns(database, conversation, [*turns]))
     rows = query.order_by(tables.Message.seq).tuples().execute(database)
     return [to_entry(row) for row in rows]
@@ -114,7 +114,7 @@ def own_of_turns(database: Database, conversation: int, turns: Iterable[int]) ->
 def entries_between(
     database: Database, conversation: int, spans: Sequence[tuple[int, int]], most: int
 ) -> list[Entry]:
-    """The entries of at most so many turns, given by first and last numbers."""
+    """Return the entries of at most so many turns, given by first and last numbers."""
     there = sorted({turn for _, turn in places(database, conversation)})
     wanted = [n for n in there if any(first <= n <= last for first, last in spans)][:most]
     return entries_of_turns(database, conversation, wanted)
@@ -128,7 +128,7 @@ def places(database: Database, conversation: int) -> list[tuple[int, int]]:
 
 
 def spans(database: Database, conversation: int, turns: Collection[int]) -> list[tuple[int, int]]:
-    """The seqs at which these turns begin and end."""
+    """Return the seqs at which these turns begin and end."""
     columns = tables.Message
     query = columns.select(fn.MIN(columns.seq), fn.MAX(columns.seq)).where(
         _of_turns(database, conversation, turns)
@@ -137,7 +137,7 @@ def spans(database: Database, conversation: int, turns: Collection[int]) -> list
 
 
 def results_of(database: Database, conversation: int, tools: Collection[str]) -> frozenset[int]:
-    """The seqs of all results of these tools."""
+    """Return the seqs of all results of these tools."""
     columns = tables.Message
     query = columns.select(columns.seq).where(
         _from_seq(lineage(database, conversation))
@@ -198,8 +198,8 @@ def _of_turns(database: Database, conversation: int, turns: Collection[int]) -> 
 
 
 def newest_turns(database: Database, key: str, most: int) -> tuple[Turn, ...]:
-    """The last turns of a conversation by its id, in context or not, without restoring it: it may
-    be another process's."""
+    """Return the last turns of a conversation by its id, in context or not, without restoring it:
+    it may be another process's."""
     columns = tables.Conversation
     found = columns.select(columns.id).where(columns.key == key).tuples().execute(database)
     for (row,) in found:
@@ -209,15 +209,15 @@ def newest_turns(database: Database, key: str, most: int) -> tuple[Turn, ...]:
 
 
 def turns_away(database: Database, conversation: int, away: TakenAway) -> frozenset[int]:
-    """The turns that a person removed, as far as they are kept."""
+    """Return the turns that a person removed, as far as they are kept."""
     if away == NOTHING_AWAY:
         return frozenset()
     return frozenset(turn for seq, turn in places(database, conversation) if away.has(seq, turn))
 
 
 def turns_away_anywhere(database: Database, conversation: int, own: TakenAway) -> frozenset[int]:
-    """The turns of a transcript that a person removed: in this conversation, as `own` says, or in a
-    branch that shares them, whose model may read the files of this one, too."""
+    """Return the turns of a transcript that a person removed: in this conversation, as `own` says,
+    or in a branch that shares them, whose model may read the files of this one, too."""
     away = set(turns_away(database, conversation, own))
     for other, last in find_sharing_rows(database, conversation).items():
         there = replay(events_of(database, other), "").taken_away
@@ -231,7 +231,7 @@ def _bind_numbers(database: Database, numbers: Collection[int]) -> SQL:
 
 
 def beginnings_from(database: Database, conversation: int, turn: int, chars: int) -> list[Entry]:
-    """The entries of all turns from number `turn` on, in order, each with the first `chars`
+    """Return the entries of all turns from number `turn` on, in order, each with the first `chars`
     characters of its text."""
     columns = tables.Message
     links = [link for link in lineage(database, conversation) if link.turn >= turn]
@@ -249,7 +249,7 @@ def every_entry(database: Database, conversation: int) -> Iterator[Entry]:
 
 
 def turn_of_inbox(database: Database, conversation: int, inbox: int) -> int | None:
-    """The number of the turn that was opened for this inbox row, if one was."""
+    """Return the number of the turn that was opened for this inbox row, if one was."""
     columns = tables.Message
     query = columns.select(columns.turn).where(
         (columns.conversation == conversation) & (columns.inbox == inbox)
@@ -276,7 +276,7 @@ def end_call(database: Database, conversation: int, turn: int, call: str) -> Non
 
 
 def list_begun_calls(database: Database, conversation: int, turn: int) -> dict[str, bool]:
-    """The ids of a turn's tool calls that were kept as begun, and whether each must not run
+    """Return the ids of a turn's tool calls that were kept as begun, and whether each must not run
     twice."""
     columns = tables.CallStart
     query = columns.select(columns.call, columns.is_once).where(
@@ -400,8 +400,8 @@ def as_turns(entries: Iterable[Entry]) -> tuple[Turn, ...]:
 
 
 def _whole(members: list[Entry]) -> tuple[Entry, ...]:
-    """The entries of a turn; of one in which something is damaged the question and the reply alone,
-    or calls would stand without their results."""
+    """Return the entries of a turn; of one in which something is damaged the question and the reply
+    alone, or calls would stand without their results."""
     if all(entry.at is not DAMAGED for entry in members):
         return tuple(members)
     return tuple(members[:1] + [e for e in members[-1:] if e.message.is_final and members[1:]])
@@ -471,7 +471,7 @@ COLUMNS = "seq, turn, role, text, extra, tokens, at"
 
 
 def to_entry(row: tuple[int, int, str, str, str, int, float]) -> Entry:
-    """The entry that was written so; of one that is damaged, its text."""
+    """Return the entry that was written so; of one that is damaged, its text."""
     seq, turn, role, text, extra, tokens, at = row
     try:
         fields = orjson.loads(extra)
@@ -495,7 +495,7 @@ def _snapshot(event: ViewEvent) -> str:
 
 
 def _read_snapshot(kept: str) -> Snapshot | None:
-    """A snapshot that can't be read costs the model a note, and the event nothing."""
+    """Return a snapshot that can't be read costs the model a note, and the event nothing."""
     return next(
         tables.readable(filter(None, [kept]), lambda text: Snapshot.from_json(orjson.loads(text))),
         None,

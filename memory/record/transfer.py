@@ -62,7 +62,7 @@ def shapes(schema: int = len(MIGRATIONS)) -> tuple[TableShape, ...]:
 
 
 def _list_others(source: Database) -> list[str]:
-    """The tables that plugins have made (`feature_tables.py`)."""
+    """Return the tables that plugins have made (`feature_tables.py`)."""
     with closing(in_memory()) as database:
         known = {*database.get_tables()}
     return sorted(name for name in {*source.get_tables()} - known if not name.startswith(_INDEX))
@@ -126,7 +126,7 @@ def digest(database: Database, shape: TableShape) -> TableDigest:
 def _read(
     database: Database, shape: TableShape, after: tuple[Any, ...] = ()
 ) -> Iterator[list[tuple[Any, ...]]]:
-    """The rows behind a key, batch by batch."""
+    """Yield the rows behind a key, batch by batch."""
     key, columns = _named(shape.key), _named(shape.columns)
     places = [shape.columns.index(column) for column in shape.key]
     while True:

@@ -108,7 +108,8 @@ class PageLogins(Logins):
         return secret
 
     async def invite(self, name: str, role: Role, by: str) -> str:
-        """A code that lets somebody in on the page, once. Raises CommandError, and StoreError."""
+        """Return a code that lets somebody in on the page, once. Raises CommandError, and
+        StoreError."""
         if not NAME.fullmatch(name):
             raise CommandError(
                 _(

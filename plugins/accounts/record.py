@@ -43,7 +43,7 @@ def put_invite(database: Database, invite: Invite, since: float) -> None:
 
 
 def find_invite(database: Database, digest: str, since: float) -> Invite | None:
-    """The invitation with this digest that was made since then."""
+    """Return the invitation with this digest that was made since then."""
     columns = tables.Invite
     query = columns.select().where((columns.digest == digest) & (columns.at > since))
     return next((Invite(**row) for row in query.dicts().execute(database)), None)
@@ -73,7 +73,7 @@ def known_by(invite: Invite, known: Known | None, now: float) -> Known:
 
 
 def find_password(database: Database, person: str) -> str:
-    """The hash of a person's password; "" where they have none, or are not let in."""
+    """Return the hash of a person's password; "" where they have none, or are not let in."""
     columns = tables.Account
     query = columns.select(columns.password).where(columns.person == person)
     found = [str(row) for (row,) in query.tuples().execute(database)]
@@ -98,7 +98,8 @@ def begin(database: Database, row: LoginRow, digest: str, since: float) -> int:
 
 
 def find(database: Database, digest: str, since: float) -> LoginRow | None:
-    """The browser that has this, as long as its person is let in and it was used since then."""
+    """Return the browser that has this, as long as its person is let in and it was used since
+    then."""
     columns = tables.Login
     is_it = (columns.digest == digest) & (columns.used > since)
     return next(iter(_select(database, is_it)), None)
@@ -159,7 +160,7 @@ def keys(database: Database) -> list[ApiKey]:
 
 
 def find_key(database: Database, digest: str) -> ApiKey | None:
-    """The key with this digest, as long as its holder is let in."""
+    """Return the key with this digest, as long as its holder is let in."""
     query = _holders().where(tables.ApiKey.digest == digest)
     return next((_key(row) for row in query.dicts().execute(database)), None)
 

@@ -105,7 +105,8 @@ class Approvals:
     async def _put_question(
         self, key: ConversationKey, address: Address, wanted: Permission
     ) -> _Question:
-        """The question, put to the person; one that waits already serves for the same site."""
+        """Return the question, put to the person; one that waits already serves for the same
+        site."""
         for known in self._questions.values():
             if wanted.covers and (known.key, known.wanted.covers) == (
                 key,
@@ -154,8 +155,8 @@ class Approvals:
         return Reply(text, actions=_buttons(name))
 
     def list_waiting(self, key: ConversationKey) -> list[Reply]:
-        """The questions that wait in a chat, as they were asked: what a person sees is one chat,
-        and a branch that was left may wait for them."""
+        """Return the questions that wait in a chat, as they were asked: what a person sees is one
+        chat, and a branch that was left may wait for them."""
         waiting = (one for one in self._questions.values() if one.key.home == key.home)
         return [self._reply(one) for one in waiting]
 

@@ -74,7 +74,7 @@ async def choose(ask: Ask, name: str, here: str) -> None:
 
 
 def describe_agent(info: AgentInfo) -> str:
-    """An agent in a few words."""
+    """Return an agent in a few words."""
     return _(
         "{model}, a window of {window} tokens, strategy {strategy}",
         model=info.model,

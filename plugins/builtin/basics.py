@@ -48,7 +48,7 @@ def calculate(expression: Annotated[str, Field(max_length=1000)]) -> str:
 
 
 def format_moment(moment: datetime) -> str:
-    """A moment as "Friday, 2025-11-21 03:15:07, UTC+01:00 (Europe/Berlin)"."""
+    """Return a moment as "Friday, 2025-11-21 03:15:07, UTC+01:00 (Europe/Berlin)"."""
     text = moment.isoformat(" ", "seconds")
     return f"{moment:%A}, {text[:19]}, UTC{text[19:]} ({moment.tzinfo})"
 
@@ -72,12 +72,12 @@ def _zone_names() -> dict[str, str]:
 
 
 def _parse(expression: str) -> ast.expr:
-    """The expression's syntax tree. To people `^` is a power; Python writes that `**`."""
+    """Return the expression's syntax tree. To people `^` is a power; Python writes that `**`."""
     return ast.parse(expression.strip().replace("^", "**").translate(_SIGNS), mode="eval").body
 
 
 def _format_value(value: Any) -> str:
-    """A result as people write it: floats to 15 digits, so that 0.1 + 0.2 is 0.3."""
+    """Return a result as people write it: floats to 15 digits, so that 0.1 + 0.2 is 0.3."""
     if not isinstance(value, Number):
         raise TypeError(value)
     if not isinstance(value, float):
@@ -88,7 +88,7 @@ def _format_value(value: Any) -> str:
 
 
 def _bound(function: Callable[..., Any]) -> Callable[..., Number]:
-    """The same function; raises where its result is too large or no real number."""
+    """Return the same function; raises where its result is too large or no real number."""
 
     def call_bounded(*values: Number) -> Number:
         result = function(*values)
@@ -168,7 +168,8 @@ _NODES = (ast.Name, ast.UnaryOp, ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, 
 
 
 def _number_evaluator() -> simpleeval.SimpleEval:
-    """An evaluator that knows numbers alone: no texts, attributes, indices or assignments."""
+    """Return an evaluator that knows numbers alone: no texts, attributes, indices or
+    assignments."""
     evaluator = simpleeval.SimpleEval(_OPERATORS, _FUNCTIONS, _CONSTANTS)
     evaluator.nodes = {kind: evaluator.nodes[kind] for kind in _NODES}
     evaluator.nodes[ast.Constant] = _constant

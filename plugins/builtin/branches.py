@@ -54,8 +54,8 @@ async def fork(ask: Ask) -> Reply:
 
 
 def _turn(word: str, rest: str) -> int | None:
-    """The turn that the first word names; None for another word. What may be a mistyped turn is not
-    taken for a title."""
+    """Return the turn that the first word names; None for another word. What may be a mistyped turn
+    is not taken for a title."""
     is_turn = word[:1] in ("t", "T") and word[1:].isdigit()
     is_almost = _ALMOST_A_TURN.match(word) or (_NUMBER.fullmatch(word) and not rest.strip())
     if not is_turn and is_almost:
@@ -101,7 +101,7 @@ async def branches(ask: Ask) -> Reply:
 
 
 def _find(found: Sequence[BranchInfo], wanted: str) -> BranchInfo:
-    """The branch of this number or title, or whose title alone begins so."""
+    """Return the branch of this number or title, or whose title alone begins so."""
     if wanted.isascii() and wanted.isdigit():
         fits = [one for one in found if str(one.number) == wanted.lstrip("0")]
     else:

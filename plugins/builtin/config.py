@@ -67,7 +67,8 @@ async def config(ask: Ask) -> Reply:
 
 
 def _list_visible(ask: Ask) -> list[SettingInfo]:
-    """The settings that this person may change; what they want is what the person may set."""
+    """Return the settings that this person may change; what they want is what the person may
+    set."""
     here = ask.conversation.key.id
     settings = [_in_words(one) for one in ask.bot.settings.describe_all(here)]
     if ask.person.is_owner:
@@ -210,7 +211,8 @@ def about(setting: SettingInfo) -> str:
 
 
 def offers(setting: SettingInfo) -> tuple[Action, ...]:
-    """The other values, where there are few, and the way back from a change made in the chat."""
+    """Return the other values, where there are few, and the way back from a change made in the
+    chat."""
     others = (choice for choice in _choices(setting) if choice != quote(setting.value))
     values = [Action(_button(choice), f"/config {setting.key} {choice}") for choice in others]
     if setting.layer == "/config":
@@ -253,7 +255,7 @@ def describe_change(before: SettingInfo, after: SettingInfo, scope: str) -> str:
 
 
 def _elsewhere(everywhere: SettingInfo, here: SettingInfo) -> str:
-    """A change for all conversations that does not show in this one."""
+    """Return a change for all conversations that does not show in this one."""
     unit = f" {here.unit}" if here.unit else ""
     how = _(" (from: {layer})", layer=name_layer(here.layer))
     if here.layer == HERE:
@@ -276,7 +278,7 @@ def _elsewhere(everywhere: SettingInfo, here: SettingInfo) -> str:
 
 
 def quote(value: Any) -> str:
-    """A value as it would be typed, shortened."""
+    """Return a value as it would be typed, shortened."""
     if isinstance(value, str):
         text = value if value and value == value.strip() else f'"{value}"'
     else:
@@ -303,7 +305,7 @@ _HOW = "`/config KEY` explains one; `/config KEY VALUE` changes it."
 
 
 def group_of(key: str) -> str:
-    """The first part of a setting's name, where it has several."""
+    """Return the first part of a setting's name, where it has several."""
     group, dot, _ = key.partition(".")
     return group if dot else "general"
 
@@ -331,7 +333,8 @@ _FIELDS = SettingInfo.__struct_fields__
 
 
 def _data(setting: SettingInfo) -> dict[str, Any]:
-    """A setting as data; its value is not copied, as `asdict` would, which takes 0.1 ms each."""
+    """Return a setting as data; its value is not copied, as `asdict` would, which takes 0.1 ms
+    each."""
     return {name: getattr(setting, name) for name in _FIELDS}
 
 

@@ -80,7 +80,7 @@ def _text(query: str) -> str:
 
 
 def _turn(turn_id: str, before: int, after: int) -> Around | Exactly:
-    """A turn; or, as a stub names it, one message of it: "t5.42"."""
+    """Return a turn; or, as a stub names it, one message of it: "t5.42"."""
     if not turn_id.strip():
         raise ToolError("Mode 'turn' needs a turnId: the turn to show, such as 't5'.")
     turn, _, seq = turn_id.partition(".")

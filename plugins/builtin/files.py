@@ -105,7 +105,7 @@ AS_TEXT = "#text"
 
 
 def _split_wish(path: str) -> tuple[str, bool]:
-    """A path, and whether the text of a page is wanted."""
+    """Return a path, and whether the text of a page is wanted."""
     whole = path.removesuffix(AS_TEXT)
     return (whole, True) if whole != path and is_page(whole, b"") else (path, False)
 
@@ -261,7 +261,7 @@ def _start_of(file: BinaryIO) -> bytes:
 
 
 def _page(lines: Iterable[str], limit: int) -> tuple[list[str], bool]:
-    """The lines that fit on one page, and whether there are more."""
+    """Return the lines that fit on one page, and whether there are more."""
     shown: list[str] = []
     room = _SHOWN_FILE
     for line in map(_cut, lines):
@@ -290,7 +290,7 @@ def _notices(shown: Sequence[str], offset: int, *, is_more: bool, is_too_far: bo
 
 
 def _first(lines: Iterable[str], limit: int, what: str) -> str:
-    """The first lines, and how many more there are."""
+    """Return the first lines, and how many more there are."""
     rest = iter(lines)
     shown = list(islice(rest, limit))
     more = sum(1 for _ in rest)
@@ -306,7 +306,7 @@ def _entry(name: str, status: os.stat_result) -> str:
 
 
 def _size(count: int) -> str:
-    """A number of bytes as people write it."""
+    """Return a number of bytes as people write it."""
     if count < 1_000:
         return f"{count} bytes"
     return f"{count / 1_000:.1f} KB" if count < 1_000_000 else f"{count / 1_000_000:,.1f} MB"
@@ -357,7 +357,7 @@ def _grep(context: ToolContext, search: Search, path: str, limit: int) -> str:
 
 
 def _hits(batches: Iterable[list[_Line]], search: Search) -> Iterator[tuple[_Line, int]]:
-    """The lines that match, and where in them first."""
+    """Yield the lines that match, and where in them first."""
     for lines in batches:
         yield from (
             (lines[number], place) for number, place in search.hits([x.text for x in lines])
@@ -367,7 +367,7 @@ def _hits(batches: Iterable[list[_Line]], search: Search) -> Iterator[tuple[_Lin
 
 
 def _batches(reader: _Lines, files: Iterable[Path]) -> Iterator[list[_Line]]:
-    """The lines of these files, as many as are searched at once."""
+    """Yield the lines of these files, as many as are searched at once."""
     batch: list[_Line] = []
     size = 0
     with ExitStack() as opened:
@@ -425,8 +425,8 @@ class _Lines:
 
 
 def _mark_hits(hits: Iterable[tuple[_Line, int]], context: ToolContext) -> Iterator[str]:
-    """The hits as they are shown; one in a file that came from outside, or whose name did, has the
-    result marked."""
+    """Yield the hits as they are shown; one in a file that came from outside, or whose name did,
+    has the result marked."""
     root, origins = context.workspace, Origins(context.workspace)
     last: BinaryIO | None = None
     for line, place in hits:
@@ -440,7 +440,7 @@ def _mark_hits(hits: Iterable[tuple[_Line, int]], context: ToolContext) -> Itera
 
 
 def _around(line: str, place: int) -> str:
-    """A line, or of a long one the part in which the match begins."""
+    """Return a line, or of a long one the part in which the match begins."""
     start = min(max(place - _SHOWN_HIT // 3, 0), max(len(line) - _SHOWN_HIT, 0))
     part = line[start : start + _SHOWN_HIT].strip()
     is_cut = start + _SHOWN_HIT < len(line)

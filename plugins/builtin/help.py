@@ -68,7 +68,7 @@ STRATEGIES: Mapping[str, tuple[str, str]] = {
     ],
 )
 async def help_(ask: Ask) -> Reply:
-    """The commands in groups, on one screen or whole; or one of them."""
+    """Return the commands in groups, on one screen or whole; or one of them."""
     wanted = ask.text.strip().lstrip("/").lower()
     commands = ask.bot.commands
     if wanted in commands:
@@ -112,7 +112,7 @@ def _more() -> str:
 
 
 def grouped(commands: Mapping[str, Command]) -> dict[str, list[str]]:
-    """The names of all commands by their group, each once."""
+    """Return the names of all commands by their group, each once."""
     found = {group: [n for n in names if n in commands] for group, names in GROUPS.items()}
     placed = {name for names in found.values() for name in names}
     return {**found, THE_BOT: sorted(commands.keys() - placed)}
@@ -139,7 +139,7 @@ def format_strategies(chosen: str = "") -> str:
 
 
 def show_strategies(chosen: str) -> Reply:
-    """The list, with a step to each of the others."""
+    """Return the list, with a step to each of the others."""
     more = _(
         "`/config context.strategy NAME --here` chooses one for "
         "this conversation, without `--here` for all; `/context preview` shows what it would do."

@@ -65,8 +65,8 @@ class RuleState(Struct):
         return self.calls - max(self.compacted_at, self.tally(rule).calls)
 
     def act(self, rule: Rule, now: float) -> Tally:
-        """The rule acts now: counted before it does, so that it can't set itself off. Returns what
-        its tally was."""
+        """Return the rule acts now: counted before it does, so that it can't set itself off.
+        Returns what its tally was."""
         before = self.tally(rule)
         self.tallies[rule.id] = Tally(before.fires + 1, now, self.calls)
         return before

@@ -216,7 +216,7 @@ def _describe_rest(model: RestingModel, zone: tzinfo) -> str:
 
 @command("whoami", "Show who the bot thinks you are")
 async def whoami(ask: Ask) -> Reply:
-    """The name that `owners` would list, the role, and the conversation."""
+    """Return the name that `owners` would list, the role, and the conversation."""
     person, key = ask.person, ask.conversation.key
     who = {"name": person.id, "chat": key.id}
     text = (
@@ -275,7 +275,7 @@ async def retry(ask: Ask) -> Reply:
 
 
 def _number(text: str) -> int:
-    """The N of `/undo N`; 1 where there is none."""
+    """Return the N of `/undo N`; 1 where there is none."""
     word = text.strip() or "1"
     if word.isascii() and word.isdigit() and len(word) < 10 and int(word) > 0:
         return int(word)
@@ -288,8 +288,8 @@ def _number(text: str) -> int:
 
 
 async def last_turns(ask: Ask, most: int) -> tuple[Turn, ...]:
-    """The last turns in play, the running one among them, or for which a summary stands that is
-    behind those."""
+    """Return the last turns in play, the running one among them, or for which a summary stands that
+    is behind those."""
     context = ask.conversation.context
     turns = context.view().whole
     summed = {turn for one in context.view().stand_ins for turn in one.turns}
@@ -327,7 +327,7 @@ def _words(turn: Turn) -> str:
 
 @command("start", "Say hello, and what to do next")
 async def start(ask: Ask) -> Reply:
-    """A greeting for someone who has just arrived."""
+    """Return a greeting for someone who has just arrived."""
     model = ask.bot.models.about(ask.conversation.key)
     return Reply(
         _(
@@ -340,7 +340,7 @@ async def start(ask: Ask) -> Reply:
 
 @command("version", "Show the version of the bot")
 async def version(ask: Ask) -> Reply:
-    """The version, as the changelog counts it."""
+    """Return the version, as the changelog counts it."""
     return Reply(f"Parley {ask.bot.version}", {"version": ask.bot.version})
 
 

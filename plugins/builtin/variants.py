@@ -83,7 +83,7 @@ async def edit(ask: Ask) -> Reply:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """The turn that a text begins with, or "", and what is behind it."""
+    """Return the turn that a text begins with, or "", and what is behind it."""
     first, _, rest = text.strip().partition(" ")
     first, is_line, below = first.partition("\n")
     rest = f"{below} {rest}" if is_line else rest
@@ -91,7 +91,7 @@ def _split(text: str) -> tuple[str, str]:
 
 
 async def _find(ask: Ask, name: str) -> Turn:
-    """The turn of this name; the last one in play for ""."""
+    """Return the turn of this name; the last one in play for ""."""
     if not name:
         return (await last_turns(ask, 1))[0]
     context = ask.conversation.context
@@ -102,7 +102,7 @@ async def _find(ask: Ask, name: str) -> Turn:
 
 
 def _split_files(text: str) -> tuple[str, Sequence[str]]:
-    """A question's words, and the lines that name its files."""
+    """Return a question's words, and the lines that name its files."""
     lines = text.split("\n")
     files: list[str] = []
     while lines and _FILE.fullmatch(lines[-1]):

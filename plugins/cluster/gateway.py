@@ -164,7 +164,7 @@ class GatewayBot:
         return self._app.bot.list_commands()
 
     async def sessions(self, channel: str, words: str = "") -> Sequence[Session]:
-        """The sessions on disk, where a chat may have been led elsewhere by its owner."""
+        """Return the sessions on disk, where a chat may have been led elsewhere by its owner."""
         await self._app.conversations.branches.take_up()
         return await self._app.bot.sessions(channel, words)
 

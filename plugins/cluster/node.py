@@ -48,12 +48,12 @@ TAKEN = "taken"
 
 
 def name_process(role: str) -> str:
-    """A name that no other process ever had."""
+    """Return a name that no other process ever had."""
     return f"{role}-{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
 
 
 def topic_of(channel: str) -> str:
-    """The topic on which replies are handed to the gateways that have a channel."""
+    """Return the topic on which replies are handed to the gateways that have a channel."""
     return f"out.{channel}"
 
 
@@ -166,7 +166,8 @@ class ClusterSender(Sender):
             self.put_off.add(outbound.id)
 
     async def _claim(self, outbound: Outbound) -> Outbound | None:
-        """The reply, marked where somebody else may have sent it; None where that is certain."""
+        """Return the reply, marked where somebody else may have sent it; None where that is
+        certain."""
         assert self.node is not None, "nothing is delivered before the node has started"
         me = self.node.me
         before = await self._store.write(lambda db: record.claim(db, outbound.id, me))

@@ -260,7 +260,7 @@ class RabbitMQ:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _linked(self, patience: float = PATIENCE) -> _Link:
-        """The connection, once there is one. Raises BrokerError."""
+        """Return the connection, once there is one. Raises BrokerError."""
         try:
             async with asyncio.timeout(patience):
                 await self._is_up.wait()
@@ -293,7 +293,7 @@ class RabbitMQ:
             await self._declare(link, name)
 
     async def _declare(self, link: _Link, name: str) -> AbstractQueue:
-        """The queue of this name, asked for once over each connection."""
+        """Return the queue of this name, asked for once over each connection."""
         if (known := link.queues.get(name)) is not None:
             return known
         arguments: dict[str, Any] = {"x-queue-type": "quorum", "x-single-active-consumer": True}

@@ -14,8 +14,8 @@ _SLICE = "slice."
 
 
 def slice_of(identity: str) -> int:
-    """The slice of a conversation, by its id: that of its chat, whose threads and branches share a
-    memory."""
+    """Return the slice of a conversation, by its id: that of its chat, whose threads and branches
+    share a memory."""
     chat = "/".join(identity.split("/")[:2])
     return int.from_bytes(_digest(chat), "big") % SLICES
 

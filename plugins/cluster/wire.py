@@ -36,8 +36,9 @@ class RemoteError(Exception):
 
 
 def dump(value: object) -> bytes:
-    """A value, or a mapping of values, as it goes over the wire. Broken Unicode, which platforms
-    let through, is mended on the way, as it is when a message is taken in (`clean_text`)."""
+    """Return a value, or a mapping of values, as it goes over the wire. Broken Unicode, which
+    platforms let through, is mended on the way, as it is when a message is taken in (`clean_text`).
+    """
     try:
         return orjson.dumps(value, default=_plainly)
     except TypeError:
@@ -62,7 +63,7 @@ def parse(body: bytes) -> dict[str, Any]:
 
 
 def build(kind: type[T], part: object) -> T:
-    """A value of this type. Raises ValueError."""
+    """Return a value of this type. Raises ValueError."""
     try:
         return msgspec.convert(part, kind)
     except msgspec.ValidationError as error:
@@ -82,7 +83,7 @@ def build_event(part: Mapping[str, Any]) -> Any:
 
 
 def merge(events: list[Activity]) -> list[Activity]:
-    """The same with fewer events: pieces of text that follow each other are one."""
+    """Return the same with fewer events: pieces of text that follow each other are one."""
     merged: list[Activity] = []
     for event in events:
         last = merged[-1] if merged else None
@@ -129,7 +130,7 @@ class SpooledFile(Struct, frozen=True):
 
 
 def spool(data: Path, inbound: Inbound) -> dict[str, Any]:
-    """A message for the wire; its files are put into the folder that all processes share."""
+    """Return a message for the wire; its files are put into the folder that all processes share."""
     files = []
     for file in inbound.attachments:
         folder = data / SPOOL
@@ -141,7 +142,7 @@ def spool(data: Path, inbound: Inbound) -> dict[str, Any]:
 
 
 def unspool(data: Path, part: Mapping[str, Any]) -> Inbound:
-    """The message with its files, which stay in the spool. Raises ValueError and OSError."""
+    """Return the message with its files, which stay in the spool. Raises ValueError and OSError."""
     files = build(list[SpooledFile], part.get("files", []))
     attachments = [
         Attachment(file.name, file.media_type, (data / SPOOL / _safe(file.place)).read_bytes())

@@ -314,8 +314,8 @@ class Worker(Struct):
     # --- what streams -------------------------------------------------------------------------
 
     async def _complete(self, part: dict[str, object], call: OwnerCall) -> bytes:
-        """The pieces of an answer as they come; its first says whom to tell that it is wanted no
-        more. The call is over at once, so that the slice may move meanwhile."""
+        """Return the pieces of an answer as they come; its first says whom to tell that it is
+        wanted no more. The call is over at once, so that the slice may move meanwhile."""
         holder = wire.build(KeyHolder, part["holder"])
         request = wire.build(CompletionRequest, part["request"])
         task = self.node.tasks.start(self._stream(holder, request, call), "completion")

@@ -165,7 +165,7 @@ def _text_of_html(content: bytes) -> Iterator[str]:
 
 
 def _render(content: bytes, label: str | None) -> str:
-    """The text of HTML: a mark at its beginning counts more than what it says of itself."""
+    """Return the text of HTML: a mark at its beginning counts more than what it says of itself."""
     from charsets import WIDE, label_of  # type: ignore[import-not-found]  # noqa: PLC0415
     from page import decode, text_of  # type: ignore[import-not-found]  # noqa: PLC0415
 

@@ -123,7 +123,7 @@ class HookCalls:
         return msgspec.json.encode(is_new)
 
     async def read(self, call: HookCall) -> ProvenCall:
-        """A call, which is proved, as its job's turn is told of it. Raises NotCompleted."""
+        """Return a call, which is proved, as its job's turn is told of it. Raises NotCompleted."""
         job = await self._runner.store.read(lambda db: rows.find_hook(db, call.name))
         if job is None:
             sentence = f"There is no hook {call.name}: /jobs hook makes one."

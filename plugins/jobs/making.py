@@ -83,7 +83,7 @@ def _with_options(new: NewJob, options: dict[str, str]) -> NewJob:
 
 
 def _tools_of(value: str) -> tuple[str, ...]:
-    """The tools in a list with commas."""
+    """Return the tools in a list with commas."""
     return tuple(filter(None, (name.strip() for name in value.split(","))))
 
 
@@ -177,7 +177,8 @@ async def add_hook(ask: Ask, text: str) -> Reply:
 
 
 async def _read_options(ask: Ask, text: str) -> tuple[dict[str, str], str]:
-    """The options that a text begins or ends with, and the rest of it. Raises CommandError."""
+    """Return the options that a text begins or ends with, and the rest of it. Raises
+    CommandError."""
     options, here = {}, ask.conversation.key.id
     while found := _OPTION.match(text):
         options[found[1].lower()] = found[2] or found[3] or ""

@@ -146,7 +146,7 @@ class JobOrders:
         return JobView(kept)
 
     async def all(self, address: Address) -> list[JobView]:
-        """The jobs of the chat that an address leads to."""
+        """Return the jobs of the chat that an address leads to."""
         home = self._runner.home_of(address)
 
         def work(db: Database) -> list[JobView]:
@@ -156,7 +156,8 @@ class JobOrders:
         return await self._runner.store.read(work)
 
     def missing_secret(self, hook: str) -> str:
-        """The name in the environment under which a hook still needs a secret; "": it has one."""
+        """Return the name in the environment under which a hook still needs a secret; "": it has
+        one."""
         return "" if self._calls.has_secret(hook) else secret_name(hook)
 
     async def run(self, address: Address, number: int) -> JobView:
@@ -213,7 +214,7 @@ class JobOrders:
         return JobView(job)
 
     async def _find(self, address: Address, number: int) -> JobRow:
-        """A job that may be changed from an address: by who made it, or an owner."""
+        """Return a job that may be changed from an address: by who made it, or an owner."""
         job = await self._runner.store.read(lambda db: rows.find(db, number))
         if job is None or self._runner.lead(job).home != self._runner.home_of(address):
             raise CommandError(

@@ -47,8 +47,8 @@ def plan_after(job: JobRow, now: float, quiet: str = "") -> JobRow:
 
 
 def plan_tomorrow(job: JobRow, now: float, midnight: float, zone: ZoneInfo) -> JobRow:
-    """A job that comes again, once it has spent what it may on the day that began at midnight: it
-    is due next on the day after."""
+    """Return a job that comes again, once it has spent what it may on the day that began at
+    midnight: it is due next on the day after."""
     day = datetime.fromtimestamp(midnight, zone).replace(tzinfo=None) + timedelta(1)
     at = next_time(job.rule, job.anchor, in_zone(day, zone) - 1, ZoneInfo(job.zone))
     state = job.state if at else "done"
@@ -56,8 +56,8 @@ def plan_tomorrow(job: JobRow, now: float, midnight: float, zone: ZoneInfo) -> J
 
 
 def quiet_hours_of(job: JobRow | NewJob, settings: JobSettings) -> str:
-    """The hours in which a job is held back: not what was asked for at one time, nor what is told
-    to nobody."""
+    """Return the hours in which a job is held back: not what was asked for at one time, nor what is
+    told to nobody."""
     is_held = job.kind == "prompt" or (job.kind == "reminder" and job.rule != "")
     return settings.quiet_hours if is_held else ""
 
@@ -163,7 +163,7 @@ def plan_ended(job: JobRow, run: RunRow, ending: RunEnding, now: float) -> JobRo
 
 
 def describe_run(job: JobRow, after: JobRow, run: RunRow, ending: RunEnding) -> str:
-    """The line below the answer of a run: whose it is, and what follows."""
+    """Return the line below the answer of a run: whose it is, and what follows."""
     zone = ZoneInfo(job.zone)
     parts = [_("Job {n}, {rule}", n=job.id, rule=describe_rule(job))]
     if run.at - run.due > GRACE:

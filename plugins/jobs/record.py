@@ -152,14 +152,14 @@ def count_of(database: Database, place: AddressColumns) -> int:
 
 
 def find(database: Database, job: int) -> JobRow | None:
-    """The job of this id."""
+    """Return the job of this id."""
     columns = tables.ScheduledJob
     rows = columns.select().where(columns.id == job).dicts().execute(database)
     return next(tables.readable(rows, _job), None)
 
 
 def find_hook(database: Database, name: str) -> JobRow | None:
-    """The job that is called by this name."""
+    """Return the job that is called by this name."""
     columns = tables.ScheduledJob
     rows = columns.select().where((columns.hook == name) & (columns.hook != ""))
     return next(tables.readable(rows.dicts().execute(database), _job), None)
@@ -316,7 +316,7 @@ def end_run(
 
 
 def find_run(database: Database, run: int) -> RunRow | None:
-    """The run of this id."""
+    """Return the run of this id."""
     columns = tables.JobRun
     rows = columns.select().where(columns.id == run).dicts().execute(database)
     return next((RunRow(**row) for row in rows), None)
@@ -366,8 +366,8 @@ def delivery_of(database: Database, run: RunRow) -> RunDelivery:
 def list_made(
     database: Database, key: ConversationKey, turns: Sequence[str] | None = None
 ) -> list[int]:
-    """The ids of the jobs that these of the model's turns made ("pipe/main t5"); without turns,
-    those of the whole chat, or where a branch is meant, those that its turns made."""
+    """Return the ids of the jobs that these of the model's turns made ("pipe/main t5"); without
+    turns, those of the whole chat, or where a branch is meant, those that its turns made."""
     columns = tables.ScheduledJob
     if turns is not None:
         is_meant = columns.turn.in_([*turns])

@@ -28,7 +28,7 @@ class RuleError(ValueError):
 
 
 def next_time(rule: str, anchor: float, after: float, zone: tzinfo) -> float:
-    """The first time after `after` at which something is due by a rule that is counted from
+    """Return the first time after `after` at which something is due by a rule that is counted from
     `anchor`; 0 where there is none. Times are in seconds since 1970. Raises RuleError."""
     kind, _space, rest = rule.partition(" ")
     match kind:
@@ -92,7 +92,7 @@ def count_missed(rule: str, anchor: float, due: float, now: float, zone: tzinfo)
 
 
 def postpone(at: float, quiet: str, zone: tzinfo) -> float:
-    """The time itself, or where it is within the quiet hours ("22:00-07:00"), their end."""
+    """Return the time itself, or where it is within the quiet hours ("22:00-07:00"), their end."""
     if not at or not (found := _QUIET.fullmatch(quiet.strip())):
         return at
     begin, end = (time(int(found[n]), int(found[n + 1])) for n in (1, 3))
@@ -119,7 +119,7 @@ _NTH = {"1": "first", "2": "second", "3": "third", "4": "fourth", "L": "last"}
 
 
 def describe(rule: str, anchor: float, zone: tzinfo) -> str:
-    """A rule in words: "every day at 09:00", "every 2 hours"; "once"."""
+    """Return a rule in words: "every day at 09:00", "every 2 hours"; "once"."""
     kind, _space, rest = rule.partition(" ")
     match kind:
         case "every":
@@ -160,7 +160,7 @@ def _describe_cron(fields: str) -> str:
 
 
 def format_seconds(seconds: int) -> str:
-    """A span in its largest unit that it is a whole number of: "2 hours"; for the model."""
+    """Return a span in its largest unit that it is a whole number of: "2 hours"; for the model."""
     count, unit = _in_units(seconds)
     return unit if count == 1 else f"{count} {unit}s"
 
@@ -177,7 +177,8 @@ MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 
 
 def format_time(at: float, zone: tzinfo) -> str:
-    """A moment as people are told it, with its zone: "Mon 23 Nov 2026, 09:00 (Europe/Berlin)"."""
+    """Return a moment as people are told it, with its zone: "Mon 23 Nov 2026, 09:00
+    (Europe/Berlin)"."""
     name = zone.key if isinstance(zone, ZoneInfo) else "UTC"
     wall = datetime.fromtimestamp(at, zone)
     return _(

@@ -27,7 +27,7 @@ REFUSED = (
 
 
 def hook_operations(bot: Bot, calls: HookCalls) -> Sequence[Operation]:
-    """The one operation."""
+    """Return the one operation."""
 
     async def call_hook(request: Request) -> Response:
         headers = request.headers

@@ -48,7 +48,7 @@ class JobRunner:
         return now.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
 
     def lead(self, job: JobRow) -> ConversationKey:
-        """The conversation that a job belongs to now."""
+        """Return the conversation that a job belongs to now."""
         key = self._turns.lead(address_of(job.place))
         return key.branch(job.branch) if job.branch else key
 
@@ -58,7 +58,7 @@ class JobRunner:
         return self._delivery.speaking_to(address_of(job.place), self.lead(job).id)
 
     def home_of(self, address: Address) -> str:
-        """The chat's conversation that an address leads to."""
+        """Return the chat's conversation that an address leads to."""
         return self._turns.lead(address).home
 
     async def find_why_not(self, job: JobRow) -> str:

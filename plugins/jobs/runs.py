@@ -95,7 +95,7 @@ class JobTurns(RunHandler):
         return _("This job has spent what it may on one day.") if is_spent else ""
 
     async def _look(self, received: Received) -> tuple[RunRow | None, JobRow | None, float]:
-        """A run, its job, and what the job's runs of this day have cost."""
+        """Return a run, its job, and what the job's runs of this day have cost."""
         midnight = self._runner.midnight()
 
         def look(db: Database) -> tuple[RunRow | None, JobRow | None, float]:

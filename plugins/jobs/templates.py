@@ -23,8 +23,8 @@ LONGEST_VALUE, LONGEST = 4_000, 16_000
 
 
 def fill(template: str, body: bytes, hook: str) -> str:
-    """A template, and what the body has for the names in it ("{pull_request.title}"); where it
-    names nothing, the whole body. In a list a number is a place, from 0 on."""
+    """Return a template, and what the body has for the names in it ("{pull_request.title}"); where
+    it names nothing, the whole body. In a list a number is a place, from 0 on."""
     names = [*dict.fromkeys(_NAME.findall(template))] or [WHOLE]
     text, tree = body.decode("utf-8", "replace"), _parse(body)
     values = [f"{name}: {_value(name, text, tree)}" for name in names]

@@ -194,7 +194,7 @@ def _alone(text: str, found: re.Match[str]) -> Every | None:
 
 
 def _days(text: str, start: int) -> Every | None:
-    """A list of days of the week, with ranges in it."""
+    """Return a list of days of the week, with ranges in it."""
     first = _DAY_ONE.match(text, start)
     if first is None:
         return None

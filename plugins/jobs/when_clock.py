@@ -114,7 +114,7 @@ _SHORT_PART = {"早": "morning", "晚": "evening"}
 
 
 def read_part(text: str, start: int) -> tuple[str, int] | None:
-    """The part of the day that is named at a place, and where its name ends."""
+    """Return the part of the day that is named at a place, and where its name ends."""
     best: tuple[str, int] | None = None
     for name, pattern in _PART.items():
         found = pattern.match(text, start)
@@ -124,8 +124,8 @@ def read_part(text: str, start: int) -> tuple[str, int] | None:
 
 
 def read_clock(text: str, start: int, is_after_day: bool) -> TimeOfDay | None:
-    """The time of the day at a place in folded text. Behind a day, "1930" and "7.30" are one, and
-    behind a word like "at" also a bare hour. Raises ClockError for 25:00."""
+    """Return the time of the day at a place in folded text. Behind a day, "1930" and "7.30" are
+    one, and behind a word like "at" also a bare hour. Raises ClockError for 25:00."""
     found = _read_with_part(text, start, is_after_day)
     sharp = _SHARP.match(text, found.end) if found else None
     return replace(found, end=sharp.end()) if found and sharp else found
@@ -196,8 +196,9 @@ def _to_clock(found: re.Match[str], *, is_loose: bool = False) -> TimeOfDay:
 
 
 def to_time(clock: TimeOfDay, part: str) -> tuple[time, int]:
-    """The time of the day, and by how many days it is later (twelve at night). An hour without
-    "am", "pm" or a part of the day is one of the 24. Raises ClockError for what fits no day."""
+    """Return the time of the day, and by how many days it is later (twelve at night). An hour
+    without "am", "pm" or a part of the day is one of the 24. Raises ClockError for what fits no
+    day."""
     hour, part_before, part = clock.hour, part, clock.part or part
     if part == "exact":
         return time(hour, clock.minute), int(not hour and part_before in ("evening", "night"))

@@ -243,8 +243,8 @@ _NEXT_LEAP = 9
 
 
 def read_day(text: str, start: int, today: date, *, is_behind: bool) -> Day | None:
-    """The day that is named at a place. `is_behind` says that a time was said before, so that a
-    short word ("sun") may be of the text. Raises WhenError for a day that can't be told."""
+    """Return the day that is named at a place. `is_behind` says that a time was said before, so
+    that a short word ("sun") may be of the text. Raises WhenError for a day that can't be told."""
     for pattern, days, part in _RELATIVE:
         if found := pattern.match(text, start):
             return Day(today + timedelta(days), found.end(), part)
@@ -315,7 +315,7 @@ def _read_date(text: str, start: int, today: date) -> Day | None:
 
 
 def _to_date(year: str | None, number: str, day: str, today: date) -> date:
-    """A day of the calendar; one without a year is the next."""
+    """Return a day of the calendar; one without a year is the next."""
     years = range(today.year, today.year + _NEXT_LEAP)
     if year:
         whole = int(year) + (2000 if len(year) == 2 else 0)

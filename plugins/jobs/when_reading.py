@@ -430,7 +430,7 @@ class PhraseReading:
         return moments[0][1]
 
     def _to_cron(self, every: Every, later: int) -> str:
-        """The last three fields; "" for what crontab can't say."""
+        """Return the last three fields; "" for what crontab can't say."""
         if later and (every.month_day or every.nth):
             raise unknown()
         if every.month_day == LAST:

@@ -15,7 +15,7 @@ EDGE = r"(?![^\W\d_\u3400-\u9fff])"
 
 
 def fold(text: str) -> str:
-    """The text in small letters without accents, character by character."""
+    """Return the text in small letters without accents, character by character."""
     return "".join(_fold_one(one) for one in text)
 
 
@@ -30,7 +30,7 @@ def _fold_one(one: str) -> str:
 
 
 def any_of(words: Iterable[str]) -> str:
-    """A pattern for any of these words, the longest first."""
+    """Return a pattern for any of these words, the longest first."""
     return "|".join(sorted((re.escape(word) for word in words), key=lambda w: (-len(w), w)))
 
 
@@ -85,7 +85,7 @@ _HAN_DIGITS = "零一二三四五六七八九"
 
 
 def count(word: str) -> float:
-    """The number that a word or digits say."""
+    """Return the number that a word or digits say."""
     word = word.strip()
     if re.fullmatch(r"\d+(?:[.,]\d+)?", word):
         return float(word.replace(",", "."))
@@ -146,7 +146,7 @@ SHORT = re.compile(r"(?:sun|mon|tues?|wed|thurs?|thu|fri|sat)")
 
 
 def weekday(name: str) -> int:
-    """The number of a day of the week in crontab, where Sunday is 0."""
+    """Return the number of a day of the week in crontab, where Sunday is 0."""
     return next(n for n, words in enumerate(WEEKDAYS) if re.fullmatch(words, name))
 
 

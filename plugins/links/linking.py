@@ -70,7 +70,7 @@ class ChatLinks:
         kernel.links.read_from(record.list_links)
 
     async def give_code(self, address: Address) -> str:
-        """A code by which another chat comes to go on in this one's conversation. Raises
+        """Return a code by which another chat comes to go on in this one's conversation. Raises
         CommandError, and StoreError."""
         if not is_alone(address):
             raise CommandError(_(PRIVATE))

@@ -58,7 +58,7 @@ def put_code(database: Database, code: LinkCode, since: float) -> None:
 
 
 def find_code(database: Database, digest: str, since: float) -> LinkCode | None:
-    """The code with this digest."""
+    """Return the code with this digest."""
     columns = tables.LinkCode
     rows = columns.select().where(columns.at > since).dicts().execute(database)
     found = [row for row in rows if hmac.compare_digest(row.pop("digest"), digest)]
@@ -82,7 +82,8 @@ def ask(database: Database, code: LinkCode, request: LinkRequest, since: float) 
 
 
 def list_requests(database: Database, target: str, giver: str, since: float) -> list[LinkRequest]:
-    """The chats that ask to go on in a conversation by a code of this person, oldest first."""
+    """Return the chats that ask to go on in a conversation by a code of this person, oldest
+    first."""
     columns = tables.LinkRequest
     is_theirs = (columns.target == target) & (columns.giver == giver) & (columns.at > since)
     rows = columns.select().where(is_theirs).order_by(columns.at).dicts().execute(database)

@@ -52,7 +52,7 @@ class ListedTool(Struct, frozen=True):
 
 
 def read_tool(name: str, description: object, schema: object) -> ListedTool | None:
-    """A tool as a server lists it; None for one that can't be called by any name."""
+    """Return a tool as a server lists it; None for one that can't be called by any name."""
     if not name or len(name) > _LONGEST_RAW or not name.isprintable() or name in _OURS:
         return None
     said = " ".join(str(description or "").split())
@@ -63,7 +63,7 @@ def read_tool(name: str, description: object, schema: object) -> ListedTool | No
 
 
 def _read_schema(schema: object) -> Mapping[str, Any]:
-    """A schema of arguments with the shape that others rely on."""
+    """Return a schema of arguments with the shape that others rely on."""
     if not isinstance(schema, Mapping) or _is_too_deep(schema):
         return _ANYTHING
     properties, required = schema.get("properties", {}), schema.get("required", [])
@@ -85,7 +85,7 @@ def _read_schema(schema: object) -> Mapping[str, Any]:
 
 
 def _with_lists(parameter: Mapping[str, Any]) -> dict[str, Any]:
-    """A parameter whose `enum`, if it has one, is a list."""
+    """Return a parameter whose `enum`, if it has one, is a list."""
     is_wrong = "enum" in parameter and not isinstance(parameter["enum"], list)
     return {key: value for key, value in parameter.items() if key != "enum" or not is_wrong}
 
@@ -119,7 +119,7 @@ def name_for_model(server: str, tool: str) -> str:
 
 
 def server_of(name: str) -> str:
-    """The server whose tool is called so, if it is one's."""
+    """Return the server whose tool is called so, if it is one's."""
     return name.partition(SEPARATOR)[0] if SEPARATOR in name else ""
 
 

@@ -239,8 +239,8 @@ async def _enter(
     folder: Path,
     health: Health,
 ) -> tuple[Client, Health]:
-    """The client of a server; one at an address that refuses to be asked in the newer way is asked
-    in the older one, as the protocol says, unless its settings say which it is."""
+    """Return the client of a server; one at an address that refuses to be asked in the newer way is
+    asked in the older one, as the protocol says, unless its settings say which it is."""
     if server.is_process:
         environ = {name: fill(value) for name, value in server.env.items()}
         arguments = [fill(one) for one in server.args]

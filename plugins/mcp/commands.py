@@ -128,8 +128,8 @@ async def _look(ask: Ask, name: str) -> tuple[str, dict[str, Any]]:
 
 
 def _read_servers(rest: str) -> list[dict[str, Any]]:
-    """The servers that are to be added, as they are written in the settings: one by its name, or
-    all that stand in JSON as others write it."""
+    """Return the servers that are to be added, as they are written in the settings: one by its
+    name, or all that stand in JSON as others write it."""
     name, _space, what = rest.strip().partition(" ")
     is_named = bool(re.fullmatch(NAME, name))
     found = read_pasted(rest)
@@ -227,7 +227,7 @@ VERBS: Mapping[str, tuple[Callable[[Ask, str], Awaitable[Reply]], str]] = {
     slow=("add", "tools", "restart"),
 )
 async def mcp_command(ask: Ask) -> Reply:
-    """The one command for servers; the word that follows it says what to do."""
+    """Return the one command for servers; the word that follows it says what to do."""
     name, rest = (*ask.text.split(None, 1), "", "")[:2]
     if not name:
         return await show(ask, "")
@@ -243,7 +243,7 @@ async def mcp_command(ask: Ask) -> Reply:
 
 
 async def describe_in_context(ask: Ask, rest: str) -> tuple[str, dict[str, Any]]:
-    """The tokens of the servers' tools, by server and by tool, for `/context detail`."""
+    """Return the tokens of the servers' tools, by server and by tool, for `/context detail`."""
     del rest
     servers = [one for one in await _all(ask) if one.is_served_here]
     data = {"servers": [to_data(one) for one in servers]}
@@ -258,7 +258,7 @@ async def _all(ask: Ask) -> list[ServerView]:
 
 
 async def _visible(ask: Ask) -> list[ServerView]:
-    """An owner sees all, others those whose tools they may use here."""
+    """Return an owner sees all, others those whose tools they may use here."""
     return [one for one in await _all(ask) if ask.person.is_owner or one.is_served_here]
 
 
@@ -274,7 +274,7 @@ def _find(servers: list[ServerView], rest: str) -> ServerView:
 
 
 def _added(ask: Ask) -> list[dict[str, Any]]:
-    """The servers that were added, as they are written."""
+    """Return the servers that were added, as they are written."""
     value = ask.bot.settings.describe(ADDED, "").value
     if isinstance(value, dict):  # as a group of names, in the configuration
         return [{**one, "name": name} for name, one in value.items()]

@@ -130,7 +130,8 @@ async def _watched(transport: Transport, health: Health) -> AsyncGenerator[Trans
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """The authorities of this machine. To read them takes longer than all else of a connection."""
+    """Return the authorities of this machine. To read them takes longer than all else of a
+    connection."""
     return httpx2.create_ssl_context()
 
 
@@ -165,7 +166,7 @@ class _Reader(httpx2.AsyncBaseTransport):
         return response
 
     def _note(self, request: httpx2.Request) -> MessageId | None:
-        """The id of the call that a request is."""
+        """Return the id of the call that a request is."""
         if request.method != "POST":
             return None
         for message in read_messages(request.content):
@@ -234,7 +235,7 @@ class _StreamableReader(_Reader):
     def _read_refusal(
         self, request: httpx2.Request, status: int, text: bytes, call: MessageId
     ) -> JSONRPCMessage:
-        """The error in the place of an answer."""
+        """Return the error in the place of an answer."""
         self._health.refused = status
         found: list[JSONRPCMessage] = []
         with suppress(UnreadableAnswerError):
@@ -255,7 +256,7 @@ class _StreamableReader(_Reader):
         return make_error(call, REFUSED, told)
 
     async def _read_body(self, response: httpx2.Response, call: MessageId) -> JSONRPCMessage:
-        """The answer in a body."""
+        """Return the answer in a body."""
         try:
             body = await _take(response, LONGEST + 1)
         except httpx2.TransportError:
@@ -331,7 +332,7 @@ class _ReadBody(httpx2.AsyncByteStream):
 
 
 async def _read_bounded(inner: object) -> AsyncGenerator[bytes, None]:
-    """A body that nobody reads as messages."""
+    """Yield a body that nobody reads as messages."""
     assert isinstance(inner, httpx2.AsyncByteStream)
     rate, total = Rate(), 0
     async for piece in inner:
@@ -345,8 +346,8 @@ async def _read_bounded(inner: object) -> AsyncGenerator[bytes, None]:
 async def _read_events(
     inner: object, read: Callable[[bytes, bool], list[JSONRPCMessage]]
 ) -> AsyncGenerator[bytes, None]:
-    """A stream of events, in which those that are messages are read, and written anew; `read` gets
-    the data of one, and whether it is whole."""
+    """Yield a stream of events, in which those that are messages are read, and written anew; `read`
+    gets the data of one, and whether it is whole."""
     assert isinstance(inner, httpx2.AsyncByteStream)
     rate, lines = Rate(), StreamLines()
     event = _Event()
@@ -398,7 +399,7 @@ class _Event:
 
 
 def _describe_status(status: int, text: bytes) -> str:
-    """The sentence about a status that refuses."""
+    """Return the sentence about a status that refuses."""
     said = " ".join(text[:300].decode("utf-8", "replace").split())
     shown = "" if said.startswith("<") else "".join(c for c in said if c.isprintable())[:150]
     why = _HINTS.get(status, shown)

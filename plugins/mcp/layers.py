@@ -96,7 +96,7 @@ class _Result(Struct, rename="camel"):
 
 
 def read_large(data: bytes) -> dict[str, Any]:
-    """A message of which no more is built than is used."""
+    """Return a message of which no more is built than is used."""
     text = data.decode("utf-8", "replace").lstrip("\ufeff").encode()
     envelope = msgspec.json.decode(text, type=_Envelope)
     id = msgspec.json.decode(envelope.id)
@@ -174,7 +174,7 @@ class _MessageRoom:
         return {"uri": self.cut(part.uri), "blob": "", **kind}
 
     def fill_tool(self, tool: _Tool) -> dict[str, Any]:
-        """A tool, with its schema while there is room."""
+        """Return a tool, with its schema while there is room."""
         filled: dict[str, Any] = {"name": self.cut(tool.name[:2_000])}
         filled["description"] = self.cut((tool.description or "")[:10_000])
         filled["inputSchema"] = self._build(tool.input_schema, {"type": "object"})
@@ -196,8 +196,9 @@ def left_out(media_type: str | None) -> str:
 
 
 def tidy(result: dict[str, Any]) -> dict[str, Any]:
-    """The same, without what a list in it has beyond what is ever used. A piece that this version
-    of the protocol does not have becomes a note: for the SDK it would break the whole answer."""
+    """Return the same, without what a list in it has beyond what is ever used. A piece that this
+    version of the protocol does not have becomes a note: for the SDK it would break the whole
+    answer."""
     for name, value in result.items():
         if isinstance(value, list) and len(value) > MOST_ITEMS:
             result[name] = value[:MOST_ITEMS]

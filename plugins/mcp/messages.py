@@ -46,8 +46,8 @@ TOO_LONG = f"it is longer than {LONGEST // 1_000_000} MB"
 
 
 def read_messages(data: bytes) -> list[JSONRPCMessage]:
-    """The messages in a line, a body or an event; none in what is no message, as some servers write
-    their log there. Raises UnreadableAnswerError."""
+    """Return the messages in a line, a body or an event; none in what is no message, as some
+    servers write their log there. Raises UnreadableAnswerError."""
     try:
         values = [read_large(data)] if len(data) > LARGE else _read_small(data)
     except (ValueError, RecursionError) as error:
@@ -64,13 +64,14 @@ def read_messages(data: bytes) -> list[JSONRPCMessage]:
 
 
 def find_id(data: bytes) -> MessageId | None:
-    """The id of a message that can't be read, where it stands at the message's begin or end."""
+    """Return the id of a message that can't be read, where it stands at the message's begin or
+    end."""
     found = _ID_FIRST.match(data[:_EDGE]) or _ID_LAST.search(data[-_EDGE:])
     return json.loads(found[1].decode("utf-8", "replace")) if found else None
 
 
 def make_error(id: MessageId, code: int, text: str, more: Any = None) -> JSONRPCError:
-    """The error that a call ends with."""
+    """Return the error that a call ends with."""
     return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=code, message=text, data=more))
 
 
@@ -88,8 +89,8 @@ class ServerAnswers:
             self._settle((message.params or {}).get("requestId", ""))
 
     def read(self, data: bytes, call: MessageId | None = None) -> list[JSONRPCMessage]:
-        """The messages in it. For an answer that can't be read, an error for the call that it
-        answers, which is `call`, or says so itself; else for all that wait: none of them would
+        """Return the messages in it. For an answer that can't be read, an error for the call that
+        it answers, which is `call`, or says so itself; else for all that wait: none of them would
         hear of it otherwise."""
         try:
             found = read_messages(data)
@@ -101,11 +102,11 @@ class ServerAnswers:
         return found
 
     def read_begin(self, begin: bytes) -> list[JSONRPCMessage]:
-        """The errors for a message that is too long, of which this is the begin."""
+        """Return the errors for a message that is too long, of which this is the begin."""
         return self.fail(TOO_LONG, find_id(begin)) if _ANSWER.match(begin) else []
 
     def fail(self, why: str, call: MessageId | None = None) -> list[JSONRPCMessage]:
-        """The errors for an answer that can't be read."""
+        """Return the errors for an answer that can't be read."""
         calls = [call] if call is not None else list(self._waiting)
         for one in calls:
             self._settle(one)
@@ -128,8 +129,8 @@ class StreamLines:
         self._longest, self._held, self._looked, self._dropped = longest, bytearray(), 0, 0
 
     def feed(self, piece: bytes) -> Iterator[tuple[bytes, bool]]:
-        """The lines that end in this piece, without their end, and whether each is whole. Raises
-        TooMuchError."""
+        """Yield the lines that end in this piece, without their end, and whether each is whole.
+        Raises TooMuchError."""
         self._held += piece
         while (end := self._held.find(b"\n", self._looked)) >= 0:
             line = bytes(self._held[:end]).removesuffix(b"\r")
@@ -170,7 +171,7 @@ def _is_list(value: object) -> bool:
 
 
 def _read_small(data: bytes) -> list[Any]:
-    """The values that stand in it, one behind the other, read as leniently as can be."""
+    """Return the values that stand in it, one behind the other, read as leniently as can be."""
     text = data.decode("utf-8", "replace").strip("\ufeff \t\r\n")
     found: list[Any] = []
     at = 0
@@ -230,7 +231,7 @@ def _to_answer(value: Mapping[str, Any], call: MessageId | None) -> JSONRPCMessa
 
 
 def _read_fault(fault: Any) -> tuple[int, str, Any]:
-    """The code and the text of an error, whatever its shape, and what else it says."""
+    """Return the code and the text of an error, whatever its shape, and what else it says."""
     if not isinstance(fault, Mapping):
         return 0, fault if isinstance(fault, str) else json.dumps(fault)[:2_000], None
     code, text = fault.get("code"), fault.get("message")
@@ -240,7 +241,7 @@ def _read_fault(fault: Any) -> tuple[int, str, Any]:
 
 
 def encode(messages: Sequence[JSONRPCMessage]) -> list[bytes]:
-    """The same messages as they are sent."""
+    """Return the same messages as they are sent."""
     return [msgspec.json.encode(_to_sent(one)) for one in messages]
 
 

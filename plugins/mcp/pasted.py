@@ -64,7 +64,7 @@ class PastedServer(Struct, frozen=True):
 
 
 def read_pasted(text: str) -> list[PastedServer]:
-    """The servers in a text, as they are written there; none where there are none."""
+    """Return the servers in a text, as they are written there; none where there are none."""
     straight = text.translate(_STRAIGHT)
     for strip in (str, _strip_comments):
         for key, value in _objects(strip(straight)):
@@ -74,7 +74,7 @@ def read_pasted(text: str) -> list[PastedServer]:
 
 
 def make_name(written: str) -> str:
-    """The name of a server as the settings take it; "" where nothing is left of it."""
+    """Return the name of a server as the settings take it; "" where nothing is left of it."""
     last = written.strip().rstrip("/").rpartition("/")[2] or written
     name = re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-")
     if name and not name[0].isalpha():
@@ -106,7 +106,7 @@ def _strip_comments(text: str) -> str:
 
 
 def _find_servers(value: Any, key: str, depth: int = 0) -> list[tuple[str, Mapping[str, Any]]]:
-    """The servers in a value, which is called `key`, with their names."""
+    """Return the servers in a value, which is called `key`, with their names."""
     if depth > _DEEPEST:
         return []
     if _is_server(value):
@@ -143,7 +143,7 @@ def _first(value: Mapping[str, Any], names: tuple[str, ...]) -> Any:
 
 
 def _read_server(name: str, written: Mapping[str, Any]) -> PastedServer:
-    """A server's fields, as the settings have them."""
+    """Return a server's fields, as the settings have them."""
     read: dict[str, Any] = {key: value for key, value in written.items() if key in _OURS}
     used = {*_COMMANDS, *_ADDRESSES, *_ENVIRONS, *_HEADERS, *_KINDS, "args", *_OURS, *_IDLE}
     command = _first(written, _COMMANDS)
@@ -168,7 +168,7 @@ def _read_server(name: str, written: Mapping[str, Any]) -> PastedServer:
 
 
 def _read_command(group: Mapping[str, Any]) -> list[str]:
-    """The words of a command: one, all in a list, or all in a text."""
+    """Return the words of a command: one, all in a list, or all in a text."""
     command = group.get("path") if isinstance(group.get("command"), Mapping) else None
     command = command or _first(group, _COMMANDS)
     args = group.get("args")
@@ -196,7 +196,8 @@ def _fill_all(group: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _fill(text: str) -> str:
-    """A text with our way to write variables, which are secrets, and the folder it works in."""
+    """Return a text with our way to write variables, which are secrets, and the folder it works
+    in."""
 
     def fill(found: re.Match[str]) -> str:
         name = found[1] or found[2]

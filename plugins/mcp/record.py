@@ -92,7 +92,7 @@ def count_call(database: Database, server: str, tool: str) -> None:
 
 
 def list_changes(database: Database, server: str, most: int = 5) -> list[ListingChange]:
-    """The newest changes of what a server lists, the newest first."""
+    """Return the newest changes of what a server lists, the newest first."""
     rows = (
         _CHANGE.select()
         .where(_CHANGE.server == server)

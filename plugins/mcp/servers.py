@@ -240,7 +240,7 @@ class Servers:
         return ""
 
     def tools(self, names: Collection[str]) -> list[Tool]:
-        """The tools of these servers that may be used, as far as they are known."""
+        """Return the tools of these servers that may be used, as far as they are known."""
         found: list[Tool] = []
         for server in (self.all[name] for name in names if name in self.all):
             hidden, made = self.hidden(server), self._make_tools(server)
@@ -250,7 +250,7 @@ class Servers:
         return found
 
     def hidden(self, server: McpServer) -> frozenset[str]:
-        """The tools of a server that `/mcp trim` has hidden, by their own names."""
+        """Return the tools of a server that `/mcp trim` has hidden, by their own names."""
         before = f"{server.name}/"
         hidden = self.settings.hidden
         return frozenset(one.removeprefix(before) for one in hidden if one.startswith(before))
@@ -266,7 +266,8 @@ class Servers:
         return made[1]
 
     def make_tool(self, server: McpServer, listed: ListedTool) -> Tool:
-        """A tool of a server, as any other: a stranger's, that may do what can't be done twice."""
+        """Return a tool of a server, as any other: a stranger's, that may do what can't be done
+        twice."""
         return Tool(
             name=name_for_model(server.name, listed.name),
             description=listed.description,
@@ -326,7 +327,7 @@ class OfferedServers(Struct, frozen=True):
         return self.servers.tools(names), said
 
     async def find(self, name: str, context: ToolContext) -> Tool | None:
-        """The tool that is called so, if it may be used."""
+        """Return the tool that is called so, if it may be used."""
         mine = [one for one in self._names if one == server_of(name)]
         wrong = await self.servers.look(mine, context.key.audience, context.workspace)
         for server, why in wrong.items():

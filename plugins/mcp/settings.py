@@ -83,8 +83,8 @@ class ServerFaults(SettingFaults):
 
 
 def parse_servers(written: Any) -> tuple[McpServer, ...]:
-    """The servers that are written as a group of names, or as a list in which each has its `name`.
-    Raises ServerFaults."""
+    """Return the servers that are written as a group of names, or as a list in which each has its
+    `name`. Raises ServerFaults."""
     named = _by_place(written)
     if len(named) > MOST_SERVERS:
         raise ServerFaults([Fault((), f"has {len(named)} servers; {MOST_SERVERS} may be.")])

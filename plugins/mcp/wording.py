@@ -66,7 +66,7 @@ class ServerView(Struct, frozen=True):
 
 
 def format_servers(servers: Sequence[ServerView]) -> str:
-    """The servers in a table, and how many of their tools were never called."""
+    """Return the servers in a table, and how many of their tools were never called."""
     rows = [
         (
             literal(one.name),
@@ -93,7 +93,7 @@ def describe_uncalled(servers: Sequence[ServerView]) -> str:
 
 
 def format_tools(server: ServerView) -> str:
-    """A server's tools in a table, the largest first."""
+    """Return a server's tools in a table, the largest first."""
     ordered = sorted(server.tools, key=lambda one: (one.is_hidden, -one.tokens, one.name))
     rows = [
         (
@@ -120,7 +120,7 @@ def describe_cost(servers: Sequence[ServerView]) -> str:
 
 
 def to_data(server: ServerView) -> dict[str, Any]:
-    """The same as data."""
+    """Return the same as data."""
     return {
         "server": server.name,
         "where": server.where,

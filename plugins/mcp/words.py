@@ -38,7 +38,7 @@ _NAMED = re.compile(
 
 
 def find_reason(said: bytes) -> str:
-    """The line that says best why it failed: the last that names an error, or the last that
+    """Return the line that says best why it failed: the last that names an error, or the last that
     sounds like one, or the last that says anything."""
     text = _CODES.sub("", said.decode("utf-8", "replace"))
     lines = [line.strip(" \t\r|") for line in text.splitlines()]

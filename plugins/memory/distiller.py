@@ -239,7 +239,7 @@ class Distillation:
             on_progress(DistillProgress(self._said.done, self._said.total))
 
     async def _find_waiting(self) -> tuple[list[Note], int]:
-        """The sections to distil, oldest first, and how many are left out."""
+        """Return the sections to distil, oldest first, and how many are left out."""
         services, audience, days = self._services, self._memory.audience, self._order.days
 
         def read() -> list[Note]:
@@ -297,7 +297,8 @@ class Distillation:
     async def _piece(
         self, lines: Sequence[MemoryLine], waiting: Sequence[Note]
     ) -> tuple[list[MemoryLine], list[Note]]:
-        """The lines that are shown, and the first sections, as far as they fit beside them."""
+        """Return the lines that are shown, and the first sections, as far as they fit beside
+        them."""
         count = self._services.meter.text
         most = min(ANSWER_TOKENS, self._window // 4)
         room = int((self._window - most - await count(TASK)) * _FILLED)
@@ -318,11 +319,11 @@ class Distillation:
         return operations.choose_related(lines, piece, known), piece
 
     def _cut(self, note: Note, tokens: int) -> Note:
-        """A section that is longer than the window by itself: its beginning."""
+        """Return a section that is longer than the window by itself: its beginning."""
         return replace(note, text=self._services.meter.clip(note.text, tokens // 2))
 
     async def _ask(self, text: str) -> tuple[str, str]:
-        """An answer, put on the bill. Raises NotAskedError."""
+        """Return an answer, put on the bill. Raises NotAskedError."""
         order = self._order
         if order.budget and (self._said.cost or 0.0) >= order.budget:
             raise NotAskedError(_SPENT)

@@ -91,7 +91,7 @@ async def _day(ask: Ask, day: date, today: date) -> Reply:
 
 
 def _neighbours(days: Sequence[date], day: date) -> tuple[Action, ...]:
-    """The nearest days with a file, before and after."""
+    """Return the nearest days with a file, before and after."""
     before = [other for other in days if other < day][-1:]
     after = [other for other in days if other > day][:1]
     return tuple(Action(str(other), f"/memory {other}") for other in (*before, *after))
@@ -104,7 +104,7 @@ def _as_text(note: Note) -> str:
 
 
 def _newest(text: str) -> str:
-    """The end of a long text, from the beginning of a line on."""
+    """Return the end of a long text, from the beginning of a line on."""
     if len(text) <= LONGEST:
         return text
     kept = text[-LONGEST:].partition("\n")[2] or text[-LONGEST:]
@@ -193,8 +193,8 @@ async def show_pending(ask: Ask) -> Reply:
 
 
 async def visible(ask: Ask) -> list[Waiting]:
-    """The sections that wait and may be shown here: of this chat's audience, and to an owner whom
-    nobody watches, of everybody."""
+    """Return the sections that wait and may be shown here: of this chat's audience, and to an owner
+    whom nobody watches, of everybody."""
     sees_all = ask.person.is_owner and _is_alone(ask)
     audience = "" if sees_all else ask.conversation.key.audience
     return await ask.conversation.quarantine.list_waiting(audience)

@@ -40,7 +40,7 @@ async def nightly(ask: Ask, rest: str) -> Reply:
 
 
 async def _find(ask: Ask) -> JobView | None:
-    """The job that does it, if there is one."""
+    """Return the job that does it, if there is one."""
     every = await ask.service(JobOrders).all(ask.address)
     return next((one for one in every if (one.job.kind, one.job.text) == ("command", TEXT)), None)
 

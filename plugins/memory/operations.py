@@ -88,7 +88,7 @@ class _WantedChanges(_StrictAnswer):
 
 
 def source_of(note: Note) -> Source:
-    """A part of a daily file as the source of a line."""
+    """Return a part of a daily file as the source of a line."""
     return Source(
         "section" if note.job else "note",
         str(note.day),
@@ -108,7 +108,7 @@ def format_material(lines: Sequence[MemoryLine], notes: Sequence[Note]) -> str:
 
 
 def format_section(number: int, note: Note) -> str:
-    """A section as it is shown."""
+    """Return a section as it is shown."""
     text = escape_tags(note.text[:LONGEST_SECTION])
     body = "\n".join(f"| {line}" for line in text.splitlines())
     return f"S{number}, {note.day} {note.at}:".replace(" :", ":") + f"\n{body}"
@@ -168,7 +168,7 @@ def _read(answer: str) -> _WantedChanges:
 def _check_operation(
     wanted: _WantedOperation, lines: Sequence[MemoryLine], notes: Sequence[Note]
 ) -> LineOperation:
-    """An operation that can be carried out."""
+    """Return an operation that can be carried out."""
     named = [notes[_number(name, "S", len(notes)) - 1] for name in dict.fromkeys(wanted.sources)]
     sources = tuple(map(source_of, named))
     why = strip_invisible(" ".join(wanted.why.split()))[:_LONGEST_WHY]

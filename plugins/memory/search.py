@@ -32,7 +32,7 @@ _HIT, _NEAR = 600, 160  # characters that the model is shown of a hit, and of a 
 
 
 async def search(ask: Ask, rest: str) -> Reply:
-    """The person who asks sees what was cleared, too, marked."""
+    """Return the person who asks sees what was cleared, too, marked."""
     if not rest.strip():
         raise CommandError(
             _("/memory search needs words to look for, like /memory search lisbon hotel.")
@@ -61,7 +61,7 @@ def _part(title: str, total: int, hits: Iterable[str]) -> str:
 
 
 def as_data(note: Note) -> dict[str, str]:
-    """A part of a daily file, for programs."""
+    """Return a part of a daily file, for programs."""
     return {
         "at": note.at,
         "conversation": note.conversation,
@@ -81,7 +81,7 @@ def _note_line(note: Mapping[str, str]) -> str:
 
 
 def _to_data(ask: Ask, hit: Hit, where: States) -> dict[str, Any]:
-    """A hit as data; `state` only where a person put the turn away in this conversation."""
+    """Return a hit as data; `state` only where a person put the turn away in this conversation."""
     is_here = hit.conversation == ask.conversation.key.id
     entry = hit.entry
     marks = [name for name in where.of(entry.turn) if is_here and name in (CLEARED, DROPPED)]

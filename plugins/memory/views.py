@@ -122,7 +122,7 @@ async def origins(ask: Ask, source: Source, line: MemoryLine) -> Origin:
 
 
 def _by(who: str) -> str:
-    """A person, or where nobody has a name, the channel."""
+    """Return a person, or where nobody has a name, the channel."""
     if "/" in who:
         return _("by {who}", who=literal(who))
     places = {"": _("at the terminal"), "terminal": _("at the terminal"), "web": _("on the page")}
@@ -130,7 +130,7 @@ def _by(who: str) -> str:
 
 
 async def _section(ask: Ask, source: Source, line: MemoryLine) -> str:
-    """The lines of the section that are nearest to what is remembered."""
+    """Return the lines of the section that are nearest to what is remembered."""
     try:
         day = date.fromisoformat(source.day)
     except ValueError:

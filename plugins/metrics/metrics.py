@@ -227,7 +227,7 @@ class _WorkCollector(Collector):
 
 
 def _name_provider(provider: str) -> str:
-    """A provider's name, or the host of its address, which may hold a key elsewhere."""
+    """Return a provider's name, or the host of its address, which may hold a key elsewhere."""
     if "://" not in provider:
         return provider or "none"
     try:

@@ -101,7 +101,7 @@ def why_closed(page: MetricsPage, host: str = "") -> str:
 
 
 def listen(host: str, port: int) -> ListeningSocket:
-    """A socket for the metrics alone. Raises OSError."""
+    """Return a socket for the metrics alone. Raises OSError."""
     full = refusal("Too many programs ask for the metrics at once.")
     return open_listener(host, port, Caps(_MOST_CONNECTIONS, _MOST_CONNECTIONS, (), full))
 

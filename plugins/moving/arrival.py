@@ -61,7 +61,7 @@ class Destination(Struct, frozen=True):
     user: str = ""
 
     def address(self, chat: str) -> Address:
-        """A chat there."""
+        """Return a chat there."""
         return Address(self.channel, f"{self.user}/{chat}" if self.user else chat, user=self.user)
 
 
@@ -170,7 +170,7 @@ class Arrival:
                     await self._with_pictures(key, told)
 
     def key_of(self, chat: ForeignChat) -> ConversationKey:
-        """The conversation that one of the source becomes."""
+        """Return the conversation that one of the source becomes."""
         digest = hashlib.sha256(f"{self._slug}\0{chat.identity}".encode("utf-8", "replace"))
         return key_of(self._destination.address(f"{self._slug}-{digest.hexdigest()[:12]}"))
 
@@ -193,7 +193,7 @@ class Arrival:
         await app.conversations.let_go(lambda name: name == key.id)
 
     async def _with_pictures(self, key: ConversationKey, told: ImportedMessage) -> ImportedMessage:
-        """The message with its pictures, as far as they are there: on disk, unless this is a
+        """Return the message with its pictures, as far as they are there: on disk, unless this is a
         rehearsal."""
         images = []
         for name in told.pictures:
@@ -207,7 +207,8 @@ class Arrival:
         return replace(told, message=replace(told.message, images=tuple(images)))
 
     async def _keep(self, key: ConversationKey, content: bytes) -> Image | None:
-        """The picture that these bytes are; None where they are none, or there is no room."""
+        """Return the picture that these bytes are; None where they are none, or there is no
+        room."""
         if not (kind := find_picture_type(content)):
             return None
         image = Image(hashlib.sha256(content).hexdigest(), kind)
@@ -303,8 +304,8 @@ class Arrival:
         return count
 
     def _section(self, audience: str, note: Note) -> Section:
-        """A part of a daily file as one of ours, with a number that it has each time. Its text is
-        as it stands in a file."""
+        """Return a part of a daily file as one of ours, with a number that it has each time. Its
+        text is as it stands in a file."""
         said = clean_text(note.text).strip().replace("<!--", "&lt;!--")
         parts = (self._slug, str(note.day), note.at, note.conversation, said)
         digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -208,7 +208,8 @@ def _time(node: Mapping[str, Any]) -> float:
 
 
 def _message_of(node: object) -> Mapping[str, Any]:
-    """The message of a node. Other programs have such trees, too, but ones without authors."""
+    """Return the message of a node. Other programs have such trees, too, but ones without
+    authors."""
     return as_object(as_object(node).get("message"))
 
 
@@ -226,7 +227,7 @@ def _text_of_part(part: object) -> str:
 
 
 def _find_pictures(content: Mapping[str, Any]) -> Iterator[str]:
-    """The names of the pictures that a message points to."""
+    """Yield the names of the pictures that a message points to."""
     for part in map(as_object, as_list(content.get("parts"))):
         if part.get("content_type") == _PICTURE_PART:
             found = _POINTER.match(as_text(part.get("asset_pointer")))

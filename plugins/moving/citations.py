@@ -19,7 +19,7 @@ _REFERENCE = re.compile(r"[ \t]?:contentReference\[oaicite:\d+\]\{index=\d+\}")
 
 
 def without_citations(text: str) -> str:
-    """The text without such marks, but with the words in them."""
+    """Return the text without such marks, but with the words in them."""
     text = _PRIVATE.sub("", _MARK.sub(_read_mark, text))
     for marks in (_STRIPPED, _BRACKETS, _REFERENCE):
         text = marks.sub("", text)

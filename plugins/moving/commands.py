@@ -125,7 +125,7 @@ def _describe_waiting(done: Exported) -> Iterator[str]:
 
 
 def _expand(path: Path) -> Path:
-    """A path with the home folder in the place of `~`. Raises MovingError."""
+    """Return a path with the home folder in the place of `~`. Raises MovingError."""
     try:
         return path.expanduser()
     except RuntimeError:

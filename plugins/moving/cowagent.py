@@ -180,8 +180,8 @@ class CowAgent:
 
 
 def _open_database(archive: Archive, name: str) -> ForeignDatabase | None:
-    """A database in the workspace; None for a file that only has the name of one, as anything may
-    that an agent has put there. Raises MovingError and StoreError."""
+    """Return a database in the workspace; None for a file that only has the name of one, as
+    anything may that an agent has put there. Raises MovingError and StoreError."""
     place = archive.place(name)
     if place is None:
         raise MovingError(f"{archive.path} is a ZIP; unpack it, and name the folder.")
@@ -247,7 +247,7 @@ def _read_result(block: Mapping[str, Any], row: Mapping[str, Any]) -> ForeignMes
 
 
 def _filled_lines(text: str, *, keeps_headings: bool = False) -> list[str]:
-    """The lines that say something: not the titles and blanks of its templates."""
+    """Return the lines that say something: not the titles and blanks of its templates."""
     found = []
     for line in text.splitlines():
         said = line.strip()

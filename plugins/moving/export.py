@@ -93,7 +93,7 @@ async def export(store: Store, data: Path, target: Path, say: Callable[[str], No
 
 
 def _prepare(data: Path, target: Path) -> Path:
-    """A folder beside the one that is to be."""
+    """Return a folder beside the one that is to be."""
     if target.exists():
         raise MovingError(f"{target} already exists; choose another name.")
     if target.resolve().is_relative_to(data.resolve()):
@@ -130,7 +130,7 @@ async def _write_all(store: Store, data: Path, work: Path, say: Callable[[str], 
 
 
 def _count_waiting(data: Path) -> int:
-    """The sections of the daily memory that nobody has reviewed yet."""
+    """Return the sections of the daily memory that nobody has reviewed yet."""
     place = daily.quarantine(data)
     names = daily.audiences(place)
     days = ((name, day) for name in names for day in daily.days(place, name))

@@ -207,7 +207,7 @@ class _WebUiDatabase:
             yield {**row, "chat": chat}
 
     def _messages(self, chat: object) -> dict[str, Any]:
-        """The messages of a chat in a table of their own, as newer versions keep them."""
+        """Return the messages of a chat in a table of their own, as newer versions keep them."""
         columns = ("id", "role", "parent_id", "content", "files", "created_at")
         found = {}
         for row in self._database.rows("chat_message", columns, {"chat_id": chat}):
@@ -285,8 +285,8 @@ def _read(message: Mapping[str, Any]) -> list[ForeignMessage]:
 
 
 def _split(text: str) -> Iterator[tuple[str, str]]:
-    """A text in pieces, as (kind, piece): "" for what was said, and what `<details>` calls itself
-    for what stands in those."""
+    """Yield a text in pieces, as (kind, piece): "" for what was said, and what `<details>` calls
+    itself for what stands in those."""
     at = 0
     while (start := text.find(_OPENING, at)) >= 0:
         end = text.find(_CLOSING, start)

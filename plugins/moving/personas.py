@@ -48,8 +48,8 @@ def add_agents(config: Path, personas: Sequence[Persona], known: Collection[str]
 
 
 def as_agent(persona: Persona) -> Mapping[str, Any]:
-    """A persona as the configuration has an agent. Its words are words there: they name no file,
-    and no secret."""
+    """Return a persona as the configuration has an agent. Its words are words there: they name no
+    file, and no secret."""
     prompt = clean_text(persona.prompt)[:_LONGEST_PROMPT].replace("{{", "{ {")
     if prompt.startswith("file:") or prompt.endswith((".md", ".txt")):
         prompt = f"You are told:\n{prompt}"

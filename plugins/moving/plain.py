@@ -90,8 +90,8 @@ class _PlainAbout(_Plain):
 
 
 def write_message(entry: Entry) -> bytes:
-    """The line of a message; what is empty is left out, and so is where its whole text was put
-    besides: that is here."""
+    """Return the line of a message; what is empty is left out, and so is where its whole text was
+    put besides: that is here."""
     message = entry.message
     told: dict[str, Any] = {
         "seq": entry.seq,
@@ -120,7 +120,7 @@ def write_message(entry: Entry) -> bytes:
 
 
 def read_message(line: bytes) -> Entry:
-    """The entry of a line; its tokens are not counted yet. Raises NotPlain."""
+    """Return the entry of a line; its tokens are not counted yet. Raises NotPlain."""
     try:
         told = _PlainMessage.model_validate_json(line)
     except ValidationError as error:
@@ -153,7 +153,7 @@ def write_about(one: ArchivedConversation) -> bytes:
 
 
 def read_about(content: bytes) -> ArchivedConversation:
-    """The conversation that such a file is about; its audience is known by its id. Raises
+    """Return the conversation that such a file is about; its audience is known by its id. Raises
     NotPlain."""
     try:
         told = _PlainAbout.model_validate_json(content)

@@ -87,8 +87,8 @@ class PlainExport:
         return None
 
     def conversations(self) -> tuple[list[tuple[ArchivedConversation, str]], list[str]]:
-        """The conversations, each after its parent, with the folder of each; and why others can't
-        be read."""
+        """Return the conversations, each after its parent, with the folder of each; and why others
+        can't be read."""
         found: dict[str, tuple[ArchivedConversation, str]] = {}
         wrong = []
         for name in self._abouts:
@@ -103,7 +103,8 @@ class PlainExport:
         return [found[one.id] for one in ordered], wrong
 
     def entries(self, one: ArchivedConversation, folder: str) -> list[Entry]:
-        """The messages of a conversation. Raises NotPlain, which says which line is wrong."""
+        """Return the messages of a conversation. Raises NotPlain, which says which line is
+        wrong."""
         name = f"{folder}/{MESSAGES}" if folder != "." else MESSAGES
         if not self.files.has(name):
             raise NotPlain(f"it has no {MESSAGES}")
@@ -343,8 +344,8 @@ def _is_beyond_a_link(target: Path, top: Path) -> bool:
 
 
 def mark(message: Message, *, is_own: bool) -> Message:
-    """A message as it is taken in: where its whole text was put besides is not known here, and
-    unless it is the person's own, it came from outside."""
+    """Return a message as it is taken in: where its whole text was put besides is not known here,
+    and unless it is the person's own, it came from outside."""
     if is_own:
         return replace(message, offloaded="")
     is_result = message.role == "tool"

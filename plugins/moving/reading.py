@@ -85,7 +85,7 @@ class Archive:
         return name in self._files or name in self._members
 
     def find(self, name: str) -> str:
-        """The file of this name that lies nearest to the top; "" where there is none."""
+        """Return the file of this name that lies nearest to the top; "" where there is none."""
         found = [one for one in self.names if PurePosixPath(one).name.lower() == name.lower()]
         return min(found, key=lambda one: (one.count("/"), one), default="")
 
@@ -112,13 +112,13 @@ class Archive:
             raise MovingError(f"{name} in {self.path} can't be read: {say_fault(error)}.") from None
 
     def read(self, name: str, most: int) -> bytes | None:
-        """A small file as a whole; None where it is larger. Raises MovingError."""
+        """Return a small file as a whole; None where it is larger. Raises MovingError."""
         with self.open(name) as file:
             content = file.read(most + 1)
         return content if len(content) <= most else None
 
     def text(self, name: str) -> str | None:
-        """A small text; None where it is larger, or none."""
+        """Return a small text; None where it is larger, or none."""
         content = self.read(name, MOST_TEXT)
         try:
             return None if content is None else content.decode("utf-8-sig")
@@ -131,9 +131,9 @@ class Archive:
         return None if content is None else load_json(content.removeprefix(b"\xef\xbb\xbf"))
 
     def entries(self, name: str) -> Iterator[Any]:
-        """The entries of a JSON list, one by one; None for one that can't be read, UnreadableChat
-        for one that is too large. Of anything but a list, it is the only entry. Raises
-        MovingError."""
+        """Yield the entries of a JSON list, one by one; None for one that can't be read,
+        UnreadableChat for one that is too large. Of anything but a list, it is the only entry.
+        Raises MovingError."""
         where = f"{name} in {self.path}" if name != self.path.name else str(self.path)
         with self.open(name) as file:
             for piece in _split(_Metered(file, where), where):
@@ -169,8 +169,8 @@ _AT_TOP = re.compile(rb'["\[\]{},]')
 
 
 def _split(file: _Metered, name: str) -> Iterator[bytes | None]:
-    """The entries of a list as they are written, each when it is complete, None for one that is too
-    large; of anything else, all of it. Raises MovingError."""
+    """Yield the entries of a list as they are written, each when it is complete, None for one that
+    is too large; of anything else, all of it. Raises MovingError."""
     chunks, splitter = file.chunks(), _ListSplitter()
     first = next(chunks, b"")
     if not first.startswith(b"["):
@@ -211,7 +211,7 @@ class _ListSplitter:
         self.is_over = False
 
     def feed(self, chunk: bytes) -> Iterator[bytes | None]:
-        """The entries that are complete with this piece of the file; None for one that is too
+        """Yield the entries that are complete with this piece of the file; None for one that is too
         large."""
         at = start = 0
         while at < len(chunk) and not self.is_over:
@@ -297,7 +297,7 @@ def weigh(data: bytes) -> int:
 
 
 def _walk(folder: Path, levels: int) -> Iterator[tuple[str, Path]]:
-    """The files in a folder and the folders in it; links are left out."""
+    """Yield the files in a folder and the folders in it; links are left out."""
     waiting, count = [(folder, 0)], 0
     while waiting:
         place, level = waiting.pop()

@@ -21,7 +21,7 @@ def describe(
     options: argparse.Namespace,
     agents: Sequence[str],
 ) -> str:
-    """The report."""
+    """Return the report."""
     would = options.dry_run
     lines = [f"{'Would import' if would else 'Imported'} from {source.name}:"]
     lines += [f"  {line}" for line in _describe_chats(arrived, _where(options))]

@@ -134,7 +134,7 @@ class ForeignSource(Protocol):
         ...
 
     def chats(self) -> Iterator[ForeignChat | UnreadableChat]:
-        """The conversations, one after the other."""
+        """Return the conversations, one after the other."""
         ...
 
     def read_profile(self) -> ImportedProfile:
@@ -143,13 +143,13 @@ class ForeignSource(Protocol):
         ...
 
     def picture(self, name: str) -> bytes | None:
-        """The bytes of a picture; None where it is not there, or too large."""
+        """Return the bytes of a picture; None where it is not there, or too large."""
         ...
 
 
 def as_time(value: object) -> datetime | None:
-    """A time in seconds since 1970, or in thousandths, millionths or billionths of one; None for
-    what can't be one."""
+    """Return a time in seconds since 1970, or in thousandths, millionths or billionths of one; None
+    for what can't be one."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e20:
         return None
     seconds = float(value)
@@ -166,9 +166,10 @@ def find_path(
     parent: str,
     time_of: Callable[[Mapping[str, Any]], float],
 ) -> list[Mapping[str, Any]]:
-    """The nodes of a tree from the first to the `last`, each of which names its parent so; where
-    there is no such one, to the newest of those at an end. Where a parent is missing, the path goes
-    on with the newest of what is left that is no newer, and hangs on none of those after it."""
+    """Return the nodes of a tree from the first to the `last`, each of which names its parent so;
+    where there is no such one, to the newest of those at an end. Where a parent is missing, the
+    path goes on with the newest of what is left that is no newer, and hangs on none of those after
+    it."""
     left = {name: node for name, node in nodes.items() if isinstance(node, dict)}
     listed = {
         child: name
@@ -214,7 +215,7 @@ def _newest_end(
     parent: str,
     times: Mapping[str, float],
 ) -> str:
-    """The newest node that is the parent of none; "" where there is no node."""
+    """Return the newest node that is the parent of none; "" where there is no node."""
     inner = {as_text(node.get(parent)) for node in nodes.values()}
     ends = [name for name in nodes if name not in inner] or [*nodes]
     return max(reversed(ends), key=times.__getitem__, default="")
@@ -242,15 +243,15 @@ def name_by_beginning(first: str, title: str, messages: Sequence[ForeignMessage]
 
 
 def as_text(value: object) -> str:
-    """A text, or "" for what is none."""
+    """Return a text, or "" for what is none."""
     return value if isinstance(value, str) else ""
 
 
 def as_object(value: object) -> Mapping[str, Any]:
-    """An object of JSON, or an empty one for what is none."""
+    """Return an object of JSON, or an empty one for what is none."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: object) -> list[Any]:
-    """A list of JSON, or an empty one for what is none."""
+    """Return a list of JSON, or an empty one for what is none."""
     return value if isinstance(value, list) else []

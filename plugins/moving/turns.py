@@ -36,9 +36,10 @@ class ImportedMessage(Struct, frozen=True):
 def as_turns(
     messages: Sequence[ForeignMessage], now: datetime, *, is_own: bool, begun: datetime | None
 ) -> list[list[ImportedMessage]]:
-    """The messages as turns, in their order. A message without a time has that of the one before
-    it, or of the conversation's beginning (`begun`); none is later than `now`. Where it `is_own`,
-    only what tools returned came from outside, and what was said afterwards is tainted by it."""
+    """Return the messages as turns, in their order. A message without a time has that of the one
+    before it, or of the conversation's beginning (`begun`); none is later than `now`. Where it
+    `is_own`, only what tools returned came from outside, and what was said afterwards is tainted by
+    it."""
     turns: list[_Turn] = []
     at, ids = min(begun or _first_time(messages) or now, now), _CallIds()
     for message in messages:
@@ -70,7 +71,7 @@ def _question(message: ForeignMessage, at: datetime) -> ImportedMessage:
 def _mark(
     turns: Iterable[Sequence[ImportedMessage]], *, is_own: bool
 ) -> list[list[ImportedMessage]]:
-    """The turns, with what came from outside marked as such."""
+    """Return the turns, with what came from outside marked as such."""
     marked, is_tainted = [], not is_own
     for turn in turns:
         said = []
@@ -126,7 +127,7 @@ class _Turn(Struct):
             self._call(message.calls)
 
     def end(self) -> list[ImportedMessage]:
-        """The whole turn."""
+        """Return the whole turn."""
         self._close()
         text = self._spoken()
         last = Message("assistant", text, reasoning=self._thought(), mark="" if text else "stopped")

@@ -105,7 +105,7 @@ def audit(one: Installation) -> list[Risk]:
 
 
 def report(risks: Iterable[Risk], has_colours: bool) -> str:
-    """The risks as text, each with its mend below."""
+    """Return the risks as text, each with its mend below."""
     risks = list(risks)
     lines = [_line(risk, has_colours) for risk in risks]
     wrong = sum(risk.severity != "note" for risk in risks)

@@ -72,7 +72,8 @@ def backup(data: Path, target: Path, database: SavedDatabase, version: str) -> S
 
 
 def _sort_out(data: Path, database: str) -> tuple[dict[str, Path], tuple[str, ...]]:
-    """The files of the folder by name, without the database's; and the names of what is no file."""
+    """Return the files of the folder by name, without the database's; and the names of what is no
+    file."""
     # A manifest is there where somebody has unpacked a backup by hand; one that is named twice in
     # the next backup would make that one useless.
     skipped = {

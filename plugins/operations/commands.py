@@ -274,14 +274,14 @@ def _describe_contents(contents: Contents) -> str:
 
 
 def _commands(contents: Contents) -> list[str]:
-    """The commands that would be carried out at the next start."""
+    """Return the commands that would be carried out at the next start."""
     return [
         f"  {_plain(text[:200])}  (waits in {_plain(to)})" for to, text in contents.carried.commands
     ]
 
 
 def _jobs(contents: Contents) -> list[str]:
-    """The jobs that would be run at their times."""
+    """Return the jobs that would be run at their times."""
     return [
         f"  {_plain(text[:200])}  (a job of {_plain(chat)})" for chat, text in contents.carried.jobs
     ]
@@ -300,6 +300,7 @@ def _few(lines: list[str]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """A text that a stranger may have chosen, as one line that does nothing to the terminal."""
+    """Return a text that a stranger may have chosen, as one line that does nothing to the
+    terminal."""
     shown = text if text.isprintable() else repr(text)[1:-1]
     return shown if len(shown) <= 2 * _MOST_SHOWN else f"{shown[: 2 * _MOST_SHOWN]}…"

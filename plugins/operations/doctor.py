@@ -89,7 +89,7 @@ async def examine(
 
 
 def report(findings: Sequence[Finding]) -> str:
-    """The findings as text, and how many of them need somebody's hand."""
+    """Return the findings as text, and how many of them need somebody's hand."""
     broken = sum(not finding.is_ok for finding in findings)
     verdict = f"To fix: {broken}." if broken else "All is well."
     return "\n".join([*map(_line, findings), "", verdict])

@@ -65,8 +65,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _zone(config: Path) -> ZoneInfo:
-    """The time zone that is set; UTC where the configuration can't be read, which is what somebody
-    may want to look into."""
+    """Return the time zone that is set; UTC where the configuration can't be read, which is what
+    somebody may want to look into."""
     try:
         return SettingsStore(load_layers(config, os.environ)).effective().zone
     except SettingError:

@@ -47,7 +47,7 @@ class LogEntry(Struct, frozen=True):
 
 
 def parse_line(line: str, process: str = "") -> LogEntry | None:
-    """The event that begins with this line; None where it goes on with the one before."""
+    """Return the event that begins with this line; None where it goes on with the one before."""
     if line.startswith("{"):
         return _parse_json(line, process)
     if (found := _HEAD.fullmatch(line)) is None:
@@ -58,7 +58,7 @@ def parse_line(line: str, process: str = "") -> LogEntry | None:
 
 
 def _parse_time(text: object) -> datetime | None:
-    """A time that can be shown in any zone; None for what is none, as damaged files have."""
+    """Return a time that can be shown in any zone; None for what is none, as damaged files have."""
     try:
         at = datetime.fromisoformat(str(text))
         at = at if at.tzinfo else at.replace(tzinfo=UTC)
@@ -104,14 +104,14 @@ class LogStream(Struct):
                 self._last = replace(self._last, rest=more)
 
     def flush(self) -> Iterator[LogEntry]:
-        """The last event, of which nothing more is awaited."""
+        """Yield the last event, of which nothing more is awaited."""
         last, self._last = self._last, None
         if last is not None:
             yield last
 
 
 def find_processes(folder: Path) -> list[Path]:
-    """The folders in which processes have written logs: `data/logs`, and of a bot of several
+    """Return the folders in which processes have written logs: `data/logs`, and of a bot of several
     processes one below it for each."""
     places = [folder, *sorted(one for one in folder.iterdir() if one.is_dir())]
     return [place for place in places if any(place.glob(f"{FILE}*"))]
@@ -139,7 +139,8 @@ def _age(path: Path) -> int:
 
 
 def open_log(path: Path) -> IO[str]:
-    """A file of the log, in which only a line feed ends a line: a text may hold other breaks."""
+    """Return a file of the log, in which only a line feed ends a line: a text may hold other
+    breaks."""
     return path.open(encoding="utf-8", errors="replace", newline="\n")
 
 
@@ -226,8 +227,8 @@ class LogFollower(Struct):
 
 
 def parse_since(text: str, now: datetime) -> datetime:
-    """A moment: `2h` or `30 min` before now, `14:30` of the last day, or a date like 2026-11-23 or
-    2026-11-23T14:30, where `now` is. Raises ValueError."""
+    """Return a moment: `2h` or `30 min` before now, `14:30` of the last day, or a date like
+    2026-11-23 or 2026-11-23T14:30, where `now` is. Raises ValueError."""
     words = text.strip().lower()
     if ago := _AGO.fullmatch(words):
         try:
@@ -274,7 +275,8 @@ class LogPrinter(Struct):
 
 
 def printable(text: str) -> str:
-    """A text with nothing in it that steers a terminal, or turns the order of what is shown."""
+    """Return a text with nothing in it that steers a terminal, or turns the order of what is
+    shown."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in text)

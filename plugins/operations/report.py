@@ -106,7 +106,8 @@ def write(file: Path, members: Mapping[str, str]) -> None:
 
 
 def collect(place: Reported) -> dict[str, str]:
-    """The members of a report by their names, looked through for what must not be in them."""
+    """Return the members of a report by their names, looked through for what must not be in
+    them."""
     found, fault = _read_installation(place)
     members = {
         "README.txt": _introduce(),
@@ -172,8 +173,8 @@ def describe_versions() -> dict[str, Any]:
 
 
 def _list_packages() -> Iterator[tuple[str, str]]:
-    """The packages that we name, in the version that is there; with the one that was tested where
-    that is another."""
+    """Yield the packages that we name, in the version that is there; with the one that was tested
+    where that is another."""
     for name, version in sorted(read_pins().items()):
         there = doctor.find_installed_version(name) or "missing"
         yield name, there if there == version else f"{there} (tested: {version})"
@@ -206,7 +207,7 @@ def describe_settings(found: Installation) -> dict[str, Any]:
 
 
 def mask_value(value: object, choices: Collection[str] = ()) -> object:
-    """A value of a setting as far as it may be told: of a text or a list, how long it is."""
+    """Return a value of a setting as far as it may be told: of a text or a list, how long it is."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, str):

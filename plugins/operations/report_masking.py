@@ -49,7 +49,7 @@ _PHRASES = frozenset(
 
 
 def _of_format(text: str) -> Sentence:
-    """A sentence with places as `logging` fills them: "%s took %d s"."""
+    """Return a sentence with places as `logging` fills them: "%s took %d s"."""
     kinds = tuple(one[-1] in "dfg" for one in _FORMAT.findall(text))
     pieces = tuple(piece.replace("%%", "%") for piece in _FORMAT.split(text))
     return Sentence(pieces, kinds)
@@ -77,7 +77,7 @@ def _log_calls(tree: ast.Module) -> Iterator[str]:
 
 @cache
 def _find_module(module: str) -> Path | None:
-    """The source of a module by its name, of ours or of a package that is installed."""
+    """Return the source of a module by its name, of ours or of a package that is installed."""
     parts = module.split(".")
     if not all(part.isidentifier() for part in parts):
         return None
@@ -110,7 +110,7 @@ def _name_file(path: Path) -> str:
 
 @cache
 def read_pins() -> Mapping[str, str]:
-    """The packages that the rooms' requirements name, each once, with the version that is
+    """Return the packages that the rooms' requirements name, each once, with the version that is
     tested."""
     return {
         _normalise(name): version
@@ -121,7 +121,7 @@ def read_pins() -> Mapping[str, str]:
 
 
 def _normalise(package: str) -> str:
-    """The name that all spellings of a package have in common (PEP 503)."""
+    """Return the name that all spellings of a package have in common (PEP 503)."""
     return re.sub(r"[-_.]+", "-", package).lower()
 
 
@@ -150,7 +150,7 @@ class LogMasker(Struct):
     _processes: dict[str, str] = field(default_factory=dict)
 
     def mask(self, entry: LogEntry) -> list[str]:
-        """An event as lines that say nothing of anybody."""
+        """Return an event as lines that say nothing of anybody."""
         level = entry.level if entry.level in _LEVELS else LEFT_OUT
         process = _number(self._processes, entry.process, "process")
         about = " ".join(filter(None, (process, self._name_turn(entry.turn))))
@@ -176,7 +176,7 @@ def _number(known: dict[str, str], name: str, kind: str) -> str:
 
 
 def mask_traceback(lines: Sequence[str]) -> list[str]:
-    """The lines below an event: the places in source files and the kinds of errors."""
+    """Return the lines below an event: the places in source files and the kinds of errors."""
     shown: list[str] = []
     hidden, source = 0, ""
     for line in lines:
@@ -202,8 +202,8 @@ def _count_hidden(lines: int) -> str:
 
 
 def _known_line(line: str, source: str) -> tuple[str | None, str]:
-    """A line of a traceback as it may be shown (None: not at all), and the source line that may
-    come next. `source` is the one that may come now."""
+    """Return a line of a traceback as it may be shown (None: not at all), and the source line that
+    may come next. `source` is the one that may come now."""
     if line in _PHRASES or (_MARKS.fullmatch(line) and len(line) < 200):
         return line, source if not line.strip() or set(line) <= set("~^ ") else ""
     if source and line == source:
@@ -241,7 +241,7 @@ def _defines(path: Path, function: str) -> bool:
 
 @cache
 def _name_error(name: str) -> str | None:
-    """The name of a kind of error that there is; None for what only looks like one."""
+    """Return the name of a kind of error that there is; None for what only looks like one."""
     found = getattr(builtins, name, None)
     if isinstance(found, type) and issubclass(found, BaseException):
         return name

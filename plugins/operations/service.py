@@ -65,7 +65,7 @@ class Service(Struct, frozen=True):
 
 
 def _quote(word: str) -> str:
-    """A word of a command line, as systemd reads one (`man systemd.service`)."""
+    """Return a word of a command line, as systemd reads one (`man systemd.service`)."""
     if not word.isprintable():
         raise ServiceError(f"A service can't have {word!r} in its command; rename that folder.")
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
@@ -84,8 +84,8 @@ def clean_name(name: str) -> str:
 
 
 def describe_bot(options: argparse.Namespace) -> Service:
-    """The service that runs this bot, with this configuration and data: with the page, unless all
-    channels of the configuration (--serve) or only Telegram were asked for."""
+    """Return the service that runs this bot, with this configuration and data: with the page,
+    unless all channels of the configuration (--serve) or only Telegram were asked for."""
     main = Path(sys.argv[0]).resolve()
     places = ("--config", str(options.config.absolute()), "--data", str(options.data.absolute()))
     faces = [f"--{name}" for name in ("serve", "telegram") if getattr(options, name)]
@@ -127,7 +127,7 @@ class UserUnits:
         raise ServiceError(f"systemctl --user {' '.join(arguments)}: {told}")
 
     def ask(self, *arguments: str) -> tuple[int, str]:
-        """The exit code of `systemctl --user`, and what it says."""
+        """Return the exit code of `systemctl --user`, and what it says."""
         return self._run("systemctl", "--user", *arguments)
 
     def linger(self) -> bool:

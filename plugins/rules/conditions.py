@@ -147,7 +147,8 @@ class Not(Strict):
 
 
 def spell_out(value: Any) -> Any:
-    """The short forms `always` and `turn_count: {every: 10}` as the long one, which has a type."""
+    """Return the short forms `always` and `turn_count: {every: 10}` as the long one, which has a
+    type."""
     if isinstance(value, str):
         return {"type": value}
     if not isinstance(value, dict) or "type" in value or len(value) != 1:

@@ -23,7 +23,7 @@ class RuleFaults(SettingFaults):
 
 
 def faults_of(error: ValidationError, rule: type[BaseModel]) -> list[Fault]:
-    """A fault for each thing that pydantic found in a list of rules."""
+    """Return a fault for each thing that pydantic found in a list of rules."""
     fields = dict(_models(rule))
     found = error.errors(include_url=False)
     # A list whose items are all wrong is called too short as well.
@@ -89,7 +89,7 @@ def _words(expected: str) -> list[str]:
 
 
 def _suggest(word: Any, words: Collection[str]) -> str:
-    """The end of a sentence about a word that is none of these."""
+    """Return the end of a sentence about a word that is none of these."""
     near = difflib.get_close_matches(str(word)[:100].lower(), words, n=1)
     return f"; did you mean {near[0]!r}?" if near else f"; it must be one of {', '.join(words)}."
 

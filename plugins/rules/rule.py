@@ -108,7 +108,7 @@ _RULES: TypeAdapter[tuple[Rule, ...]] = TypeAdapter(tuple[Rule, ...])
 
 
 def parse(written: Any) -> tuple[Rule, ...]:
-    """The rules that a list in the configuration stands for; raises RuleFaults."""
+    """Return the rules that a list in the configuration stands for; raises RuleFaults."""
     if not isinstance(written, list | tuple):
         raise RuleFaults([Fault((), "must be a list of rules, each with an id, on and action.")])
     if len(written) > MOST_RULES:
@@ -148,7 +148,8 @@ def _twice(rules: tuple[Rule, ...]) -> list[Fault]:
 
 
 def find_compacting(rules: Iterable[Rule]) -> tuple[str, ...]:
-    """The ids of those of these rules that compact; where there is one, none is added for that."""
+    """Return the ids of those of these rules that compact; where there is one, none is added for
+    that."""
     return tuple(r.id for r in rules if r.enabled and isinstance(r.action, CompactContext))
 
 

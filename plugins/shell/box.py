@@ -72,8 +72,8 @@ def build_box_command(workspace: Path) -> list[str]:
 
 
 def limit_command(command: str, room: int) -> list[str]:
-    """A command for a shell that takes limits upon itself first, so that no file becomes larger
-    than `room` bytes; what its system does not know of them is passed over."""
+    """Return a command for a shell that takes limits upon itself first, so that no file becomes
+    larger than `room` bytes; what its system does not know of them is passed over."""
     blocks = min(_MOST_BLOCKS, room // _BLOCK)
     limits = f"{{ {_LIMITS.format(blocks=blocks)}; {_FIRST}; }} 2>/dev/null"
     return ["nice", "-n", str(_LATE), "sh", "-c", f'{limits}; exec sh -c "$1"', "sh", command]
@@ -173,8 +173,8 @@ async def _follow(
 
 
 async def _watch(process: int, complaint: Complaint) -> str:
-    """The first complaint that there is about a command. What costs time to find out is asked for
-    less often."""
+    """Return the first complaint that there is about a command. What costs time to find out is
+    asked for less often."""
     while True:
         began = time.monotonic()
         if why := await asyncio.to_thread(complaint, process):
@@ -244,8 +244,8 @@ def overuse(process: int, megabytes: int) -> str:
 
 
 def _processes() -> tuple[dict[int, list[int]], dict[int, int]]:
-    """The children of each process, and the bytes of memory that each has for itself or shares
-    without a file."""
+    """Return the children of each process, and the bytes of memory that each has for itself or
+    shares without a file."""
     children: dict[int, list[int]] = {}
     memory: dict[int, int] = {}
     for place in _folders("/proc"):
@@ -259,7 +259,7 @@ def _processes() -> tuple[dict[int, list[int]], dict[int, int]]:
 
 
 def _figures(file: Path, *names: str) -> list[int]:
-    """The figures that stand behind these names at the beginning of lines; 0 for what is not
+    """Return the figures that stand behind these names at the beginning of lines; 0 for what is not
     there, as for a process that has just ended."""
     found = dict.fromkeys(names, 0)
     with suppress(OSError), file.open(encoding="utf-8", errors="replace") as lines:

@@ -43,7 +43,7 @@ async def btw(ask: Ask) -> Reply:
 
 
 async def find_in_context(ask: Ask, rest: str) -> tuple[str, dict[str, object]]:
-    """The side questions with any of these words, for `/context search`."""
+    """Return the side questions with any of these words, for `/context search`."""
     asked = ask.service(SideQuestions)
     found = await asked.list_newest(ask.conversation, NEWEST, rest.split())
     lines = [

@@ -54,7 +54,8 @@ def finish(database: Database, row: int, answer: str, state: State) -> None:
 def newest(
     database: Database, conversation: int, most: int, words: Sequence[str] = ()
 ) -> list[SideQuestion]:
-    """The newest of a conversation, oldest first; with `words`, those that hold any of them."""
+    """Return the newest of a conversation, oldest first; with `words`, those that hold any of
+    them."""
     columns = tables.SideQuestion
     query = columns.select().where(columns.conversation == conversation)
     if words:

@@ -28,7 +28,7 @@ class SideTurn(OpenTurn):
 
     @classmethod
     async def open_aside(cls, log: TurnLog, question: Message, person: str) -> SideTurn:
-        """The turn of a side question that is asked now."""
+        """Return the turn of a side question that is asked now."""
         await log.services.meter.ready()
         message, tokens = await log.receive(question)
         state = log.state

@@ -64,7 +64,7 @@ class Account(Struct, frozen=True):
 
 
 def find_reached_share(account: Account) -> float:
-    """The greatest share of the limit that is told of and is reached; 0: none."""
+    """Return the greatest share of the limit that is told of and is reached; 0: none."""
     if not account.is_in_force:
         return 0
     return next((share for share in SHARES if account.bill.cost >= share * account.limit), 0)
@@ -86,7 +86,7 @@ def format_warning(account: Account) -> str:
 
 
 def format_refusal(account: Account) -> str:
-    """The answer to a message that no model is asked about."""
+    """Return the answer to a message that no model is asked about."""
     return _(
         "Your message was not sent to the model: {so_far}. An owner can lift the limit for the "
         "rest of the month with {lift}, or raise it with /config {setting} {limit:g}. The "
@@ -195,7 +195,7 @@ class MonthAccounts(SpendingRules):
         return now.replace(day=1, hour=0, minute=0, second=0, microsecond=0).timestamp()
 
     def accounts(self, key: ConversationKey, user: str = "") -> tuple[Account, ...]:
-        """The conversation's account, that of all, and that of a user who is no owner."""
+        """Return the conversation's account, that of all, and that of a user who is no owner."""
         self._turn_the_page()
         limits = self._rules.settings
         chat = self._account("chat", key.home, limits.spend_limit_chat)
@@ -220,7 +220,7 @@ class MonthAccounts(SpendingRules):
         return BudgetedModel(model, MonthBudget(self, key, user, is_chat))
 
     def _list_limited(self, key: ConversationKey, user: str) -> Sequence[Account]:
-        """The accounts of these that have a limit: nearly always, none."""
+        """Return the accounts of these that have a limit: nearly always, none."""
         limits = self._rules.settings
         is_limited = limits.spend_limit_chat or limits.spend_limit_total or limits.spend_limit_user
         return self.accounts(key, user) if is_limited else ()
@@ -228,7 +228,7 @@ class MonthAccounts(SpendingRules):
     def find_used_up(
         self, key: ConversationKey, user: str = "", *, is_chat: bool = True
     ) -> Account | None:
-        """The account by which no model may be asked that costs money; None: one may, or the
+        """Return the account by which no model may be asked that costs money; None: one may, or the
         conversation's costs none. What belongs to no conversation is not of a chat."""
         accounts = (a for a in self._list_limited(key, user) if is_chat or a.kind != "chat")
         account = next((a for a in accounts if a.is_used_up), None)

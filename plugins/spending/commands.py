@@ -50,7 +50,7 @@ async def usage(ask: Ask) -> Reply:
 
 
 async def _show(ask: Ask) -> Reply:
-    """An owner sees all; others what concerns this chat and them."""
+    """Return an owner sees all; others what concerns this chat and them."""
     person = ask.person
     accounts = ask.service(MonthSpending).accounts(ask.conversation.key, person.limited)
     shown = [account for account in accounts if person.is_owner or account.kind != "total"]
@@ -71,8 +71,8 @@ async def _show(ask: Ask) -> Reply:
 
 
 async def _of_all(ask: Ask) -> dict[str, Bills]:
-    """The bills of all chats, by the title that they stand under. A day goes from midnight to
-    midnight where the person lives."""
+    """Return the bills of all chats, by the title that they stand under. A day goes from midnight
+    to midnight where the person lives."""
     zone = ask.bot.zone()
     today = datetime.now(zone).date()
     days = [today - timedelta(days=back) for back in range(DAYS)]

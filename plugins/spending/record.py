@@ -63,8 +63,8 @@ def bill(
     until: float = math.inf,
     purpose: str = "",
 ) -> Bill:
-    """The calls of one conversation (None: of all) within a time, for a purpose ("": for any),
-    added up."""
+    """Return the calls of one conversation (None: of all) within a time, for a purpose ("": for
+    any), added up."""
     columns = tables.Usage
     if conversation is not None and not (since or purpose) and until == math.inf:
         (row,) = _whole.tuples(database, conversation)
@@ -109,7 +109,7 @@ def bills_by_model(database: Database, since: float = 0) -> list[tuple[str, str,
 
 
 def bills_by_conversation(database: Database, since: float = 0) -> dict[str, Bill]:
-    """The bill of each conversation since a time, by the conversation's id."""
+    """Return the bill of each conversation since a time, by the conversation's id."""
     columns, conversation = tables.Usage, tables.Conversation
     query = (
         columns.select(conversation.key, *_SUMS)
@@ -121,7 +121,7 @@ def bills_by_conversation(database: Database, since: float = 0) -> dict[str, Bil
 
 
 def bills_by_person(database: Database, since: float = 0) -> dict[str, Bill]:
-    """The bill of each person since a time, by their name."""
+    """Return the bill of each person since a time, by their name."""
     columns = tables.Usage
     query = columns.select(columns.person, *_SUMS).where(columns.at >= since)
     return {

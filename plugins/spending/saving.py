@@ -28,7 +28,7 @@ _MOST_KNOWN = 1_000  # conversations
 
 
 def find_nearly_spent(accounts: Sequence[Account], percent: int) -> Account | None:
-    """The first account of which so much is spent; None where there is money."""
+    """Return the first account of which so much is spent; None where there is money."""
     near = (a for a in accounts if a.is_in_force and a.bill.cost * 100 >= percent * a.limit)
     return next(near, None)
 
@@ -103,7 +103,7 @@ class MonthSpending(MonthAccounts):
         )
 
     def _cheaper(self, name: str) -> ModelChoice:
-        """The cheaper model, which is served where the usual one of all conversations is."""
+        """Return the cheaper model, which is served where the usual one of all conversations is."""
         base = replace(choice_of(self._book.with_agent(NO_AGENT)), fallbacks=(name,))
         return self._models.chain(base)[-1]
 

@@ -96,7 +96,7 @@ class Voice:
             await self._client.close()
 
     def _price(self, usage: object) -> Spent:
-        """The ledger's row: by tokens where they are reported, else by the seconds."""
+        """Return the ledger's row: by tokens where they are reported, else by the seconds."""
         reported: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
         prompt, said = (_count(reported.get(f"{kind}_tokens")) for kind in ("input", "output"))
         if prompt or said:
@@ -148,7 +148,7 @@ class Voices:
 
 
 def _count(value: object) -> int:
-    """A number as an endpoint reports it, if it is one that can be."""
+    """Return a number as an endpoint reports it, if it is one that can be."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e8:
         return 0
     return math.ceil(value)

@@ -31,7 +31,7 @@ sent it, and it costs nothing in requests where nobody needs it."""
 
 @cache
 def make_tool(fetcher: Fetcher | None = None) -> Tool:
-    """The tool, with what reads pages (None: what reads the public web alone)."""
+    """Return the tool, with what reads pages (None: what reads the public web alone)."""
 
     @tool(touches={"network"}, switch="web_fetch", asks_first=False)
     async def web_fetch(
@@ -55,7 +55,8 @@ async def _ask(context: ToolContext, url: URL) -> None:
 
 
 def format_page(page: WebPage, offset: int, *, is_whole: bool = True) -> str:
-    """A part of a page, as the model reads it; where it is the main content, that is said."""
+    """Return a part of a page, as the model reads it; where it is the main content, that is
+    said."""
     is_main = bool(page.main) and not is_whole
     text = page.main if is_main else page.text
     shown = text[offset : offset + SHOWN]
@@ -83,7 +84,7 @@ async def web_search(
 
 
 def format_results(found: Sequence[WebResult], query: str) -> str:
-    """The results as the model reads them, numbered."""
+    """Return the results as the model reads them, numbered."""
     if not found:
         return f"Nothing was found for {query!r}."
     return "\n\n".join(

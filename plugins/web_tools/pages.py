@@ -64,7 +64,7 @@ def is_public(address: str) -> bool:
 
 
 def _inner(ip: IPv6Address) -> IPv4Address | None:
-    """The IPv4 address that is meant by an IPv6 one."""
+    """Return the IPv4 address that is meant by an IPv6 one."""
     if ip in _TRANSLATED:
         return IPv4Address(int(ip) & 0xFFFF_FFFF)
     return ip.ipv4_mapped or ip.sixtofour
@@ -97,8 +97,8 @@ class Fetcher:
         self._resolve, self._allows = resolve, allows
 
     async def page(self, address: str, approve: Callable[[URL], Awaitable[None]]) -> WebPage:
-        """The text behind an address, after redirects, of which each is checked like the first.
-        `approve` is asked before each request, and may raise ToolError, as this does."""
+        """Return the text behind an address, after redirects, of which each is checked like the
+        first. `approve` is asked before each request, and may raise ToolError, as this does."""
         url = _check_address(address)
         for _ in range(MOST_REDIRECTS + 1):
             await approve(url)
@@ -109,7 +109,7 @@ class Fetcher:
         raise ToolError(f"{address[:200]} redirects more than {MOST_REDIRECTS} times.")
 
     async def _get(self, url: URL) -> WebPage | URL:
-        """The page, or where it says that it is."""
+        """Return the page, or where it says that it is."""
         try:
             async with asyncio.timeout(SECONDS):
                 return await self._request(url)
@@ -147,8 +147,8 @@ class Fetcher:
             )
 
     def _socket(self, info: Any) -> socket.socket:
-        """A socket for a connection that is about to be made: the last check, which every address
-        comes to, also one that was written as such and so had no name to look up."""
+        """Return a socket for a connection that is about to be made: the last check, which every
+        address comes to, also one that was written as such and so had no name to look up."""
         family, kind, protocol, _, place = info
         self._check(place[0], place[0])
         return socket.socket(family, kind, protocol)
@@ -244,7 +244,7 @@ def find_main_content(html: str, address: str) -> str:
 
 
 def _refusal(error: BaseException | None) -> FetchRefused | None:
-    """The refusal behind an error, if that is what it comes from."""
+    """Return the refusal behind an error, if that is what it comes from."""
     while error is not None and not isinstance(error, FetchRefused):
         error = getattr(error, "os_error", None) or error.__cause__ or error.__context__
     return error

@@ -114,7 +114,7 @@ def _make_request(settings: WebSearch, query: str) -> _Request:
 
 
 async def _ask(place: URL, protocol: _Protocol, request: _Request) -> Any:
-    """The answer, as JSON. Raises ToolError, and what aiohttp raises."""
+    """Return the answer, as JSON. Raises ToolError, and what aiohttp raises."""
     headers = {"User-Agent": "Parley", "Accept": "application/json", **request.headers}
     async with (
         aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar(), headers=headers) as session,
@@ -153,7 +153,8 @@ def _refusal(status: int, place: URL) -> str:
 
 
 def _read_results(answer: Any, protocol: _Protocol) -> list[WebResult]:
-    """The results of an answer, each page once. Raises ToolError where it is no such answer."""
+    """Return the results of an answer, each page once. Raises ToolError where it is no such
+    answer."""
     for place in protocol.places:
         if not isinstance(answer, dict):
             raise ToolError("The search failed: what came back is no list of results.")

@@ -50,7 +50,7 @@ def next_plan(view: View, limits: Limits) -> Plan | None:
 
 
 def next_cut(view: View, limits: Limits) -> Plan | None:
-    """The same but for a first stage of stubs: what it leaves to be done."""
+    """Return the same but for a first stage of stubs: what it leaves to be done."""
     plan = next_plan(view, limits)
     if plan is None or plan.kind != "stub":
         return plan

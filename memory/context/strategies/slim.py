@@ -70,7 +70,7 @@ def _fold(view: View, folding: tuple[Turn, ...], limits: Limits) -> Change:
 
 
 def _find_folding(view: View, limits: Limits) -> tuple[Turn, ...]:
-    """The turns that fold: none before there are enough of them, or it pays."""
+    """Return the turns that fold: none before there are enough of them, or it pays."""
     recent = {turn.number for turn in view.complete[-limits.context.full_turns :]}
     old = tuple(turn for turn in view.movable if turn.number not in recent)
     if old and (len(old) >= limits.fold_turns if limits.fold_turns else _pays(view, old, limits)):
@@ -114,7 +114,8 @@ def _count_cached_behind(view: View, old: tuple[Turn, ...]) -> int:
 
 
 def _find_surplus(view: View, limits: Limits, least: int) -> tuple[Turn, ...]:
-    """The turns that have no room in full, from the oldest on: so many that the next has some."""
+    """Return the turns that have no room in full, from the oldest on: so many that the next has
+    some."""
     movable = view.movable
     for count in range(max(1, least), len(movable)):
         after = view.apply(_fold(view, movable[:count], limits))

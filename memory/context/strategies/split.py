@@ -38,7 +38,7 @@ def split(view: View, keep: int, why: str) -> Plan | None:
 
 
 def safe_split(entries: list[Entry], index: int) -> int:
-    """The nearest place at or before `index` at which no call is parted from its results."""
+    """Return the nearest place at or before `index` at which no call is parted from its results."""
     index = max(0, index)
     while 0 < index < len(entries) and entries[index].message.role in ("tool", "note"):
         index -= 1
@@ -46,9 +46,9 @@ def safe_split(entries: list[Entry], index: int) -> int:
 
 
 def split_at(view: View, index: int, why: str) -> Plan | None:
-    """The plan by which all messages before the one at `index` leave, but for the running turn and
-    pinned ones; None where none would. A turn whose beginning has left before is not summarised
-    once more with its rest."""
+    """Return the plan by which all messages before the one at `index` leave, but for the running
+    turn and pinned ones; None where none would. A turn whose beginning has left before is not
+    summarised once more with its rest."""
     entries = [entry for turn in view.turns for entry in turn.entries][: max(0, index)]
     stays = {t.number for t in view.turns if not t.is_complete} | view.boundaries.pinned
     gone = {entry.turn for entry in entries} - stays
@@ -81,8 +81,8 @@ def plan_structured(view: View, limits: Limits) -> Plan | None:
 
 
 def _reserve_from(view: View, reserve: float) -> int:
-    """The index of the first of the newest messages that together hold at most `reserve` tokens;
-    of a call and its results, all or none."""
+    """Return the index of the first of the newest messages that together hold at most `reserve`
+    tokens; of a call and its results, all or none."""
     entries = [entry for turn in view.turns for entry in turn.entries]
     sizes = accumulate(entry.tokens for entry in reversed(entries))
     index = len(entries) - sum(view.scale.part(size) <= reserve for size in sizes)

@@ -24,8 +24,8 @@ STUB = 50
 
 
 def plan(view: View, limits: Limits) -> Plan | None:
-    """The batch that is due: one that frees enough, or anything at all where the request would be
-    over the ceiling."""
+    """Return the batch that is due: one that frees enough, or anything at all where the request
+    would be over the ceiling."""
     old = _find_old(view, limits)
     change = Change(stub={entry.seq: STUB for entry in old})
     freed = view.scale.part(count_freed(view, change))

@@ -9,8 +9,8 @@ from memory.record.engines.sqlite import SqliteEngine
 
 
 def engine_for(place: Path | str) -> DatabaseEngine:
-    """The engine for a place: a path is an SQLite file, any other text the URL of a PostgreSQL
-    database. Raises StoreError where what that needs is not installed."""
+    """Return the engine for a place: a path is an SQLite file, any other text the URL of a
+    PostgreSQL database. Raises StoreError where what that needs is not installed."""
     if isinstance(place, Path):
         return SqliteEngine(place)
     try:

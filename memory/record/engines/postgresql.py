@@ -71,7 +71,7 @@ class _AsNumber(Loader):
 
 @lru_cache(4_096)
 def _translate(statement: str) -> str:
-    """A statement as PostgreSQL reads it."""
+    """Return a statement as PostgreSQL reads it."""
     if statement.lstrip().startswith(("CREATE ", "ALTER ")):
         statement = _with_types(statement)
     first, *rest = statement.split("?")
@@ -153,7 +153,7 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
         return row[0] if row else 0
 
     def get_tables(self, schema: str | None = None) -> list[str]:
-        """The names of all tables, in their order."""
+        """Return the names of all tables, in their order."""
         query = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY 1"
         return [name for (name,) in self.execute_sql(query)]
 
@@ -386,7 +386,7 @@ def _stems(words: Sequence[str]) -> str:
 
 
 def _schema() -> Iterator[str]:
-    """The statements that make all tables, in their order."""
+    """Yield the statements that make all tables, in their order."""
     yield from (statement for name, statement in list_tables() if name != "passage_words")
     yield """CREATE TABLE passage_words (conversation INTEGER NOT NULL, word TEXT NOT NULL,
         seq INTEGER NOT NULL, PRIMARY KEY (conversation, word, seq))"""
@@ -395,7 +395,7 @@ def _schema() -> Iterator[str]:
 
 
 def _state(error: BaseException) -> str:
-    """The SQLSTATE of what the server said; "" where it said nothing."""
+    """Return the SQLSTATE of what the server said; "" where it said nothing."""
     return str(getattr(error.__cause__, "sqlstate", None) or "")
 
 
@@ -403,7 +403,8 @@ _PASSING = ("40001", "40P01")  # two transactions in each other's way, of which 
 
 
 def _as_peewee_has_it(error: psycopg.Error) -> DatabaseError:
-    """The error that peewee's own wrapper would make of it; a lost connection is one, too."""
+    """Return the error that peewee's own wrapper would make of it; a lost connection is one,
+    too."""
     for kind in type(error).__mro__:
         if found := _ERRORS.get(kind):
             return found(str(error))

@@ -176,7 +176,8 @@ def _as_text(content: bytes) -> str:
 
 
 def connect(path: Path) -> SqliteFile:
-    """A connection set up as this project wants it: WAL, durable commits, waits for others."""
+    """Return a connection set up as this project wants it: WAL, durable commits, waits for
+    others."""
     database = SqliteFile(str(path), pragmas=_PRAGMAS)
     database.connect()
     database.set_synchronous(SYNCED)
@@ -194,8 +195,8 @@ def _connect_to_loop(path: Path) -> SqliteFile:
 
 
 def in_memory(*, is_shared: bool = False, schema: int = len(MIGRATIONS)) -> SqliteFile:
-    """A database that is gone with its connection, with all tables (as they were at that version of
-    the schema); one that `is_shared` is for any thread, one at a time."""
+    """Return a database that is gone with its connection, with all tables (as they were at that
+    version of the schema); one that `is_shared` is for any thread, one at a time."""
     database = SqliteFile(":memory:", thread_safe=not is_shared, check_same_thread=not is_shared)
     database.connect()
     if schema == len(MIGRATIONS):

@@ -78,9 +78,9 @@ class Found(Struct, frozen=True):
 
 
 def find(database: Database, scope: Scope, text: str, most: int, zone: tzinfo) -> Found:
-    """The messages that answer a text best. The model is given some that hold none of its words,
-    but stand beside those that do. `zone` is the time zone in which a date in the text is meant.
-    """
+    """Return the messages that answer a text best. The model is given some that hold none of its
+    words, but stand beside those that do. `zone` is the time zone in which a date in the text is
+    meant."""
     return HistorySearch(database, scope, zone).find(text, most)
 
 
@@ -94,7 +94,7 @@ class HistorySearch:
         self._sessions = index.sessions(database, self._ranges)
 
     def find(self, text: str, most: int) -> Found:
-        """The messages that answer a text best."""
+        """Return the messages that answer a text best."""
         inquiry = self.inquire(text)
         order, near = self.rank(inquiry)
         of_day = {inquiry.sessions.firsts[number] for number in inquiry.days.met()}
@@ -121,7 +121,8 @@ class HistorySearch:
     def rank(
         self, inquiry: Inquiry, weights: Weights = WEIGHTS
     ) -> tuple[list[int], Mapping[int, Passage]]:
-        """The places that answer best, the best first, and what was read of them and around."""
+        """Return the places that answer best, the best first, and what was read of them and
+        around."""
         ranking = Ranking(inquiry, weights)
         near = index.passages(self._database, ranking.choose(), self._ranges)
         return ranking.rank(near), near
@@ -158,9 +159,10 @@ def scan(
     most: int,
     read: Callable[[Database, int], Iterable[Entry]] = transcript.every_entry,
 ) -> Found:
-    """The messages that hold the most of these texts, the newest first among equals: in any case
-    (Unicode's folding), also within words, and also what is no word, such as "C++". It reads all of
-    these conversations, which are given by row and name; `read` gives the entries of each."""
+    """Return the messages that hold the most of these texts, the newest first among equals: in any
+    case (Unicode's folding), also within words, and also what is no word, such as "C++". It reads
+    all of these conversations, which are given by row and name; `read` gives the entries of each.
+    """
     wanted = list(dict.fromkeys(text.casefold() for text in texts))
     counts = Counter[int]()
 
@@ -258,7 +260,7 @@ def _seqs_with(database: Database, conversation: int, text: str) -> frozenset[in
 
 
 def _choose(wanted: Tail | Head | Around | Exactly, places: Sequence[tuple[int, int]]) -> list[int]:
-    """The numbers of the messages wanted; `places` has each message's seq and turn."""
+    """Return the numbers of the messages wanted; `places` has each message's seq and turn."""
     total = len(places)
     match wanted:
         case Tail():

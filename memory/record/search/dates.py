@@ -45,7 +45,7 @@ class NamedDate(NamedTuple):
 
 
 def find_dates(text: str) -> tuple[NamedDate, ...]:
-    """The dates in a text, each once; a few."""
+    """Return the dates in a text, each once; a few."""
     folded = unicodedata.normalize("NFKC", text[-_LONGEST:]).casefold()
     found: dict[NamedDate, None] = {}
     numbered, bare = _patterns()
@@ -77,7 +77,7 @@ def _is_real(one: NamedDate) -> bool:
 
 @cache
 def _months() -> dict[str, int]:
-    """The number of a month by its name, or by the three letters that stand for it."""
+    """Return the number of a month by its name, or by the three letters that stand for it."""
     names = {name: n for language in LANGUAGES for n, name in enumerate(language.months, 1)}
     short = {name[:3]: n for name, n in names.items() if len(name) > 3}
     meanings = {(name[:3], n) for name, n in names.items()}

@@ -45,7 +45,7 @@ class Range(Struct, frozen=True):
 
 
 def range_of(conversation: int, first: int = 0, last: int = _SEQ) -> Range:
-    """The places of a conversation, from seq `first` to seq `last`."""
+    """Return the places of a conversation, from seq `first` to seq `last`."""
     return Range(place_of(conversation, first), place_of(conversation, last))
 
 
@@ -54,7 +54,7 @@ def place_of(conversation: int, seq: int) -> int:
 
 
 def home_of(place: int) -> tuple[int, int]:
-    """The conversation's row and the seq of a place."""
+    """Return the conversation's row and the seq of a place."""
     return place >> _SHIFT, place & _SEQ
 
 
@@ -72,7 +72,7 @@ def catch_up(database: Database, conversation: int) -> bool:
 
 
 def _newest(database: Database, conversation: int) -> int:
-    """The seq of the newest message that is indexed; 0 before the first."""
+    """Return the seq of the newest message that is indexed; 0 before the first."""
     span = range_of(conversation)
     query = "SELECT place FROM passage WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT 1"
     row = database.execute_sql(query, (span.first, span.last)).fetchone()
@@ -108,7 +108,7 @@ def _add(database: Database, conversation: int, entries: Sequence[Entry], after:
 
 
 def _find_sitting(database: Database, conversation: int, seq: int) -> tuple[int, float]:
-    """The sitting of the message that was indexed last, and its time."""
+    """Return the sitting of the message that was indexed last, and its time."""
     query = (
         "SELECT sitting, at FROM passage JOIN message ON conversation = ? AND seq = ? "
         "WHERE place = ?"
@@ -211,7 +211,7 @@ class IndexedConversation(NamedTuple):
 
 
 def conversations(database: Database, audience: str) -> list[IndexedConversation]:
-    """The conversations of an audience."""
+    """Return the conversations of an audience."""
     query = """SELECT id, key, EXISTS (
         SELECT * FROM view_event WHERE view_event.conversation = c.id AND kind IN ('clear', 'drop'))
         FROM conversation AS c WHERE audience = ?"""
@@ -219,7 +219,7 @@ def conversations(database: Database, audience: str) -> list[IndexedConversation
 
 
 def sessions(database: Database, ranges: Ranges) -> ChatSessions:
-    """The sittings of the conversations that these ranges are in."""
+    """Return the sittings of the conversations that these ranges are in."""
     query = "SELECT * FROM sitting WHERE first BETWEEN ? AND ? ORDER BY first"
     named = "SELECT DISTINCT speakers FROM sitting WHERE first BETWEEN ? AND ?"
     firsts, sizes, messages, speakers = list[int](), list[int](), list[int](), set[str]()
@@ -244,7 +244,8 @@ def times(database: Database, ranges: Ranges) -> ChatTimes:
 
 
 def _whole_conversations(ranges: Ranges) -> Iterable[tuple[int, int]]:
-    """The places, each once, from the beginning of each conversation to the end of the range."""
+    """Return the places, each once, from the beginning of each conversation to the end of the
+    range."""
     return {place_of(home_of(span.first)[0], 0): span.last for span in ranges}.items()
 
 
@@ -272,7 +273,7 @@ _TO_PASSAGE = partial(tuple.__new__, Passage)  # `Passage._make` takes twice as 
 def entries(
     database: Database, places: Iterable[int], ranges: Ranges
 ) -> dict[int, tuple[int, Entry]]:
-    """The messages at these places, each with its sitting."""
+    """Return the messages at these places, each with its sitting."""
     chosen = orjson.dumps(ranges.only(places)).decode()
     query = f"""SELECT place, sitting, {transcript.COLUMNS}
         FROM passage JOIN message ON conversation = place >> {_SHIFT} AND seq = place & {_SEQ}
@@ -282,7 +283,7 @@ def entries(
 
 
 def behind(database: Database, audience: str) -> list[int]:
-    """The conversations of an audience in which more was said than is indexed."""
+    """Return the conversations of an audience in which more was said than is indexed."""
     query = f"""SELECT id FROM conversation WHERE audience = ? AND last_seq > COALESCE(
         (SELECT place & {_SEQ} FROM passage WHERE place BETWEEN id << 32 AND (id + 1 << 32) - 1
         ORDER BY place DESC LIMIT 1), (SELECT seq FROM branch WHERE conversation = id), 0)"""

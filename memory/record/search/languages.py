@@ -22,7 +22,7 @@ class Language(NamedTuple):
 
 
 def language_of(said: Sequence[str]) -> Language:
-    """The language of which the most stop words stand in a text, each counted once."""
+    """Return the language of which the most stop words stand in a text, each counted once."""
     sample = frozenset(said[:_SAMPLE])
     return max(LANGUAGES, key=lambda language: len(language.stop & sample))
 

@@ -109,7 +109,7 @@ class NamedDays(NamedTuple):
     off: Sequence[Sequence[int]] = ()
 
     def met(self) -> list[int]:
-        """The numbers of the sittings of the very days, the newest first."""
+        """Return the numbers of the sittings of the very days, the newest first."""
         numbers = {number for off in self.off for number, days in enumerate(off) if not days}
         return sorted(numbers, key=lambda number: (self.times.at[number], number), reverse=True)
 
@@ -184,8 +184,8 @@ class Ranking:
         return self._weights.dated * _rarity(of_it, self._messages), [0.0, *shares]
 
     def choose(self) -> list[int]:
-        """The places that must be read: those that may be among the best, as far as postings tell,
-        and those that count for them."""
+        """Return the places that must be read: those that may be among the best, as far as postings
+        tell, and those that count for them."""
         own, numbers, whole = self._own, self._numbers, self._estimate_sittings()
         of_sitting = map(whole.__getitem__, numbers.values())
         estimates = dict(zip(own, map(add, own.values(), of_sitting), strict=True))
@@ -229,8 +229,8 @@ class Ranking:
             yield from range(firsts[number], lasts[number] + 1)
 
     def rank(self, passages: Mapping[int, Passage]) -> list[int]:
-        """The places in order, the best first, by what was read of those that it `choose`s; one
-        that is not among the `passages` is not there."""
+        """Return the places in order, the best first, by what was read of those that it `choose`s;
+        one that is not among the `passages` is not there."""
         sources: dict[int, Source] = {}
         for place, terms in self._terms.items():
             if one := passages.get(place):
@@ -283,7 +283,7 @@ class Ranking:
 
 
 def _best(scores: Mapping[int, float]) -> list[int]:
-    """The places that have the most. (To sort them all is faster than `heapq.nlargest`.)"""
+    """Return the places that have the most. (To sort them all is faster than `heapq.nlargest`.)"""
     return sorted(scores, key=scores.__getitem__, reverse=True)[:CANDIDATES]
 
 

@@ -49,7 +49,7 @@ class Reach:
         self.ranges = Ranges(visible, [*self._gaps(away), *self._find_shared_gaps(line, mine)])
 
     def name(self, place: int) -> str:
-        """The id of the conversation that a place is in, as who asks knows it."""
+        """Return the id of the conversation that a place is in, as who asks knows it."""
         row, seq = home_of(place)
         if seq <= self._shared.get(row, 0):
             row = self._scope.here
@@ -71,7 +71,7 @@ class Reach:
     def _visible(
         self, one: IndexedConversation, away: TakenAway, mine: TakenAway
     ) -> Iterator[Range]:
-        """The places of a conversation that may be found, but for the gaps in them."""
+        """Yield the places of a conversation that may be found, but for the gaps in them."""
         shared = self._shared.get(one.row, 0)
         if shared and mine.cleared <= shared:
             yield range_of(one.row, mine.cleared, shared)
@@ -83,7 +83,7 @@ class Reach:
             yield range_of(one.row, first)
 
     def _gaps(self, away: dict[int, TakenAway]) -> Iterator[Range]:
-        """The places of the turns that a person dropped, but for those that are shared."""
+        """Yield the places of the turns that a person dropped, but for those that are shared."""
         for row, taken in away.items():
             if taken.dropped:
                 for first, last in transcript.spans(self._database, row, taken.dropped):
@@ -91,7 +91,7 @@ class Reach:
                         yield range_of(row, first, last)
 
     def _find_shared_gaps(self, line: list[Ancestor], mine: TakenAway) -> Iterator[Range]:
-        """The places of those that were dropped of what is shared."""
+        """Yield the places of those that were dropped of what is shared."""
         if mine.dropped:
             for first, last in transcript.spans(self._database, self._scope.here, mine.dropped):
                 owner = next(link for link in line if first <= link.seq)

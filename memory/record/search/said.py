@@ -20,14 +20,14 @@ class Span(NamedTuple):
 
 
 def to_search_text(message: Message) -> str:
-    """A message's text, and the tools that it calls with their input. (The index holds just these
-    words: a message that is deleted must still have them.)"""
+    """Return a message's text, and the tools that it calls with their input. (The index holds just
+    these words: a message that is deleted must still have them.)"""
     calls = (f"{call.name}({call.arguments})" for call in message.tool_calls)
     return "\n".join(filter(None, (message.text, *calls)))
 
 
 def to_model_text(message: Message) -> str:
-    """The same as the model reads it, with whose it is (flo.monster)."""
+    """Return the same as the model reads it, with whose it is (flo.monster)."""
     whose = f"result of {message.tool}" if message.tool else message.speaker
     calls = (f"[tool: {call.name}({call.arguments})]" for call in message.tool_calls)
     return " ".join(filter(None, (whose and f"{whose}:", message.text.strip(), *calls)))

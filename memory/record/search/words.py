@@ -58,7 +58,7 @@ class Question(Struct, frozen=True):
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in order, as they are stored and looked for."""
+    """Return the words of a text in order, as they are stored and looked for."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return [word for run in _RUN.finditer(folded) for word in _cut(run)]
 
@@ -72,7 +72,7 @@ def _cut(run: re.Match[str]) -> Iterator[str]:
 
 
 def signs(text: str, said: Sequence[str], is_user: bool) -> int:
-    """The signs of a text, added up; `said` are its words."""
+    """Return the signs of a text, added up; `said` are its words."""
     language = language_of(said)
     there = set(said)
     seen = {
@@ -101,8 +101,8 @@ def question(text: str, names: Collection[str]) -> Question:
 
 
 def _split_words(text: str) -> list[str]:
-    """The words of a question, each once, where it stands last. The last character of a run of
-    Chinese is looked for only where it is all of the run."""
+    """Return the words of a question, each once, where it stands last. The last character of a run
+    of Chinese is looked for only where it is all of the run."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     runs = ([*_cut(run)] for run in _RUN.finditer(folded))
     kept = (run[: max(1, len(run) - 1)] for run in runs)

@@ -90,7 +90,7 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     slow=("compact", "compress", "import"),
 )
 async def context(ask: Ask) -> Reply:
-    """The one command for the context; the word that follows it says what to do."""
+    """Return the one command for the context; the word that follows it says what to do."""
     name, rest = (*ask.text.split(None, 1), "", "")[:2]
     if not name:
         return await show.show(ask, "")

@@ -80,7 +80,7 @@ def too_long_for_the_model(facts: Facts) -> Advice | None:
 
 
 def _at_most(facts: Facts) -> int:
-    """A budget of `trim` within the soft limit, as far as that leaves room for turns."""
+    """Return a budget of `trim` within the soft limit, as far as that leaves room for turns."""
     return max(1_000, facts.enough, facts.soft.tokens)
 
 
@@ -319,7 +319,7 @@ def many_calls(facts: Facts) -> Advice | None:
 
 
 def _pressure_rule(trigger: float) -> Mapping[str, Any]:
-    """The built-in rule as one of a person's own."""
+    """Return the built-in rule as one of a person's own."""
     return {
         "id": "context_pressure",
         "on": "turn_start",
@@ -376,7 +376,7 @@ ROWS: Sequence[Callable[[Facts], Advice | None]] = (
 
 
 def here(key: str, value: object) -> str:
-    """The line that sets something for this conversation."""
+    """Return the line that sets something for this conversation."""
     return f"/config {key} {value} --here"
 
 
@@ -406,7 +406,7 @@ def as_text(facts: Facts, found: Sequence[Advice]) -> str:
 
 
 def format_figures(facts: Facts) -> str:
-    """The figures in one line."""
+    """Return the figures in one line."""
     limits, spent = facts.limits, facts.summaries
     often = _(", one every {distance:.1f} turns", distance=facts.distance) if facts.distance else ""
     results = sum(facts.results.tokens.values())
@@ -430,7 +430,7 @@ def format_figures(facts: Facts) -> str:
 
 
 def figures(facts: Facts) -> dict[str, Any]:
-    """The same as data."""
+    """Return the same as data."""
     return {
         "strategy": facts.limits.strategy,
         "turns": facts.turns,

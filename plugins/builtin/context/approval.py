@@ -102,7 +102,7 @@ async def decline(ask: Ask, rest: str) -> Reply:
 
 
 async def _find_waiting(ask: Ask, rest: str) -> CutNotice:
-    """The cut that waits, if it is the one that is named."""
+    """Return the cut that waits, if it is the one that is named."""
     name = rest.strip().lower()
     waiting = await ask.conversation.compactor.approval.notice()
     if waiting is None:

@@ -83,7 +83,7 @@ class Cache(Struct, frozen=True):
         return math.ceil(cost.requests / self.per_turn)
 
     def data(self, cost: CutCost | None) -> dict[str, Any] | None:
-        """The same for programs."""
+        """Return the same for programs."""
         if cost is None:
             return None
         known = {name: value for name, value in asdict(cost).items() if name != "requests"}

@@ -120,7 +120,7 @@ class Facts(Struct, frozen=True):
 
 
 async def gather(ask: Ask) -> Facts:
-    """The facts about the conversation that is asked in."""
+    """Return the facts about the conversation that is asked in."""
     conversation, settings = ask.conversation, ask.bot.settings
     newest, view = conversation.context.newest, conversation.context.view()
     first = max(1, newest - LOOKED_AT + 1)
@@ -154,7 +154,7 @@ async def gather(ask: Ask) -> Facts:
 
 
 def results_in(turns: Sequence[Turn], part: Callable[[int], int]) -> Results:
-    """The tool results in these turns; `part` makes the provider's tokens of raw ones."""
+    """Return the tool results in these turns; `part` makes the provider's tokens of raw ones."""
     found = [
         (part(entry.tokens), entry.message.tool, turn.number)
         for turn in turns

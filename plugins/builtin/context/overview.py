@@ -220,7 +220,7 @@ def counts(overview: Overview) -> dict[str, Any]:
 
 
 def as_data(overview: Overview) -> dict[str, Any]:
-    """The overview as JSON; `usage` is what the terminal's bar shows. Times are ISO 8601."""
+    """Return the overview as JSON; `usage` is what the terminal's bar shows. Times are ISO 8601."""
     view, limits, bill = overview.view, overview.limits, overview.bill
     return {
         "usage": asdict(overview.usage),
@@ -320,7 +320,7 @@ def _describe_cut(cut: Forecast, overview: Overview) -> dict[str, Any]:
 
 
 def event_data(event: ViewEvent) -> dict[str, Any]:
-    """A view event as JSON."""
+    """Return a view event as JSON."""
     return {
         "id": f"e{event.id}",
         "kind": event.kind,
@@ -335,7 +335,7 @@ def event_data(event: ViewEvent) -> dict[str, Any]:
 
 
 def list_touched(event: ViewEvent) -> tuple[int, ...]:
-    """The turns that an event speaks of: those that left by it, or else those it changed."""
+    """Return the turns that an event speaks of: those that left by it, or else those it changed."""
     change = event.change
     left = {*event.leaving, *change.fold, *change.back}
     return tuple(sorted(left or change.drop or change.pin or change.unpin or change.squeeze))

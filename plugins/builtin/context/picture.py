@@ -107,7 +107,7 @@ def as_data(picture: Picture) -> dict[str, Any]:
 
 
 def svg(picture: Picture) -> str:
-    """The picture as SVG text."""
+    """Return the picture as SVG text."""
     sizes = _sizes(picture)
     parts = flow([_entry_width(words) for words in sizes.values()], 138, _LINE)
     heading = parts[-1].y + 64
@@ -212,7 +212,7 @@ def _entry_width(words: str) -> float:
 
 
 def _entry(box: Box, words: str, colour: str, is_hollow: bool = False) -> str:
-    """A line of the legend: a swatch and words."""
+    """Return a line of the legend: a swatch and words."""
     swatch = _rect(Box(box.x, box.y, 14, 14), colour, radius=3, is_hollow=is_hollow)
     return swatch + _text(box.x + 20, box.y + 12, words)
 
@@ -282,7 +282,7 @@ def render(drawing: str) -> bytes:
 
 @cache
 def _fonts() -> list[str]:
-    """The font files of the package `font-lato`, of which nothing else is used."""
+    """Return the font files of the package `font-lato`, of which nothing else is used."""
     spec = importlib.util.find_spec("font_lato")
     if spec is None or spec.origin is None:
         raise CommandError(

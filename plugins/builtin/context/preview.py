@@ -99,7 +99,7 @@ def list_messages(view: View, prefix: PromptPrefix, *, is_asked: bool = True) ->
 
 
 def show_messages(rows: Sequence[Row]) -> str:
-    """The same as a table."""
+    """Return the same as a table."""
     lines = [
         (turn, literal(name_role(who)), "" if size is None else amount(size), literal(words))
         for turn, who, size, words in rows

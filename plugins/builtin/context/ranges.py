@@ -187,7 +187,7 @@ PLACES = FRONT, IN_PLACE, INSIDE = "in front", "in place", "inside"
 
 
 def build_tree(view: View, made: Mapping[int, Summary]) -> list[SummaryNode]:
-    """The summaries that the context has, each before those that went into it."""
+    """Return the summaries that the context has, each before those that went into it."""
     bounds = view.boundaries
     roots = [(bounds.preface, FRONT), *((s.summary, IN_PLACE) for s in bounds.stand_ins)]
     standing = {s.summary: s.turns for s in bounds.stand_ins}  # some may be back in play
@@ -209,7 +209,7 @@ def build_tree(view: View, made: Mapping[int, Summary]) -> list[SummaryNode]:
 
 
 def _below(summary: Summary, made: Mapping[int, Summary]) -> Iterator[Summary]:
-    """A summary, and those that it continues."""
+    """Yield a summary, and those that it continues."""
     one: Summary | None = summary
     while one is not None:
         yield one
@@ -221,7 +221,7 @@ async def _read_summaries(conversation: Conversation) -> dict[int, Summary]:
 
 
 async def _names(conversation: Conversation) -> dict[int, str]:
-    """The names of all summaries, by id."""
+    """Return the names of all summaries, by id."""
     return {one.id: one.name for one in (await _read_summaries(conversation)).values()}
 
 

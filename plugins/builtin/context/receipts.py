@@ -80,7 +80,7 @@ def shorten(receipt: Receipt | None) -> str:
 
 
 def actions(summary: Summary, *, is_named: bool = False) -> tuple[Action, ...]:
-    """A button for each of the first facts that are missing."""
+    """Return a button for each of the first facts that are missing."""
     missing = summary.receipt.missing if summary.receipt else ()
     which = f"{summary.name} " if is_named else ""
     some = [fact for fact in missing if len(fact) <= 40 and "\n" not in fact][:BUTTONS]
@@ -90,7 +90,7 @@ def actions(summary: Summary, *, is_named: bool = False) -> tuple[Action, ...]:
 
 
 def to_data(receipt: Receipt | None) -> dict[str, object] | None:
-    """The same as data."""
+    """Return the same as data."""
     if receipt is None:
         return None
     return {"kept": receipt.kept, "of": receipt.total, "missing": list(receipt.missing)}

@@ -61,7 +61,7 @@ async def show(ask: Ask, rest: str) -> Reply:
 
 
 async def list_kept(ask: Ask) -> list[int] | Reply:
-    """The numbers of the requests that are kept, or why there are none."""
+    """Return the numbers of the requests that are kept, or why there are none."""
     log = ask.conversation.turns.requests
     found = await log.numbers() if log.keep else []
     return found or Reply(_(NONE_SENT if log.keep else NONE_KEPT), {"requests": []})
@@ -218,7 +218,7 @@ def _as_json(body: Any) -> str:
 
 
 def figures(sent: SentRequest) -> dict[str, Any]:
-    """A request's figures as data."""
+    """Return a request's figures as data."""
     return {
         "id": sent.name,
         "turn": f"t{sent.turn}",
@@ -238,7 +238,7 @@ def figures(sent: SentRequest) -> dict[str, Any]:
 
 
 def _describe(again: Rebuilt) -> dict[str, Any]:
-    """The same, with what it held."""
+    """Return the same, with what it held."""
     return {
         **figures(again.sent),
         "is_same": again.is_same,
@@ -251,7 +251,7 @@ def _describe(again: Rebuilt) -> dict[str, Any]:
 
 
 def _mask(ask: Ask, value: Any) -> Any:
-    """The same without secrets."""
+    """Return the same without secrets."""
     hide = ask.conversation.turns.requests.hide
     if isinstance(value, str):
         return hide(value)
@@ -372,7 +372,7 @@ async def diff(ask: Ask, rest: str) -> Reply:
 
 
 def _parts(ask: Ask, again: Rebuilt) -> list[RequestPart]:
-    """A request's parts in the order in which providers read them: the tools first."""
+    """Return a request's parts in the order in which providers read them: the tools first."""
     scale, view, messages = again.view.scale.part, again.view, again.messages
     count_tokens = ask.conversation.turns.requests.count_tokens
     parts = []

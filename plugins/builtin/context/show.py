@@ -177,7 +177,7 @@ def format_counts(overview: Overview) -> str:
 
 
 def in_force(overview: Overview) -> str:
-    """The limits, and the layer that each comes from."""
+    """Return the limits, and the layer that each comes from."""
     limits, layers = overview.limits, overview.layers
     strategy = f"{limits.strategy} ({name_layer(layers['context.strategy'])})"
     if overview.chosen != limits.strategy:
@@ -234,15 +234,15 @@ def too_long(overview: Overview) -> str:
 
 
 def enough(view: View, limits: Limits) -> int:
-    """A budget of `trim` that leaves room for turns, too; 0 where no budget helps."""
+    """Return a budget of `trim` that leaves room for turns, too; 0 where no budget helps."""
     fixed = view.scale.tokens(view.prefix.system + view.prefix.tools)
     wanted = -(-(2 * fixed + limits.context.summary_max_tokens) // 1_000) * 1_000
     return wanted if limits.strategy == "trim" and wanted <= limits.ceiling else 0
 
 
 def _rules(overview: Overview) -> tuple[tuple[str, str], ...]:
-    """The hook rules that compact, the built-in one or the person's own: in words, and by which
-    setting."""
+    """Return the hook rules that compact, the built-in one or the person's own: in words, and by
+    which setting."""
     limits = overview.limits
     own = format_rules(overview.rules)
     if limits.strategy not in BY_RULE:
@@ -392,7 +392,7 @@ def next_cut(overview: Overview) -> str:
 
 
 def last_change(overview: Overview) -> str:
-    """The newest change that holds, with its sizes, and where its summary is."""
+    """Return the newest change that holds, with its sizes, and where its summary is."""
     event = overview.last
     if event is None:
         return _("Last compaction: none yet.")
@@ -416,7 +416,7 @@ def last_change(overview: Overview) -> str:
 
 
 def name_kind(event: ViewEvent) -> str:
-    """The kind of an event, as people call it."""
+    """Return the kind of an event, as people call it."""
     return KINDS.get(event.kind, event.kind)
 
 
@@ -429,12 +429,12 @@ def by(event: ViewEvent) -> str:
 
 
 def reason(why: str) -> str:
-    """A reason in a person's words."""
+    """Return a reason in a person's words."""
     return _("the request was too long for the model") if why in REASONS else explain(why)
 
 
 def moment(at: datetime, zone: tzinfo) -> str:
-    """A time as the person's clock and calendar show it."""
+    """Return a time as the person's clock and calendar show it."""
     return f"{at.astimezone(zone):%Y-%m-%d %H:%M}"
 
 

@@ -61,7 +61,7 @@ class SoftLimit(Struct, frozen=True):
 
 
 def soft_limit_of(ask: Ask) -> SoftLimit:
-    """The limit in the conversation that is asked in."""
+    """Return the limit in the conversation that is asked in."""
     limits = ask.conversation.context.limits
     model = ask.bot.models.about(ask.conversation.key)
     return SoftLimit(model.name, model.reads, limits.context.soft_limit)

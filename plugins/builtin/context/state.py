@@ -45,7 +45,7 @@ class States(Struct, frozen=True):
     in_play: Mapping[int, Turn]
 
     def of(self, number: int) -> tuple[str, ...]:
-        """A turn's states, the one that says most first."""
+        """Return a turn's states, the one that says most first."""
         if number in self.in_play:
             return self._find_labels(self.in_play[number])
         if number in self.view.logged:
@@ -56,7 +56,7 @@ class States(Struct, frozen=True):
         return (state,)
 
     def of_all(self, newest: int) -> list[tuple[str, ...]]:
-        """The states of all turns up to this one, t1 first; each event is looked at once."""
+        """Return the states of all turns up to this one, t1 first; each event is looked at once."""
         gone = [GONE] * (newest + 1)
         for move in self.moves:
             is_sweep = move.kind in ("new", "clear")
@@ -86,7 +86,7 @@ def states(view: View, events: Sequence[ViewEvent], strategy: str) -> States:
 
 
 def _after(event: ViewEvent, number: int, state: str) -> str:
-    """The state of a turn that is gone, after one more event."""
+    """Return the state of a turn that is gone, after one more event."""
     if number in event.change.drop:
         return DROPPED
     if event.kind == "new" and number <= event.turn and state in (GONE, SUMMARISED):
@@ -114,7 +114,7 @@ def turns_of(text: str, newest: int) -> tuple[int, ...]:
 
 
 def split_turns(text: str, newest: int) -> tuple[tuple[int, ...], str]:
-    """The turns that a text begins with, each written with its t, and the words behind them.
+    """Return the turns that a text begins with, each written with its t, and the words behind them.
 
     Raises CommandError as `turns_of` does.
     """
@@ -173,5 +173,5 @@ def say_gone(numbers: Sequence[int]) -> str:
 
 
 def name_states(states: Iterable[str]) -> str:
-    """A turn's states in a line."""
+    """Return a turn's states in a line."""
     return ", ".join(map(_, states))

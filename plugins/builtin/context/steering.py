@@ -86,7 +86,7 @@ async def compress(ask: Ask, rest: str) -> Reply:
 
 
 def _once(text: str) -> dict[str, Any]:
-    """The one-off settings that a person wrote, by name."""
+    """Return the one-off settings that a person wrote, by name."""
     try:
         found = json.loads(text.strip() or "{}")
     except (ValueError, RecursionError):
@@ -505,7 +505,7 @@ def _format_size(numbers: tuple[int, ...], view: View) -> str:
 
 
 def _fullness(ask: Ask) -> str:
-    """A word of warning when pins fill much of what there is."""
+    """Return a word of warning when pins fill much of what there is."""
     conversation = ask.conversation
     view, budget = conversation.context.view(), conversation.context.limits.budget
     raw = sum(turn.tokens for turn in view.turns if turn.number in view.boundaries.pinned)

@@ -78,8 +78,8 @@ async def import_(ask: Ask, rest: str) -> Reply:
 
 
 def _read(root: Path, exported: str, name: str) -> list[list[Message]]:
-    """The turns of a file that was exported here, or of one elsewhere in the workspace; beside
-    `NAME.json` may lie its lines, in `NAME.terse.json`."""
+    """Return the turns of a file that was exported here, or of one elsewhere in the workspace;
+    beside `NAME.json` may lie its lines, in `NAME.terse.json`."""
     try:
         place = _place(root, exported, name)
         whole, is_strange = _content(root, place)
@@ -100,7 +100,8 @@ def _read(root: Path, exported: str, name: str) -> list[list[Message]]:
 
 
 def _mark_untrusted(turns: Iterable[Iterable[Message]]) -> list[list[Message]]:
-    """The turns with every result marked, and all of them tainted, whatever the file says."""
+    """Return the turns with every result marked, and all of them tainted, whatever the file
+    says."""
     return [
         [replace(m, is_untrusted=m.is_untrusted or m.role == "tool", is_tainted=True) for m in turn]
         for turn in turns

@@ -149,7 +149,7 @@ def _preface(overview: Overview) -> str:
 
 
 def quote(text: str) -> str:
-    """A text that the model wrote, set off from the bot's own words."""
+    """Return a text that the model wrote, set off from the bot's own words."""
     return "\n".join(f"> {line}" for line in text.strip().split("\n"))
 
 
@@ -162,7 +162,7 @@ def _messages(overview: Overview, where: States) -> str:
 
 
 def _lines(turn: Turn, where: States) -> Iterator[tuple[str, ...]]:
-    """A line for each message; the first one names the turn and its state."""
+    """Yield a line for each message; the first one names the turn and its state."""
     names = (turn.id, name_states(where.of(turn.number)))
     for entry in turn.entries:
         size = amount(where.view.scale.part(entry.tokens))
@@ -182,7 +182,7 @@ def role(message: Message) -> str:
 
 
 def name_role(role: str) -> str:
-    """The same in the language of whoever asked."""
+    """Return the same in the language of whoever asked."""
     tool = role.removesuffix(" result")
     return _(role) if tool == role else _("{tool} result", tool=tool)
 

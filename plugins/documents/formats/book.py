@@ -17,7 +17,8 @@ Render = Callable[[bytes, "str | None"], str]
 
 
 def read(package: Package, render: Render) -> Iterator[str]:
-    """The parts of a book, in the order in which it names them; then those that it does not."""
+    """Yield the parts of a book, in the order in which it names them; then those that it does
+    not."""
     root = package.root("META-INF/container.xml")
     if root is None:
         raise NoText("is damaged: the part that says where its text is can't be read")

@@ -95,7 +95,7 @@ class Flow:
         return "".join(self._text(child, boxes) for child in children(element))
 
     def _text(self, element: Any, boxes: list[str]) -> str:
-        """The text of something in a paragraph; that of boxes goes into `boxes`."""
+        """Return the text of something in a paragraph; that of boxes goes into `boxes`."""
         name = name_of(element)
         if name == "t":
             return "".join(element.itertext())
@@ -170,7 +170,7 @@ class Flow:
 
 
 def _through(element: Any, name: str) -> Iterator[Any]:
-    """The rows of a table or the cells of a row, also those in content controls."""
+    """Yield the rows of a table or the cells of a row, also those in content controls."""
     for child in children(element):
         if name_of(child) == name:
             yield child
@@ -179,7 +179,7 @@ def _through(element: Any, name: str) -> Iterator[Any]:
 
 
 def _form(mark: Any) -> str:
-    """The choice in a field of an old form."""
+    """Return the choice in a field of an old form."""
     box, drop = find(mark, "ffData", "checkBox"), find(mark, "ffData", "ddList")
     if box is not None:
         state = find(box, "checked")
@@ -201,7 +201,7 @@ def _described(element: Any) -> str:
 
 
 def drawn(package: Any, part: str) -> Iterator[str]:
-    """The texts of charts and diagrams to which a part refers."""
+    """Yield the texts of charts and diagrams to which a part refers."""
     for relation in package.relations(part):
         if relation.is_external or relation.kind not in ("chart", "chartEx", "diagramData"):
             continue

@@ -78,8 +78,8 @@ class Package:
         return list(self._names.values())
 
     def open(self, name: str) -> _Stream | None:
-        """A part as a file; None where there is none, or where it is locked or packed in a way
-        that nobody knows."""
+        """Return a part as a file; None where there is none, or where it is locked or packed in a
+        way that nobody knows."""
         try:
             info = copy(self._archive.getinfo(self._names[name.lower()]))
             checksum = info.CRC
@@ -89,7 +89,7 @@ class Package:
             return None
 
     def read(self, name: str) -> bytes | None:
-        """A part as a whole; None where there is none."""
+        """Return a part as a whole; None where there is none."""
         stream = self.open(name)
         return None if stream is None else self._all_of(name, stream)
 
@@ -103,7 +103,7 @@ class Package:
         return b"".join(blocks)
 
     def root(self, name: str) -> Any:
-        """The root element of a part, as far as it can be parsed; None where nothing can."""
+        """Return the root element of a part, as far as it can be parsed; None where nothing can."""
         stream = self.open(name)
         if stream is None:
             return None
@@ -117,14 +117,15 @@ class Package:
         return root
 
     def damaged(self) -> Iterator[str]:
-        """The line that says which of the parts that were read as a whole are damaged."""
+        """Yield the line that says which of the parts that were read as a whole are damaged."""
         if self._damaged:
             names = ", ".join([*self._damaged][:_NAMED])
             yield f"(damaged, so that some of their text may be missing: {names})"
 
     def elements(self, name: str, depth: int) -> Iterator[Any]:
-        """The elements of a part that stand so deep (the root has depth 1), one after the other
-        and forgotten once they are used; at last the string DAMAGED where something was wrong."""
+        """Yield the elements of a part that stand so deep (the root has depth 1), one after the
+        other and forgotten once they are used; at last the string DAMAGED where something was
+        wrong."""
         stream = self.open(name)
         if stream is None:
             yield DAMAGED
@@ -168,7 +169,7 @@ class Package:
         return found
 
     def first(self, name: str) -> str:
-        """The name of a part's root element, "" where nothing of it can be read."""
+        """Return the name of a part's root element, "" where nothing of it can be read."""
         stream = self.open(name)
         if stream is None:
             return ""
@@ -188,8 +189,8 @@ class Package:
         return ""
 
     def main(self) -> str | None:
-        """The name of the main part of an Office file, by its relationship, else by its usual
-        names."""
+        """Return the name of the main part of an Office file, by its relationship, else by its
+        usual names."""
         named = [r.target for r in self.relations("") if r.kind == "officeDocument"]
         usual = ["word/document.xml", "xl/workbook.xml", "ppt/presentation.xml"]
         return next((name for name in named + usual if name in self), None)
@@ -206,7 +207,7 @@ def place(folder: str, target: str) -> str:
 
 
 def children(element: Any) -> Iterator[Any]:
-    """The elements in one, without comments and entities."""
+    """Return the elements in one, without comments and entities."""
     return (child for child in element if isinstance(child.tag, str))
 
 
@@ -216,7 +217,7 @@ def name_of(element: Any) -> str:
 
 
 def get(element: Any, attribute: str) -> str | None:
-    """An attribute, whatever its namespace."""
+    """Return an attribute, whatever its namespace."""
     for key, value in element.attrib.items():
         if key.rpartition("}")[2] == attribute:
             return str(value)
@@ -224,7 +225,7 @@ def get(element: Any, attribute: str) -> str | None:
 
 
 def find(element: Any, *path: str) -> Any:
-    """The first element below one by the names on the way to it, or None."""
+    """Return the first element below one by the names on the way to it, or None."""
     for name in path:
         element = next((child for child in children(element) if name_of(child) == name), None)
         if element is None:
@@ -238,12 +239,12 @@ def below(element: Any, *names: str) -> Iterator[Any]:
 
 
 def row_of(cells: list[str]) -> str:
-    """A row of a table as a line."""
+    """Return a row of a table as a line."""
     return f"| {' | '.join(' '.join(cell.split()) for cell in cells)} |"
 
 
 def said(left_out: Counter[str]) -> Iterator[str]:
-    """The line that says what is in the document and not in its text."""
+    """Yield the line that says what is in the document and not in its text."""
     if left_out:
         parts = ", ".join(f"{count} {kind}" for kind, count in left_out.items() if count)
         yield f"(not in this text: {parts})"

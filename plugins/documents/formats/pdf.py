@@ -15,7 +15,7 @@ _LONGEST = 200_000  # bytes of the text of one
 
 
 def read(content: bytes) -> Iterator[str]:
-    """The pages in their order."""
+    """Yield the pages in their order."""
     import pypdfium2  # noqa: PLC0415 - only what is read is imported
 
     try:
@@ -64,7 +64,7 @@ def _bare(text: str) -> str:
 
 
 def _annotations(document: Any, page: Any) -> Iterator[tuple[int, str, str]]:
-    """The marks on a page: kind, name of the field, and what was typed or chosen."""
+    """Yield the marks on a page: kind, name of the field, and what was typed or chosen."""
     import pypdfium2.raw as raw  # noqa: PLC0415
 
     form = document.formenv

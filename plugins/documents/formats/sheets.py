@@ -17,7 +17,7 @@ _UNSAVED = "formulas without a saved result, shown as formulas"
 
 
 def read(package: Package, main: str) -> Iterator[str]:
-    """The sheets in their order."""
+    """Yield the sheets in their order."""
     book = _Book(package, main)
     for title, part, kind in book.sheets:
         yield Mark(f"sheet {title}")
@@ -138,7 +138,7 @@ def _row(row: Any, book: _Book, left_out: Counter[str]) -> str:
 
 
 def _column(reference: str | None) -> int:
-    """The number of a cell's column, 0 where it does not say."""
+    """Return the number of a cell's column, 0 where it does not say."""
     number = 0
     for sign in (reference or "")[:3]:
         if not ("A" <= sign.upper() <= "Z"):
@@ -156,7 +156,7 @@ def _letters(column: int) -> str:
 
 
 def _text(element: Any) -> str:
-    """A text with its formatting removed, and how it is read aloud."""
+    """Return a text with its formatting removed, and how it is read aloud."""
     return "".join(
         "".join(found.itertext())
         for found in below(element, "t")
@@ -165,7 +165,7 @@ def _text(element: Any) -> str:
 
 
 def _styles_of_dates(root: Any) -> frozenset[str]:
-    """The numbers of the styles of cells that show a number as a date."""
+    """Return the numbers of the styles of cells that show a number as a date."""
     if root is None:
         return frozenset()
     from openpyxl.styles.numbers import BUILTIN_FORMATS, is_date_format  # noqa: PLC0415

@@ -14,7 +14,7 @@ _NUMBER = "sldNum"  # a placeholder that is no text of the slide
 
 
 def read(package: Package, main: str) -> Iterator[str]:
-    """The slides in their order, each with its notes and comments."""
+    """Yield the slides in their order, each with its notes and comments."""
     for number, part in enumerate(_slides(package, main), 1):
         yield Mark(f"slide {number}")
         root = package.root(part)
@@ -40,7 +40,7 @@ def _slides(package: Package, main: str) -> list[str]:
 
 
 def _reference(item: Any) -> str:
-    """The id of a relation: beside it stands an id of the slide, without a namespace."""
+    """Return the id of a relation: beside it stands an id of the slide, without a namespace."""
     return next((str(v) for k, v in item.attrib.items() if k.endswith("}id")), "")
 
 

@@ -22,8 +22,8 @@ _DEEPEST = 20  # styles that are based on one another
 
 
 def read(package: Package, main: str) -> Iterator[str]:
-    """The pages as the program that saved it last had laid them out; one that lays out none may
-    still have asked for breaks."""
+    """Yield the pages as the program that saved it last had laid them out; one that lays out none
+    may still have asked for breaks."""
     styles = Styles(package, main)
     is_laid_out = _has(package, main, b"lastRenderedPageBreak")
     flow = Flow(styles.label, "lastRenderedPageBreak" if is_laid_out else "br")
@@ -94,7 +94,7 @@ class Styles:
             self._take_lists(root)
 
     def label(self, paragraph: Any) -> str:
-        """The mark of a heading and the number in a list, with a space behind each."""
+        """Return the mark of a heading and the number in a list, with a space behind each."""
         own = find(paragraph, "pPr")
         named = None if own is None else find(own, "pStyle")
         chain = list(self._chain(get(named, "val") if named is not None else None))

@@ -85,8 +85,9 @@ def in_order_of_descent(found: Sequence[ArchivedConversation]) -> list[ArchivedC
 def read_entries(
     database: Database, conversation: int, after: int, most: int
 ) -> tuple[list[Entry], int, int]:
-    """The next entries of a conversation that it shares with none, without what a person took away;
-    the last seq that was looked at (0: there are no more), and how many were left out."""
+    """Return the next entries of a conversation that it shares with none, without what a person
+    took away; the last seq that was looked at (0: there are no more), and how many were left out.
+    """
     entries = list(transcript.own_entries(database, conversation, after + 1, most))
     if not entries:
         return [], 0, 0
@@ -170,8 +171,8 @@ def _branch_off(database: Database, one: ArchivedConversation, row: int) -> None
 
 
 def exchanges_of(database: Database, key: str) -> list[Exchange]:
-    """The turns of the conversation of this id, in order, as far as they are kept; it need not be
-    there. What it shares with another one is not among them."""
+    """Return the turns of the conversation of this id, in order, as far as they are kept; it need
+    not be there. What it shares with another one is not among them."""
     columns, message = tables.Conversation, tables.Message
     query = (
         message.select(message.turn, message.role, message.text)

@@ -68,9 +68,9 @@ class ForeignDatabase:
         where: Mapping[str, Any] | None = None,
         order: Sequence[str] = (),
     ) -> Iterator[dict[str, Any]]:
-        """The rows of a table that have these values, in the order of these columns; columns that
-        are not there are None in each. Each row is asked for by itself, so that one that is too
-        large costs no other."""
+        """Yield the rows of a table that have these values, in the order of these columns; columns
+        that are not there are None in each. Each row is asked for by itself, so that one that is
+        too large costs no other."""
         known = self.columns.get(table, frozenset())
         there = [name for name in columns if name in known]
         wanted = {name: value for name, value in (where or {}).items() if name in known}
@@ -95,8 +95,8 @@ class ForeignDatabase:
             raise self._refusal(error) from None
 
     def _list_rows(self, table: str, listing: str, values: tuple[Any, ...]) -> list[int]:
-        """The numbers of the rows; of all, where what they are chosen or put in order by is too
-        large."""
+        """Return the numbers of the rows; of all, where what they are chosen or put in order by is
+        too large."""
         self._steps = 0
         try:
             return [number for (number,) in self._database.execute(listing, values)]
