@@ -32,10 +32,11 @@ if __name__ == "__main__":
 
 from agent.models.selection import AUTO, Models
 from bot import ask, event_loop, first_steps
-from bot.access import Access, Rules
+from bot.access import Access
 from bot.app import VERSION, App
 from bot.assembly import assemble
 from bot.checks import NO_CLUSTER
+from bot.choices import choice_of
 from bot.command_line import CommandParser, CommandRefused, Commands, say, with_places
 from bot.data_folder import (
     FolderError,
@@ -48,8 +49,7 @@ from bot.data_folder import (
 )
 from bot.monitoring import monitor
 from bot.notify import announced
-from bot.ports import choice_of
-from bot.settings import Layers, SettingError, SettingsStore, load_layers
+from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
 from bot.stages import credentials
 from bot.start import BotStart
 from channels.base import ChannelError
@@ -202,7 +202,7 @@ async def _let_in(options: argparse.Namespace, place: Path | str) -> Pending:
     store = await Store.open(engine_for(place))
     try:
         role: Role = "owner" if options.owner else "user"
-        return await Access(store, Rules).approve(options.code, role, "main.py")
+        return await Access(store, Settings).approve(options.code, role, "main.py")
     except CommandError as error:
         raise CommandRefused(str(error)) from None
     finally:

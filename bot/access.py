@@ -12,11 +12,10 @@ import re
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
+from bot.settings import Settings
 from channels.guessing import Throttle
 from channels.language import _
 from channels.message import Address, Inbound
@@ -123,26 +122,18 @@ class MessageRate:
         return self._counts[who] <= most
 
 
-class Rules(Struct, frozen=True):
-    """The rules for access in the settings: the owners ("telegram/42"), and how many messages a
-    minute a user may send (0: any number)."""
-
-    owners: Sequence[str] = ()
-    messages_per_minute: int = 0
-
-
 class Access:
-    """Knows who is let in. `rules` is asked each time; `clock` gives seconds since 1970;
+    """Knows who is let in. `settings` is asked each time; `clock` gives seconds since 1970;
     `on_change` hears that somebody was let in, or is not any more."""
 
     def __init__(
         self,
         store: Store,
-        rules: Callable[[], Rules],
+        settings: Callable[[], Settings],
         clock: Callable[[], float] = time.time,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        self._store, self._rules, self._clock = store, rules, clock
+        self._store, self._settings, self._clock = store, settings, clock
         self._known: dict[tuple[str, str], Known] = {}
         self._codes: dict[str, str] = {}
         self._pace, self._strangers = MessageRate(), MessageRate()
@@ -185,7 +176,7 @@ class Access:
         name = name_of(address)
         if not address.user:
             return None
-        if name in self._rules().owners:
+        if name in self._settings().owners:
             return Person(name, "owner")
         if one := self._known.get(("person", name)):
             return Person(name, one.role)
@@ -195,7 +186,7 @@ class Access:
     def owners(self) -> list[str]:
         """The names of all owners but whoever sits at the machine."""
         owners = [one.id for one in self._known.values() if one.role == "owner"]
-        return [*self._rules().owners, *owners]
+        return [*self._settings().owners, *owners]
 
     def find_limited_user(self, address: Address) -> str:
         """Return the user whose limits hold for what comes from here; "" for an owner."""
@@ -213,7 +204,7 @@ class Access:
     def is_too_fast(self, person: Person) -> bool:
         """Return whether a user has sent as many messages as they may within a minute; counts this
         one."""
-        most = self._rules().messages_per_minute
+        most = self._settings().messages_per_minute
         return not person.is_owner and most > 0 and not self._pace.allows(person.id, most)
 
     @property

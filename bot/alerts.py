@@ -37,15 +37,11 @@ class Alerts:
         self._store, self._delivery, self._access = store, delivery, access
         self._clock = clock
         self._told: dict[str, float] = {}
-        self._tasks = BackgroundTasks()
-
-    async def idle(self) -> None:
-        """Wait until all has been put into the outbox."""
-        await self._tasks.idle()
+        self.tasks = BackgroundTasks()
 
     def model_refused(self, sentence: str, heard_at: Address | None) -> None:
         """A provider refused the key or the account; the sentence was the answer at an address."""
-        self._tasks.start(self._tell(sentence, sentence, heard_at=heard_at))
+        self.tasks.start(self._tell(sentence, sentence, heard_at=heard_at))
 
     def channel_unreachable(self, channel: str, error: BaseException) -> None:
         """A channel could not reach its platform for a while, or has left a message out."""
@@ -54,13 +50,13 @@ class Alerts:
                 f"A message on {channel} was left out: the bot stopped twice while it read it. It "
                 "is still there; the log says which one it is (data/logs)."
             )
-            self._tasks.start(self._tell(f"left out {error}", sentence))
+            self.tasks.start(self._tell(f"left out {error}", sentence))
             return
         sentence = (
             f"The channel {channel} can't be reached ({reason_of(error)}). The bot keeps trying, "
             "and will go on where it left off."
         )
-        self._tasks.start(self._tell(f"no way to {channel}", sentence, without=channel))
+        self.tasks.start(self._tell(f"no way to {channel}", sentence, without=channel))
 
     async def report_damage(self, sentence: str) -> None:
         """Something of what is kept is damaged, or was put aside."""
@@ -76,7 +72,7 @@ class Alerts:
             f"The channel {channel} does not work ({reason_of(error)}). What could not be sent "
             "there is sent at the next start."
         )
-        self._tasks.start(self._tell(f"channel {channel}", sentence, without=channel))
+        self.tasks.start(self._tell(f"channel {channel}", sentence, without=channel))
 
     def reply_put_aside(self, outbound: Outbound) -> None:
         """A reply was tried again and again, and each time the bot broke or could not send it."""
@@ -86,11 +82,11 @@ class Alerts:
             "attempts, so it was put aside. What the model said is still in the conversation's "
             "transcript; the log says why (data/logs)."
         )
-        self._tasks.start(self._tell(f"outbox {outbound.id}", sentence))
+        self.tasks.start(self._tell(f"outbox {outbound.id}", sentence))
 
     def report(self, cause: str, sentence: str) -> None:
         """Tell an owner, as soon as that can be done, what a feature has to say to one."""
-        self._tasks.start(self._tell(cause, sentence))
+        self.tasks.start(self._tell(cause, sentence))
 
     async def job_failed(self, job: int, sentence: str, heard_at: Address) -> None:
         """A job has failed for good; the sentence was said at an address."""

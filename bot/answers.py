@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -12,8 +11,7 @@ from msgspec.structs import replace
 
 from bot.delivery import Delivery, PreparedAnswer
 from bot.received import Received
-from bot.spending import Spending
-from bot.turn_tasks import StoppableTasks
+from bot.turn_runner import TurnRunner
 from bot.workspaces import save_spoken
 from channels.language import _, explain
 from channels.message import Action, Problem, Reply
@@ -23,12 +21,10 @@ from memory.keys import ConversationKey
 from memory.messages import Message
 from memory.record.store import StoreError
 from memory.turn_log import OpenTurn
+from plugins.loader import Loaded
 from plugins.wording import name_branch
 
 log = logging.getLogger(__name__)
-
-Note = Callable[[Conversation, OpenTurn], Awaitable[list[str]]]
-"""Says more of a turn, in sentences that stand below its answer."""
 
 MOST_PICTURES = 6
 """Of those that tools have made in a turn, so many are shown with its answer."""
@@ -61,21 +57,18 @@ class TurnContext(Struct, frozen=True):
 
 
 class Answers:
-    """The parts that answers are made of. `notes` say more of a turn below its answer; `speech`
-    reads answers aloud, and `tasks` can be stopped meanwhile."""
+    """The parts that answers are made of. `runner` has turns answered; `features` say more of a
+    turn below its answer, and may read answers aloud, which can be stopped meanwhile."""
 
     def __init__(
         self,
         conversations: Conversations,
         delivery: Delivery,
-        spending: Spending,
-        tasks: StoppableTasks,
-        speech: Sequence[TextToSpeech],
-        notes: Sequence[Note],
+        runner: TurnRunner,
+        features: Loaded,
     ) -> None:
         self.conversations, self.delivery = conversations, delivery
-        self.spending, self.tasks = spending, tasks
-        self.speech, self.notes = speech, notes
+        self.runner, self.features = runner, features
 
 
 def offer_ways_on(problem: Problem) -> tuple[Action, ...]:
@@ -160,7 +153,7 @@ class TurnAnswer(Struct):
         """Return the feature that reads this answer aloud, if one does, and in which form."""
         received = self._context.received
         was_spoken_to = any(file.heard for file in received.files)
-        for speech in self._answers.speech:
+        for speech in self._answers.features.text_to_speech:
             if speech.is_wanted(self._context.key, was_spoken_to=was_spoken_to):
                 form = self._answers.delivery.find_sound_form(received.address.channel)
                 return (speech if form else None), form
@@ -173,7 +166,7 @@ class TurnAnswer(Struct):
             return ""
         asked = speech.speak(key, turn.number, last.text, form, context.user)
         task = asyncio.create_task(asked)
-        with self._answers.tasks.running(key, task):
+        with self._answers.runner.tasks.running(key, task):
             await asyncio.wait({task})
         try:
             sound = b"" if task.cancelled() else task.result()
@@ -195,5 +188,6 @@ class TurnAnswer(Struct):
 
     async def _list_notes(self, turn: OpenTurn) -> list[str]:
         answers, context, talk = self._answers, self._context, self._context.conversation
-        said = [text for note in answers.notes for text in await note(talk, turn)]
-        return [*said, *await answers.spending.warnings(talk.key, context.user, talk)]
+        said = [text for note in answers.features.notes for text in note(turn)]
+        spending = answers.runner.rules.spending
+        return [*said, *await spending.warnings(talk.key, context.user, talk)]

@@ -5,42 +5,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Hashable
 from contextlib import suppress
-
-from msgspec import Struct
 
 from agent.models import catalogue
 from agent.models.base import ModelError
-from bot.access import Access
-from bot.activity import EventBus
-from bot.alerts import Alerts
-from bot.clock import ClockWatch
+from bot.choices import choice_of
 from bot.completions import clear_up
-from bot.delivery import Delivery
 from bot.forms import Forms
-from bot.links import Links
-from bot.ports import (
-    Processes,
-    choice_of,
-)
+from bot.kernel import Kernel
 from bot.queues import KeyedQueues
-from bot.running import RunningBot
-from bot.runtime import RuntimeConfig
-from bot.schedule import Schedule
 from bot.sending import Sender
-from bot.signals import Signal
-from bot.spending import Spending
-from bot.turns import Turns
 from channels.base import (
     Channel,
     ChannelError,
     Closing,
     Notice,
 )
-from memory.conversations import Conversations
 from memory.keys import Scope, everything
-from memory.record.store import Store, StoreError
+from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait
 from plugins.loader import Loaded
 
@@ -55,29 +38,13 @@ async def _unspoken() -> None:
     """There is nothing left to write."""
 
 
-class App(Struct, frozen=True):
+class App(Kernel, frozen=True):
     """The bot, ready to run."""
 
-    store: Store
-    config: RuntimeConfig
-    access: Access
-    links: Links
-    alerts: Alerts
-    conversations: Conversations
-    delivery: Delivery
     sender: Sender
-    turns: Turns
-    bus: EventBus
-    bot: RunningBot
-    channels: Mapping[str, Channel]
-    spending: Spending
-    clock: ClockWatch
     losses: tuple[str, ...]
-    schedule: Schedule
     features: Loaded
     forms: Forms
-    changes: Signal[[]]
-    processes: Processes
 
     async def run(self, until: str = "") -> None:
         """Take up what was left, listen until the channels end (or the one that `until` names) or a
@@ -128,14 +95,14 @@ class App(Struct, frozen=True):
 
     async def _tell_owner(self, channel: str, error: BaseException) -> None:
         self.sender.recent.channel_down(channel, error)
-        await self.alerts.idle()
+        await self.alerts.tasks.idle()
 
     async def begin(self) -> None:
         """Read what holds for all conversations."""
         await self.clock.look()  # before anything new happens, which would be the newest thing
         await self.access.take_up()
         await self.links.take_up()
-        await self.spending.load()
+        await self.config.spending.load()
 
     async def take_up(self, is_meant: Scope = everything) -> None:
         """Go on in these conversations where the process before this one stopped."""
@@ -186,7 +153,7 @@ class App(Struct, frozen=True):
             await background.idle()
         await self.bot.commands.queues.idle()
         await self.turns.queues.idle()
-        await self.alerts.idle()
+        await self.alerts.tasks.idle()
         await self.delivery.queues.idle_in(is_awaited)
         await self.conversations.settle()
 

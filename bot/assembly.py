@@ -10,7 +10,6 @@ from bot.app import App
 from bot.clock import ClockWatch
 from bot.data_folder import find_database, plugins_folder
 from bot.forgetting import Forgetting
-from bot.kernel import Kernel
 from bot.logs import set_level
 from bot.ports import (
     RecentWork,
@@ -68,53 +67,33 @@ async def assemble(
     work = RecentWork(recent, turns, queues, conversations, data, by_name)
     ports = make_ports(record, people, thinking, turns, work, forgetting, plugins)
     bot = make_bot(record, people, thinking, turns, work, ports, plugins)
-    await plugins.open(
-        Kernel(
-            data,
-            layers.secrets,
-            config,
-            store,
-            people.access,
-            people.links,
-            conversations,
-            people.delivery,
-            turns,
-            bot,
-            people.bus,
-            people.alerts,
-            thinking.spending,
-            schedule,
-            clock,
-            record.changes,
-            people.processes,
-            by_name,
-        ),
-        store,
-    )
-    for problem in (*record.left_out, *plugins.problems):
-        log.warning("%s", problem)
-    return App(
-        store=store,
+    app = App(
+        data=data,
+        secrets=layers.secrets,
         config=config,
+        store=store,
         access=people.access,
         links=people.links,
-        alerts=people.alerts,
         conversations=conversations,
         delivery=people.delivery,
-        sender=sender,
         turns=turns,
-        bus=people.bus,
         bot=bot,
-        channels=by_name,
-        spending=thinking.spending,
-        clock=clock,
-        losses=record.losses,
+        bus=people.bus,
+        alerts=people.alerts,
         schedule=schedule,
-        features=plugins,
-        forms=people.forms,
+        clock=clock,
         changes=record.changes,
         processes=people.processes,
+        channels=by_name,
+        sender=sender,
+        losses=record.losses,
+        features=plugins,
+        forms=people.forms,
     )
+    await plugins.open(app, store)
+    for problem in (*record.left_out, *plugins.problems):
+        log.warning("%s", problem)
+    return app
 
 
 async def _open_record(layers: Layers, data: Path, *, shared: bool) -> Record:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import logging
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from weakref import WeakKeyDictionary
@@ -18,7 +18,7 @@ from bot.forms import Forms
 from bot.links import Links
 from bot.queues import Job, KeyedQueues
 from bot.received import CommandLine, Received
-from bot.runs import Runs
+from bot.runs import RunHandler, find_handler
 from channels.base import CommandEntry
 from channels.language import _, explain
 from channels.message import Address, Reply
@@ -62,7 +62,7 @@ class CommandRunner:
         access: Access,
         forms: Forms,
         links: Links,
-        runs: Runs,
+        runs: Sequence[RunHandler],
     ) -> None:
         self._runs = runs
         self._ports, self._conversations, self._links = ports, conversations, links
@@ -167,13 +167,13 @@ class CommandRunner:
                 reply = self._remind_of_form(received.address, reply)
         if (command := self._ports.commands.get(line.name)) is not None and command.leads:
             self._leading -= Counter([received.key.home])
-        if not (received.run and await self._runs.answer(received, reply)):
+        if not (received.run and await find_handler(self._runs).answer(received, reply)):
             await self._delivery.answer(received, reply)
 
     async def _run_unless_gone(
         self, received: Received, line: CommandLine, files: tuple[str, ...]
     ) -> Reply:
-        if received.run and (refusal := await self._runs.refusal(received)):
+        if received.run and (refusal := await find_handler(self._runs).refusal(received)):
             return Reply(refusal, problem="refused")
         return await self.run(received.address, line, received.speaker, files)
 

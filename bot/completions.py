@@ -10,12 +10,11 @@ import asyncio
 import logging
 import shutil
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from uuid import uuid4
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.loop import Agent
@@ -27,7 +26,7 @@ from bot.access import CLOSED, PAGE, TOO_FAST, Access, name_of
 from bot.logs import in_turn
 from bot.problems import BROKEN, problem_of
 from bot.recent import EndedTurn, RecentActivity
-from bot.spending import Spending
+from bot.runtime import RuntimeConfig
 from channels.base import Delta, KeyHolder
 from channels.message import (
     Address,
@@ -56,28 +55,18 @@ AN_HOUR = 3600
 _ROLES: dict[str, Role] = {"system": "note", "user": "user", "assistant": "user", "tool": "user"}
 
 
-class CompletionRules(Struct, frozen=True):
-    """The rules for a request; asked for each."""
-
-    agent_for: Callable[[ConversationKey, CompletionRequest], Agent]
-    timeout_for: Callable[[ConversationKey], float]
-    folder_of: Callable[[ConversationKey], Path]
-
-
 class Completions:
     """Answers requests that stand by themselves; `recent` hears how they end."""
 
     def __init__(
         self,
         conversations: Conversations,
-        rules: CompletionRules,
-        spending: Spending,
+        config: RuntimeConfig,
         access: Access,
         recent: RecentActivity,
     ) -> None:
-        self._conversations, self._rules = conversations, rules
-        self._spending, self._access = spending, access
-        self.recent = recent
+        self._conversations, self._config = conversations, config
+        self._access, self.recent = access, recent
 
     async def answer(
         self, holder: KeyHolder, request: CompletionRequest
@@ -90,9 +79,9 @@ class Completions:
         begun, steps, is_stopped = time.monotonic(), 0, True
         problem: Problem = ""
         try:
-            agent = self._rules.agent_for(key, request)
+            agent = self._config.agent_alone(key, request)
             user = self._access.find_limited_user(address)
-            model = self._spending.limit(agent.model, key, user, is_chat=False)
+            model = self._config.spending.limit(agent.model, key, user, is_chat=False)
             agent = replace(agent, model=model)
             known = self._conversations
             turn = await StatelessTurn.open(
@@ -101,7 +90,7 @@ class Completions:
                 hands_out=request.tools is not None,
             )
             running = _RunningRequest(agent, turn, request.is_streamed)
-            async with aclosing(running.events(self._rules.timeout_for(key))) as events:
+            async with aclosing(running.events(self._config.turn_timeout(key))) as events:
                 async for event in events:
                     yield event
             steps, is_stopped = turn.steps, False
@@ -111,7 +100,7 @@ class Completions:
         finally:
             lasted = time.monotonic() - begun
             self.recent.turn_ended(EndedTurn(PAGE, lasted, steps, problem, is_stopped))
-            folder = self._rules.folder_of(key)
+            folder = self._config.folder(key)
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     async def _admit(self, address: Address, key: ConversationKey) -> None:
@@ -124,7 +113,7 @@ class Completions:
             raise NotCompleted("refused", CLOSED)
         if self._access.is_too_fast(person):
             raise NotCompleted("too_fast", TOO_FAST, self._access.wait)
-        if refusal := self._spending.refusal(key, person.limited, is_chat=False):
+        if refusal := self._config.spending.refusal(key, person.limited, is_chat=False):
             raise NotCompleted("spent", refusal, AN_HOUR)
 
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from bot.access import LOCAL, TOO_FAST, Access
 from bot.attachments import AttachmentRefused, Stored
+from bot.commands import CommandRunner
 from bot.delivery import Delivery
 from bot.forms import AwaitedText, Forms, fill
 from bot.received import CommandLine, Received, clean_name, command_line
 from bot.turns import BUSY, Turns
 from bot.workspaces import Workspaces
 from channels.language import _, explain
-from channels.message import Address, Inbound, Outbound, Reply, clean_text
+from channels.message import Inbound, Outbound, Reply, clean_text
 from memory.keys import ConversationKey
 from memory.record.store import StoreError
 
@@ -23,8 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class Intake:
-    """Takes messages in; `takes_files` says whether a command has a use for files, `find_excess`
-    why a person may give no more commands now."""
+    """Takes messages in."""
 
     def __init__(
         self,
@@ -33,13 +32,10 @@ class Intake:
         turns: Turns,
         forms: Forms,
         workspaces: Workspaces,
-        takes_files: Callable[[CommandLine], bool],
-        find_excess: Callable[[Address, CommandLine], str],
+        commands: CommandRunner,
     ) -> None:
         self._access, self._delivery, self._turns = access, delivery, turns
-        self._forms = forms
-        self._workspaces, self._takes_files = workspaces, takes_files
-        self._find_excess = find_excess
+        self._forms, self._workspaces, self._commands = forms, workspaces, commands
 
     async def take(self, inbound: Inbound) -> tuple[Received, bool] | None:
         """Return the message on disk, and whether it is new; None: it was refused, and whoever sent
@@ -108,7 +104,7 @@ class Intake:
         if form is not None and (why := form.refusal(inbound)):
             return Reply(why, problem="invalid")
         if line is not None:  # which joins no line
-            excess = self._find_excess(inbound.address, line)
+            excess = self._commands.find_excess(inbound.address, line)
             return Reply(excess, problem="too_fast") if excess else None
         if inbound.address.channel in LOCAL:  # a script hands over as many as it has, and waits
             await self._turns.room(key)
@@ -118,6 +114,6 @@ class Intake:
         self, inbound: Inbound, key: ConversationKey, line: CommandLine | None
     ) -> tuple[Stored, ...]:
         """Return the files of a message, on disk; most commands have no use for any."""
-        if not inbound.attachments or (line is not None and not self._takes_files(line)):
+        if not inbound.attachments or (line is not None and not self._commands.takes_files(line)):
             return ()
         return await self._workspaces.keep(key, inbound.attachments)

@@ -19,7 +19,6 @@ from bot.runtime import RuntimeConfig
 from bot.schedule import Schedule
 from bot.settings.layers import Secrets
 from bot.signals import Signal
-from bot.spending import Spending
 from bot.turns import Turns
 from channels.base import Channel
 from memory.conversations import Conversations
@@ -27,8 +26,8 @@ from memory.record.store import Store
 
 
 class Kernel(Struct, frozen=True):
-    """All that a feature may build on. `data` is the data folder; `secrets` are those of the
-    environment and `.env`, by name; `changes` is told that settings, people or limits
+    """The parts of the bot that a feature may build on. `data` is the data folder; `secrets` are
+    those of the environment and `.env`, by name; `changes` is told that settings, people or limits
     were changed here."""
 
     data: Path
@@ -43,7 +42,6 @@ class Kernel(Struct, frozen=True):
     bot: RunningBot
     bus: EventBus
     alerts: Alerts
-    spending: Spending
     schedule: Schedule
     clock: ClockWatch
     changes: Signal[[]]

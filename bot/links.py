@@ -34,11 +34,11 @@ def key_of_home(home: str) -> ConversationKey:
 
 
 class Links:
-    """The chats that go on in another's conversation. `on_change` hears that this was changed here,
+    """The chats that go on in another's conversation. `changes` is told that this was changed here,
     `led` of each chat that leads elsewhere from now on, by its id, in every process."""
 
-    def __init__(self, store: Store, on_change: Callable[[], None] = lambda: None) -> None:
-        self._store, self._on_change = store, on_change
+    def __init__(self, store: Store, changes: Signal[[]]) -> None:
+        self._store, self._changes = store, changes
         self._sources: list[Callable[[Database], list[ChatLink]]] = []
         self._targets: dict[str, ConversationKey] = {}
         self._followers: dict[str, tuple[str, ...]] = {}
@@ -107,4 +107,4 @@ class Links:
     async def changed(self) -> None:
         """Read where chats lead, which was changed here, and say so."""
         await self.take_up()
-        self._on_change()
+        self._changes()

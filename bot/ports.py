@@ -3,41 +3,39 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
 import orjson
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from agent.loop import Agent
-from agent.models.base import Model, ModelError, Usage
-from agent.models.brain import Brain
-from agent.models.catalogue import cost_of, input_price, window_of
+from agent.models.base import ModelError
+from agent.models.catalogue import input_price, window_of
 from agent.models.listed import ListedModel
 from agent.models.long_context import long_context_of
-from agent.models.selection import ModelChoice, Models
 from bot.access import Access
+from bot.choices import choice_of, price, window_in_force
 from bot.delivery import Delivery
 from bot.links import Links
 from bot.queues import KeyedQueues
 from bot.recent import RecentActivity
+from bot.runtime import RuntimeConfig
 from bot.sending import address_of
-from bot.settings import SettingError, Settings, SettingsStore
+from bot.settings import SettingError, SettingsStore
 from bot.settings.book import OF_USERS
 from bot.settings.schema import NO_AGENT
-from bot.spending import Spending
 from bot.turns import Turns
 from channels.base import Channel, WithHealth
 from channels.language import ENGLISH, _, explain, speaking
 from channels.message import Address
 from memory.context.limits import DEFAULT_WINDOW
-from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
-from memory.messages import Message, ToolCall
+from memory.messages import ToolCall
 from memory.record import overrides
 from memory.record.people import Known, Pending, Role
 from memory.record.store import Store
@@ -54,7 +52,8 @@ from plugins.api import (
     Status,
     ToolRun,
 )
-from plugins.health import ClusterInfo, RecentInfo
+from plugins.health import ClusterInfo, ProcessesPort, RecentInfo
+from plugins.loader import Loaded
 
 A_DAY = 86_400.0
 """Seconds for which failures are shown."""
@@ -83,20 +82,12 @@ class StoredSettings:
         return self._book.may_set(key, scope)
 
     def once(self, values: Mapping[str, Any], scope: str, by: Person) -> dict[str, Any]:
-        try:
+        with _refusing():
             return self._book.once(values, scope, by_user=not by.is_owner)
-        except SettingError as error:
-            raise CommandError(
-                _("Nothing was changed: {error}", error=explain(str(error)))
-            ) from None
 
     async def set(self, key: str, text: str, scope: str, by: Person) -> SettingInfo:
-        try:
+        with _refusing():
             value = self._book.check(key, text, scope, by_user=not by.is_owner)
-        except SettingError as error:
-            raise CommandError(
-                _("Nothing was changed: {error}", error=explain(str(error)))
-            ) from None
         own = scope if by.is_owner else OF_USERS + scope
         gone = (OF_USERS + scope,)  # an owner's change takes the place of what users set there
         await self._store.write(lambda db: overrides.save(db, own, key, value, gone))
@@ -105,83 +96,35 @@ class StoredSettings:
         return self._book.describe(key, scope)
 
     async def unset(self, key: str, scope: str, by: Person) -> SettingInfo:
-        try:
+        with _refusing():
             self._book.unset(key, scope, by_user=not by.is_owner)
-        except SettingError as error:
-            raise CommandError(
-                _("Nothing was changed: {error}", error=explain(str(error)))
-            ) from None
-
         gone = (OF_USERS + scope, *([scope] if by.is_owner else []))
         await self._store.write(lambda db: overrides.remove(db, gone, key))
         self._on_change(key)
         return self._book.describe(key, scope)
 
 
-def choice_of(settings: Settings) -> ModelChoice:
-    """Return the settings of the model that answers."""
-    fallbacks, timeout = settings.fallback_models, settings.request_timeout
-    return ModelChoice(settings.model, fallbacks, timeout, settings.brain)
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Raise a CommandError where a change does not fit the settings."""
+    try:
+        yield
+    except SettingError as error:
+        raise CommandError(_("Nothing was changed: {error}", error=explain(str(error)))) from None
 
 
-def summary_choice_of(settings: Settings) -> ModelChoice:
-    """Return the settings of the model that writes summaries: a brain of its own, which is served
-    where the other is unless it says where, or the model that answers."""
-    own = settings.context.summary_brain
-    if not own.model:
-        return choice_of(settings)
-    place = own if own.is_elsewhere else settings.brain
-    brain = Brain(
-        config=place.config,
-        provider=place.provider,
-        backend=place.backend,
-        quirks=place.quirks,
-        temperature=own.temperature,
-        max_tokens=own.max_tokens,
-    )
-    choice = ModelChoice(own.model, (), settings.request_timeout, brain)
-    return replace(choice, group="context.summary_brain") if own.is_elsewhere else choice
+class ChosenModels(Struct, frozen=True):
+    """The model in force for a conversation, and those that may be chosen."""
 
-
-def window_in_force(settings: Settings, model: Model) -> int:
-    """Return the context window in tokens: as set, as the model says, as is known of it, or 0."""
-    return settings.context.max_tokens or own_window(model)
-
-
-def summary_window(settings: Settings, model: Model) -> int:
-    """Return the same for the model that writes summaries."""
-    own = settings.context.summary_brain
-    if not own.model:
-        return window_in_force(settings, model)
-    return own.context.max_tokens or own_window(model)
-
-
-def own_window(model: Model) -> int:
-    """Return the context window in tokens as the model says, or as is known of it where it is
-    served; 0 where nobody knows."""
-    return model.window or window_of(model.name, model.provider)
-
-
-class ChosenModels:
-    """The model in force for a conversation."""
-
-    def __init__(
-        self,
-        book: SettingsStore,
-        models: Models,
-        choose: Callable[[ConversationKey], ModelChoice],
-        spending: Spending,
-    ) -> None:
-        """`choose` says which model answers."""
-        self._book, self._models = book, models
-        self._choose, self._spending = choose, spending
+    config: RuntimeConfig
 
     def about(self, key: ConversationKey) -> ModelInfo:
-        settings = self._book.effective(key.id)
-        choice = self._choose(key)
-        model = self._models.of(choice)
+        config = self.config
+        settings = config.book.effective(key.id)
+        choice = config.choice(key)
+        model = config.models.of(choice)
         window = window_in_force(settings, model)
-        where = self._models.where(choice)
+        where = config.models.where(choice)
         price = None if model.is_free else input_price(model.name, model.provider)
         return ModelInfo(
             model.name,
@@ -192,16 +135,16 @@ class ChosenModels:
             price,
             long_context_of(model.name),
             "\n\n".join(
-                filter(None, (self._spending.describe_choice(key), self._models.advise(choice)))
+                filter(None, (config.spending.describe_choice(key), config.models.advise(choice)))
             ),
             tuple(
                 RestingModel(name, why, time.time() + seconds)
-                for name, why, seconds in self._models.resting(choice)
+                for name, why, seconds in config.models.resting(choice)
             ),
-            self._models.stand_in(choice),
+            config.models.stand_in(choice),
             {
                 name: said
-                for name, learnt in self._models.list_learnt(choice)
+                for name, learnt in config.models.list_learnt(choice)
                 if (said := learnt.describe())
             },
         )
@@ -209,17 +152,18 @@ class ChosenModels:
     def forget_learnt(self, key: ConversationKey) -> list[str]:
         """Forget what refusals have taught about the models in force; returns the names of those of
         which something was known."""
-        found = self._models.list_learnt(self._choose(key))
+        found = self.config.models.list_learnt(self.config.choice(key))
         return [name for name, learnt in found if learnt.forget()]
 
     async def offered(self, key: ConversationKey) -> OfferedModels:
         """Return the models that the endpoint lists, those that are set before them."""
-        choice = self._choose(key)
-        own = [self._models.of(one) for one in choice.alone if not one.is_agents]
+        config = self.config
+        choice = config.choice(key)
+        own = [config.models.of(one) for one in choice.alone if not one.is_agents]
         listed, why_not = list[ListedModel](), ""
-        if not self._models.uses_embedded(choice):
+        if not config.models.uses_embedded(choice):
             try:
-                listed = await self._models.list_models(choice.brain)
+                listed = await config.models.list_models(choice.brain)
             except ModelError as error:
                 why_not = str(error)
         provider = own[0].provider
@@ -237,35 +181,14 @@ class ChosenModels:
         ]
         return OfferedModels(options, why_not)
 
-
-def price(model: str, provider: str) -> tuple[float, float] | None:
-    """US dollars for a million tokens that this model reads, and that it writes; None where that is
-    unknown."""
-    reads, writes = (
-        cost_of(model, Usage(prompt, completion), provider)
-        for prompt, completion in ((_THOUSANDS, 0), (0, _THOUSANDS))
-    )
-    if reads is None or writes is None:
-        return None
-    return reads / _THOUSANDS * 1e6, writes / _THOUSANDS * 1e6
-
-
-_THOUSANDS = 10_000  # tokens: some prices rise with the size of a prompt
-
-
-class ConfiguredAgents:
-    """The agents of the configuration."""
-
-    def __init__(self, book: SettingsStore, models: Models) -> None:
-        self._book, self._models = book, models
-
-    def all(self) -> list[AgentInfo]:
+    def agents(self) -> list[AgentInfo]:
         default = self._info(NO_AGENT, _("what is set for everybody"))
-        return [default, *(self._info(a.id, a.description) for a in self._book.agents.values())]
+        known = self.config.book.agents.values()
+        return [default, *(self._info(one.id, one.description) for one in known)]
 
     def _info(self, name: str, description: str) -> AgentInfo:
-        settings = self._book.with_agent(name)
-        model = self._models.of(choice_of(settings))
+        settings = self.config.book.with_agent(name)
+        model = self.config.models.of(choice_of(settings))
         window = window_in_force(settings, model) or DEFAULT_WINDOW
         return AgentInfo(name, description, model.name, window, settings.context.strategy)
 
@@ -313,11 +236,6 @@ class LetIn:
         return found[0]
 
 
-async def _alone() -> ClusterInfo | None:
-    """This process is all of the bot."""
-    return None
-
-
 class Owners(Protocol):
     """The processes that own the conversations of a bot of many."""
 
@@ -334,11 +252,11 @@ class Owners(Protocol):
 class Processes(Struct):
     """The processes that are this bot: one, unless there is a `survey` of many, or `owners`."""
 
-    survey: Callable[[], Awaitable[ClusterInfo | None]] = _alone
+    survey: ProcessesPort | None = None
     owners: Owners | None = None
 
     async def look(self) -> ClusterInfo | None:
-        return await self.survey()
+        return await self.survey.look() if self.survey else None
 
     def are_together(self, one: str, other: str) -> bool:
         return self.owners is None or self.owners.are_together(one, other)
@@ -352,17 +270,17 @@ class Processes(Struct):
 class OfferedTools(Struct, frozen=True):
     """The tools, for people who call one themselves."""
 
-    agent: Callable[[Conversation, Address], Agent]
+    config: RuntimeConfig
 
     def is_offered(self, ask: Ask, name: str) -> bool:
-        return self.agent(ask.conversation, ask.address).toolbox.may_have(name)
+        return self.config.agent(ask.conversation, ask.address).toolbox.may_have(name)
 
     def takes_text(self, ask: Ask, name: str) -> bool:
-        agent = self.agent(ask.conversation, ask.address)
+        agent = self.config.agent(ask.conversation, ask.address)
         return bool(agent.toolbox.find_text_argument(name))
 
     async def run(self, ask: Ask, name: str, arguments: Mapping[str, Any]) -> ToolRun:
-        agent = self.agent(ask.conversation, ask.address)
+        agent = self.config.agent(ask.conversation, ask.address)
         if not agent.toolbox.has(name):
             raise CommandError(
                 _(
@@ -379,32 +297,37 @@ class OfferedTools(Struct, frozen=True):
         return ToolRun(call, text, is_error, agent.toolbox.is_untrusted(call), tuple(shown))
 
 
-class RunningTurns(Struct, frozen=True):
-    """The turns under way, and the bot around them."""
+class BotStatus(Struct, frozen=True):
+    """The state of the bot as a whole; `left_out` are settings that do not fit any more."""
 
-    turns: Turns
+    left_out: Sequence[str]
+    plugins: Loaded
+    config: RuntimeConfig
+    queues: KeyedQueues
     channels: tuple[str, ...]
-    plugins: tuple[str, ...]
-    problems_of: Callable[[ConversationKey], Sequence[str]]
-    data: Path
-    started: float
+    started: float = field(default_factory=time.monotonic)
 
-    def stop(self, key: ConversationKey) -> bool:
-        return self.turns.stop(key)
-
-    async def ask(self, key: ConversationKey, address: Address, said: Message) -> str:
-        return await self.turns.ask(key, address, said)
-
-    def status(self, key: ConversationKey) -> Status:
+    def of(self, key: ConversationKey) -> Status:
         return Status(
             uptime=time.monotonic() - self.started,
-            running=self.turns.queues.running,
-            waiting=self.turns.queues.waiting,
+            running=self.queues.running,
+            waiting=self.queues.waiting,
             channels=self.channels,
-            plugins=self.plugins,
-            problems=tuple(self.problems_of(key)),
-            data=str(self.data),
+            plugins=tuple(self.plugins.names),
+            problems=tuple(self._list_problems(key)),
+            data=str(self.config.data),
         )
+
+    def _list_problems(self, key: ConversationKey) -> list[str]:
+        """Return the problems of the installation, and of the conversation."""
+        config = self.config
+        advice = config.models.advise(config.choice(key))
+        return [
+            *self.left_out,
+            *self.plugins.problems,
+            *filter(None, [advice, config.spending.find_problem()]),
+            *config.skills.describe_left_out(config.folder(key)),
+        ]
 
 
 class RecentWork(Struct, frozen=True, eq=False, weakref=True):

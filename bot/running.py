@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -64,8 +64,7 @@ _ITSELF = Person("parley", "owner")
 
 
 class RunningBot(Struct, frozen=True):
-    """The `Bot` of `channels/base`. `on_trouble` hears of a channel that can't reach its
-    platform."""
+    """The `Bot` of `channels/base`."""
 
     intake: Intake
     commands: CommandRunner
@@ -81,7 +80,6 @@ class RunningBot(Struct, frozen=True):
     languages: Languages
     features: Loaded
     state: ChannelState
-    on_trouble: Callable[[str, BaseException], None]
     nobody: Logins = field(default_factory=Logins)
 
     @property
@@ -121,7 +119,7 @@ class RunningBot(Struct, frozen=True):
         return read_apart(script, content, *arguments)
 
     def trouble(self, channel: str, error: BaseException) -> None:
-        self.on_trouble(channel, error)
+        self.turns.recent.channel_unreachable(channel, error)
 
     def admits(self, address: Address) -> bool:
         """Return whether this person may talk to the bot."""

@@ -29,17 +29,16 @@ from agent.tools.base import (
     refuse_permission,
 )
 from agent.tools.toolbox import Toolbox
-from bot.access import PAGE, Rules
-from bot.completions import CompletionRules
-from bot.delivery import columns_of
-from bot.ports import (
+from bot.access import PAGE
+from bot.choices import (
     choice_of,
     summary_choice_of,
     summary_window,
     window_in_force,
 )
+from bot.delivery import columns_of
 from bot.settings import Settings, SettingsStore
-from bot.spending import Spending
+from bot.spending import UNLIMITED, SpendingRules
 from channels.message import Address, CompletionRequest
 from memory.context.limits import DEFAULT_WINDOW, Limits
 from memory.context.meter import PromptPrefix
@@ -85,12 +84,6 @@ class TurnConfig(Struct, frozen=True):
     is_thrifty: bool = False
 
 
-def access_rules(book: SettingsStore) -> Rules:
-    """Return the owners, and how fast others may write."""
-    settings = book.effective()
-    return Rules(settings.owners, settings.messages_per_minute)
-
-
 class RuntimeConfig(Struct, frozen=True):
     """The settings and the models, as a conversation needs them."""
 
@@ -104,11 +97,16 @@ class RuntimeConfig(Struct, frozen=True):
     plugin_offloader: Offloader | None = None
     memories: MemoryPrompts | None = None
     services: Mapping[type, object] = field(default_factory=dict)
-    spending: Spending = Spending(())
+    spending_rules: Sequence[SpendingRules] = ()
     remote_tools: Sequence[RemoteToolsFor] = ()
     _known: dict[str, TurnConfig] = field(default_factory=dict)
     _folders: dict[str, Path] = field(default_factory=dict)
     _prefixes: dict[str, tuple[TurnConfig, tuple[Skill, ...], str]] = field(default_factory=dict)
+
+    @property
+    def spending(self) -> SpendingRules:
+        """Return the rules of the feature that limits what is spent, which is opened after this."""
+        return next(iter(self.spending_rules), UNLIMITED)
 
     def at(self, key: ConversationKey) -> TurnConfig:
         """Return the settings and the model that hold now; made when something has changed, so
@@ -271,11 +269,6 @@ class RuntimeConfig(Struct, frozen=True):
                 self.book.effective(key.id).agent_max_calls if request.tools is None else MOST_CALLS
             ),
             wishes=SamplingParams(request.max_tokens, request.temperature, request.parameters),
-        )
-
-    def completion_rules(self) -> CompletionRules:
-        return CompletionRules(
-            self.agent_alone, lambda key: self.book.effective(key.id).turn_timeout, self.folder
         )
 
     async def _approve(

@@ -3,7 +3,6 @@ every model may be asked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -12,7 +11,6 @@ from agent.models.base import Model, ModelError, ModelReply, ModelRequest, OnDel
 from agent.models.catalogue import input_price
 from agent.models.selection import ModelChoice
 from bot.settings import Settings
-from memory.context.summary import Summarizer, SummaryRequest, SummaryResult
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.ledger import Spent
@@ -31,101 +29,55 @@ class Budget(Protocol):
         """Raise BudgetSpent where a request that will cost at least so much may not be sent."""
 
 
-class SpendingRules(Protocol):
-    """The rules of a feature for the calls to models. `user` is who speaks, "" for an owner;
-    `is_chat` says that a request belongs to a conversation."""
+class SpendingRules:
+    """The rules of a feature for the calls to models; here, nothing is limited. `user` is who
+    speaks, "" for an owner; `is_chat` says that a request belongs to a conversation."""
 
     async def load(self) -> None:
         """Read what was spent so far."""
-        ...
 
     def book(self, key: ConversationKey, person: str, spent: Spent) -> None:
         """Hear of a call that was paid."""
-        ...
 
     def refusal(self, key: ConversationKey, user: str = "", *, is_chat: bool = True) -> str:
         """Return why a message may not be sent to the model; "": it may."""
-        ...
+        return ""
 
     def is_enough(self, key: ConversationKey, user: str = "") -> bool:
         """Return whether no call may be made that costs something."""
-        ...
+        return False
 
-    def budget(self, key: ConversationKey, user: str = "", *, is_chat: bool = True) -> Budget:
-        """Return the budget of a turn that begins."""
-        ...
+    def limit(
+        self, model: Model, key: ConversationKey, user: str = "", *, is_chat: bool = True
+    ) -> Model:
+        """Return a model that answers in a turn that begins as long as the rules allow it."""
+        return model
 
     def begin(self, key: ConversationKey, user: str = "") -> None:
         """Decide which model answers in the turn that begins."""
-        ...
 
     def choice(self, key: ConversationKey, settings: Settings) -> ModelChoice | None:
         """Return the model that answers in this turn; None: the one that is set. It is None for
         certain settings either always or never."""
-        ...
+        return None
 
     def describe_choice(self, key: ConversationKey) -> str:
         """Return why another model answers than the one that is set; "" where none does."""
-        ...
+        return ""
 
     def find_problem(self) -> str:
         """Return a fault of the settings, in a sentence; "" where there is none."""
-        ...
+        return ""
 
     async def warnings(
         self, key: ConversationKey, user: str = "", conversation: Conversation | None = None
     ) -> list[str]:
         """Return the lines to say now, once, below an answer: of a `conversation`, or to a question
         beside it."""
-        ...
+        return []
 
 
-class Spending(Struct, frozen=True):
-    """The rules of the features, as one."""
-
-    rules: Sequence[SpendingRules]
-
-    async def load(self) -> None:
-        for one in self.rules:
-            await one.load()
-
-    def book(self, key: ConversationKey, person: str, spent: Spent) -> None:
-        for one in self.rules:
-            one.book(key, person, spent)
-
-    def refusal(self, key: ConversationKey, user: str = "", *, is_chat: bool = True) -> str:
-        found = (one.refusal(key, user, is_chat=is_chat) for one in self.rules)
-        return next(filter(None, found), "")
-
-    def is_enough(self, key: ConversationKey, user: str = "") -> bool:
-        return any(one.is_enough(key, user) for one in self.rules)
-
-    def limit(
-        self, model: Model, key: ConversationKey, user: str = "", *, is_chat: bool = True
-    ) -> Model:
-        """Return a model that answers as long as the rules allow it."""
-        for one in self.rules:
-            model = BudgetedModel(model, one.budget(key, user, is_chat=is_chat))
-        return model
-
-    def begin(self, key: ConversationKey, user: str = "") -> None:
-        for one in self.rules:
-            one.begin(key, user)
-
-    def choice(self, key: ConversationKey, settings: Settings) -> ModelChoice | None:
-        chosen = (one.choice(key, settings) for one in self.rules)
-        return next((choice for choice in chosen if choice is not None), None)
-
-    def describe_choice(self, key: ConversationKey) -> str:
-        return next(filter(None, (one.describe_choice(key) for one in self.rules)), "")
-
-    def list_problems(self) -> list[str]:
-        return [found for one in self.rules if (found := one.find_problem())]
-
-    async def warnings(
-        self, key: ConversationKey, user: str = "", conversation: Conversation | None = None
-    ) -> list[str]:
-        return [line for one in self.rules for line in await one.warnings(key, user, conversation)]
+UNLIMITED = SpendingRules()
 
 
 class BudgetedModel(Struct):
@@ -192,16 +144,3 @@ class BudgetedModel(Struct):
 
     async def close(self) -> None:
         """It is another's to close."""
-
-
-class ThriftySummarizer(Struct, frozen=True):
-    """Asks the model for summaries as long as money may be spent; an empty one otherwise, so that a
-    plain extract serves."""
-
-    summarizer: Summarizer
-    is_enough: Callable[[ConversationKey], bool]
-
-    async def summarize(self, request: SummaryRequest) -> SummaryResult:
-        if self.is_enough(request.key):
-            return SummaryResult("", "")
-        return await self.summarizer.summarize(request)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,6 +21,7 @@ from bot.answers import Answers
 from bot.app import VERSION
 from bot.branching import Branching
 from bot.channel_state import ChannelWatch, StoredState
+from bot.choices import choice_of
 from bot.commands import CommandRunner
 from bot.completions import Completions
 from bot.context_feed import ContextFeed
@@ -35,24 +35,20 @@ from bot.links import Links
 from bot.listing import Listing
 from bot.logs import make_hider
 from bot.ports import (
+    BotStatus,
     ChosenModels,
-    ConfiguredAgents,
     LetIn,
     OfferedTools,
     Processes,
     RecentWork,
-    RunningTurns,
     StoredSettings,
-    choice_of,
 )
 from bot.recent import RecentActivity
 from bot.running import RunningBot
-from bot.runs import Runs
-from bot.runtime import RuntimeConfig, access_rules
+from bot.runtime import RuntimeConfig
 from bot.sending import Sender
 from bot.settings import Layers, SettingsStore
 from bot.signals import Signal
-from bot.spending import Spending, ThriftySummarizer
 from bot.turn_runner import TurnRunner
 from bot.turns import Turns
 from bot.workspaces import Workspaces
@@ -60,6 +56,7 @@ from channels.base import Channel
 from memory.branches import Branches
 from memory.calibration import KnownModels
 from memory.context.meter import Meter
+from memory.context.summary import Summarizer, SummaryRequest, SummaryResult
 from memory.conversations import Conversations, LoadedConversations
 from memory.events import Events
 from memory.keys import ConversationKey
@@ -102,9 +99,9 @@ def connect_people(
     record: Record, channels: Mapping[str, Channel], sender: Sender, recent: RecentActivity
 ) -> People:
     store, book, changes = record.store, record.book, record.changes
-    links = Links(store, on_change=changes)
+    links = Links(store, changes)
     bus, loaded = EventBus(links.followers), LoadedConversations(Branches(store))
-    access = Access(store, partial(access_rules, book), on_change=changes)
+    access = Access(store, book.effective, on_change=changes)
     languages = Languages(book, links)
     delivery = Delivery(store, channels, sender, links, languages)
     alerts = Alerts(store, delivery, access)
@@ -129,7 +126,6 @@ class Thinking(Struct, frozen=True):
     models: Models
     meter: Meter
     config: RuntimeConfig
-    spending: Spending
     hide: Callable[[str], str]
 
 
@@ -150,7 +146,6 @@ async def choose_models(
     )
     await keep_learnt(models.learnt, store)
     meter = Meter()
-    spending = Spending(plugins.spending)
     config = RuntimeConfig(
         book,
         models,
@@ -162,10 +157,10 @@ async def choose_models(
         plugins.offloader,
         MemoryPrompts(data, meter),
         plugins.services,
-        spending,
+        plugins.spending,
         plugins.remote_tools,
     )
-    return Thinking(models, meter, config, spending, hide)
+    return Thinking(models, meter, config, hide)
 
 
 def _agents_choice(book: SettingsStore, name: str) -> ModelChoice | None:
@@ -173,14 +168,18 @@ def _agents_choice(book: SettingsStore, name: str) -> ModelChoice | None:
     return choice_of(book.with_agent(name)) if name in book.agents else None
 
 
-class _Allowance(Struct, frozen=True):
-    """Says when no model may be asked for more, since the money is spent."""
+class ThriftySummarizer(Struct, frozen=True):
+    """Asks the model for summaries as long as money may be spent; an empty one otherwise, so that a
+    plain extract serves."""
 
+    summarizer: Summarizer
     config: RuntimeConfig
-    spending: Spending
 
-    def is_spent(self, key: ConversationKey) -> bool:
-        return self.spending.is_enough(key) and not self.config.summary_model(key).is_free
+    async def summarize(self, request: SummaryRequest) -> SummaryResult:
+        key, config = request.key, self.config
+        if config.spending.is_enough(key) and not config.summary_model(key).is_free:
+            return SummaryResult("", "")
+        return await self.summarizer.summarize(request)
 
 
 def _count_tokens(meter: Meter, known: KnownModels, text: str, model: str) -> int:
@@ -194,7 +193,7 @@ def open_memory(
     plugins: Loaded,
     recent: RecentActivity,
 ) -> Conversations:
-    config, spending = thinking.config, thinking.spending
+    config = thinking.config
     summarizer = ModelSummarizer(
         config.summary_model,
         config.summary_window,
@@ -203,13 +202,15 @@ def open_memory(
         recent.summary_failed,
         config.summarizes_itself,
     )
-    allowance, spent = _Allowance(config, spending), Signal[[ConversationKey, str, Spent]]()
-    spent.connect(spending.book)
-    spent.connect(lambda key, person, call: recent.spent(call))
+
+    def book(key: ConversationKey, person: str, call: Spent) -> None:
+        config.spending.book(key, person, call)
+        recent.spent(call)
+
     services = MemoryServices(
         store,
         thinking.meter,
-        ThriftySummarizer(summarizer, allowance.is_spent),
+        ThriftySummarizer(summarizer, config),
         config.limits,
         config.prefix,
         config.data,
@@ -222,7 +223,7 @@ def open_memory(
         thinking.hide,
         people.feed.show,
         recent.view_changed,
-        spent,
+        book,
         CutNotices(store, people.delivery).tell,
         feature_rows=plugins.rows,
         ledger=plugins.ledger or Ledger(),
@@ -238,19 +239,9 @@ def make_turns(
     recent: RecentActivity,
 ) -> Turns:
     config = thinking.config
-    runner = TurnRunner(people.bus, config, recent, conversations.branches.is_current)
-    answers = Answers(
-        conversations,
-        people.delivery,
-        thinking.spending,
-        runner.tasks,
-        plugins.text_to_speech,
-        (plugins.tell,),
-    )
-    turns = Turns(
-        *(conversations, people.delivery, runner, answers),
-        *(people.access, people.links, plugins),
-    )
+    runner = TurnRunner(people.bus, config, recent, conversations.branches)
+    answers = Answers(conversations, people.delivery, runner, plugins)
+    turns = Turns(answers, people.access, people.links)
     people.links.led.connect(turns.leave)
     return turns
 
@@ -270,25 +261,6 @@ class _SettingChange(Struct, frozen=True):
         self.people.feed.show_all()
 
 
-class _Problems(Struct, frozen=True):
-    """The problems of the installation, for the conversation where it is asked."""
-
-    left_out: Sequence[str]
-    plugins: Loaded
-    thinking: Thinking
-
-    def __call__(self, key: ConversationKey) -> list[str]:
-        config = self.thinking.config
-        advice = self.thinking.models.advise(config.choice(key))
-        return [
-            *self.left_out,
-            *self.plugins.problems,
-            *filter(None, [advice]),
-            *self.thinking.spending.list_problems(),
-            *config.skills.describe_left_out(config.folder(key)),
-        ]
-
-
 def make_ports(
     record: Record,
     people: People,
@@ -302,22 +274,15 @@ def make_ports(
     conversations, channels = work.conversations, work.channels
     return Ports(
         settings=StoredSettings(book, store, _SettingChange(record, people, plugins)),
-        turns=RunningTurns(
-            turns,
-            tuple(channels),
-            tuple(plugins.names),
-            _Problems(record.left_out, plugins, thinking),
-            config.data,
-            time.monotonic(),
-        ),
+        turns=turns,
+        status=BotStatus(record.left_out, plugins, config, turns.queues, tuple(channels)),
         processes=people.processes,
         recent=work,
-        models=ChosenModels(book, thinking.models, config.choice, thinking.spending),
-        agents=ConfiguredAgents(book, thinking.models),
+        models=ChosenModels(config),
         forgetting=forgetting,
         branches=Branching(conversations, turns, book, people.feed),
         access=LetIn(people.access, people.delivery, people.links),
-        tools=OfferedTools(config.agent),
+        tools=OfferedTools(config),
         forms=people.forms,
         channels=ChannelWatch(StoredState(store), channels),
         commands=plugins.commands,
@@ -350,17 +315,12 @@ def make_bot(
         access,
         people.forms,
         links,
-        Runs(plugins.runs),
+        plugins.runs,
     )
     work.queues["commands"] = commands.queues
     recent.work_begun(work)
-    workspaces = Workspaces(config.folder, config.workspace, config.files_quota)
-    intake = Intake(
-        *(access, people.delivery, turns, people.forms, workspaces),
-        commands.takes_files,
-        commands.find_excess,
-    )
-    rules = config.completion_rules()
+    workspaces = Workspaces(config)
+    intake = Intake(access, people.delivery, turns, people.forms, workspaces, commands)
     return RunningBot(
         intake,
         commands,
@@ -369,14 +329,13 @@ def make_bot(
         access,
         conversations,
         ports.settings,
-        Completions(conversations, rules, thinking.spending, access, recent),
+        Completions(conversations, config, access, recent),
         workspaces,
         links,
         Listing(conversations, links),
         people.languages,
         plugins,
         StoredState(record.store),
-        recent.channel_unreachable,
     )
 
 

@@ -17,12 +17,12 @@ from msgspec import Struct
 from agent.models import embedded
 from agent.models.selection import Models
 from bot.app import VERSION
+from bot.choices import choice_of
 from bot.command_line import CommandRefused, say
 from bot.data_folder import plugins_folder
 from bot.early import history_in
 from bot.logs import set_up_logs
 from bot.monitoring import Monitoring
-from bot.ports import choice_of
 from bot.settings import Layers, Settings, SettingsStore
 from bot.stages import credentials
 from channels.base import Channel, WithWebhook

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
 from io import StringIO
 
 from bot.activity import EventBus
 from bot.recent import RecentActivity
+from bot.runtime import RuntimeConfig
 from channels.base import Activity, Delta, StepRestarted, Thought, ToolEnded, ToolStarted
+from memory.branches import Branches
+from memory.keys import ConversationKey
 from memory.messages import ToolCall
 
 
 class TurnOutput:
     """The agent's output, published as long as the chat leads to its conversation; `draft` is what
-    streamed in the step under way. `clock` gives seconds, and stands still where a person is waited
-    for."""
+    streamed in the step under way."""
 
     def __init__(
         self,
         bus: EventBus,
-        topic: str,
-        is_current: Callable[[], bool],
+        key: ConversationKey,
+        branches: Branches,
         recent: RecentActivity,
-        clock: Callable[[], float],
+        rules: RuntimeConfig,
     ) -> None:
-        self._bus, self._topic, self._is_current = bus, topic, is_current
-        self._recent, self._clock = recent, clock
+        self._bus, self._key, self._branches = bus, key, branches
+        self._recent, self._rules = recent, rules
         self._begun: dict[str, float] = {}  # calls of tools that run
         self._draft = StringIO()  # a list of a million small pieces would take 80 MB
 
@@ -56,5 +58,9 @@ class TurnOutput:
         self._publish(ToolEnded(call.name, is_error))
 
     def _publish(self, activity: Activity) -> None:
-        if self._is_current():
-            self._bus.publish(self._topic, activity)
+        if self._branches.is_current(self._key):
+            self._bus.publish(self._key.home, activity)
+
+    def _clock(self) -> float:
+        """Return seconds that stand still where a person is waited for."""
+        return time.monotonic() - self._rules.count_waited(self._key)

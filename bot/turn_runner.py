@@ -6,8 +6,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -16,13 +14,13 @@ from agent.models.base import AccountRefused, ModelError
 from bot.activity import EventBus
 from bot.problems import BROKEN, problem_of
 from bot.recent import RecentActivity
-from bot.settings import Settings
+from bot.runtime import RuntimeConfig
 from bot.turn_output import TurnOutput
 from bot.turn_tasks import StoppableTask, StoppableTasks
 from channels.language import ENGLISH, speaking
 from channels.message import Address, Problem
+from memory.branches import Branches
 from memory.context.emergency import NoRoom
-from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.messages import Mark, Message
 from memory.record.store import StoreError
@@ -30,23 +28,6 @@ from memory.tasks import cancel_and_wait
 from memory.turn_log import OpenTurn
 
 log = logging.getLogger(__name__)
-
-
-class TurnRules(Protocol):
-    """The rules for the turns of a conversation; asked for each turn (`bot.runtime`)."""
-
-    def agent(self, conversation: Conversation, address: Address) -> Agent:
-        """Return the agent that answers who asks at this address."""
-        ...
-
-    def settings(self, key: ConversationKey) -> Settings:
-        """Return the settings in force."""
-        ...
-
-    def count_waited(self, key: ConversationKey) -> float:
-        """Return for how many seconds turns have waited for a person, which are no part of their
-        time."""
-        ...
 
 
 class _Ending(Struct, frozen=True):
@@ -61,17 +42,16 @@ class _Ending(Struct, frozen=True):
 
 class TurnRunner:
     """Has agents answer. `recent` hears of what only an owner can mend, and how tools end;
-    `is_current` says whether the chat leads to a conversation,
-    whose events are shown only then."""
+    events of a conversation are shown only where the chat leads to it."""
 
     def __init__(
         self,
         bus: EventBus,
-        rules: TurnRules,
+        rules: RuntimeConfig,
         recent: RecentActivity,
-        is_current: Callable[[ConversationKey], bool],
+        branches: Branches,
     ) -> None:
-        self.bus, self.rules, self.recent, self._is_current = bus, rules, recent, is_current
+        self.bus, self.rules, self.recent, self._branches = bus, rules, recent, branches
         self.tasks = StoppableTasks()
 
     async def run(
@@ -79,13 +59,7 @@ class TurnRunner:
     ) -> Problem:
         """Let the agent answer who asked at this address; whatever happens, the turn is over
         afterwards. Returns what kept it from an answer, if anything did."""
-        output = TurnOutput(
-            self.bus,
-            key.home,
-            lambda: self._is_current(key),
-            self.recent,
-            lambda: time.monotonic() - self.rules.count_waited(key),
-        )
+        output = TurnOutput(self.bus, key, self._branches, self.recent, self.rules)
         started = time.monotonic()
         seconds = self.rules.settings(key).turn_timeout
         with speaking(ENGLISH):  # whatever plugins say in there, the model may read

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 from uuid import uuid4
@@ -21,27 +21,23 @@ from msgspec.structs import replace
 from bot.access import CLOSED, Access, name_of
 from bot.answers import Answers, TurnAnswer, TurnContext
 from bot.attachments import ask_again, data_of, images_of, with_files
-from bot.delivery import Delivery
 from bot.links import Links, key_of_home
 from bot.logs import in_turn
 from bot.problems import BROKEN
 from bot.queues import KeyedQueues
 from bot.received import Received
 from bot.recent import EndedTurn
-from bot.runs import Runs
-from bot.turn_runner import TurnRunner
+from bot.runs import RunHandler, find_handler
 from bot.turn_tasks import STOPPED
 from channels.base import Done, TurnStarted, TurnUsage
 from channels.language import _, explain
 from channels.message import Address, Inbound, Problem, Reply
 from memory.conversation import Conversation
-from memory.conversations import Conversations
 from memory.keys import ConversationKey, Scope
 from memory.messages import Mark, Message
 from memory.record.store import StoreError
 from memory.tasks import run_shielded
 from memory.turn_log import AnswerRows, OpenTurn
-from plugins.loader import Loaded
 
 log = logging.getLogger(__name__)
 
@@ -104,38 +100,29 @@ class SpeechToText(Protocol):
 
 
 class Turns:
-    """Carries turns out: `runner` has them answered, `answers` makes what people are told then, and
-    `features` may transcribe voice messages, and have messages of their own (`Runs`)."""
+    """Carries turns out: `answers` makes what people are told then. Features may transcribe voice
+    messages, and have messages of their own (`RunHandler`)."""
 
-    def __init__(
-        self,
-        conversations: Conversations,
-        delivery: Delivery,
-        runner: TurnRunner,
-        answers: Answers,
-        access: Access,
-        links: Links,
-        features: Loaded,
-    ) -> None:
-        self._conversations, self._delivery = conversations, delivery
-        self.runner, self.answers = runner, answers
+    def __init__(self, answers: Answers, access: Access, links: Links) -> None:
+        self._conversations, self._delivery = answers.conversations, answers.delivery
+        self.runner = runner = answers.runner
+        self.answers, self._access, self._links = answers, access, links
         self._bus, self._tasks, self.recent = runner.bus, runner.tasks, runner.recent
-        self._spending, self._access, self._links = answers.spending, access, links
-        self._runs, self._speech = Runs(features.runs), features.speech_to_text
-        self._branches = conversations.branches
+        self._speech: Sequence[SpeechToText] = answers.features.speech_to_text
+        self._branches = self._conversations.branches
         self._coming = Counter[str]()
         self._waiting: defaultdict[str, list[_Said]] = defaultdict(list)
         self._exclusive: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.queues = KeyedQueues("turn")
 
+    @property
+    def _runs(self) -> RunHandler:
+        return find_handler(self.answers.features.runs)
+
     def lead(self, address: Address) -> ConversationKey:
         """Return the conversation that an address leads to now: one of the branches of its own, or
         of the chat that it is linked to."""
         return self._branches.current(self._links.key_of(address))
-
-    async def is_gone(self, key: ConversationKey) -> bool:
-        """Return whether this was a branch that somebody has deleted."""
-        return await self._branches.is_gone(key)
 
     def is_busy(self, key: ConversationKey) -> bool:
         """Return whether this conversation's line is full, with those that are on their way into
@@ -255,7 +242,7 @@ class Turns:
         person = self._access.identify(received.address)
         if person is None:  # let in no more since
             return name_of(received.address), _(CLOSED)
-        return person.limited, self._spending.refusal(key, person.limited)
+        return person.limited, self.runner.rules.spending.refusal(key, person.limited)
 
     def _find_speech(self, received: Received) -> SpeechToText | None:
         return next((speech for speech in self._speech if speech.is_wanted(received)), None)
@@ -345,9 +332,9 @@ class Turns:
         besides = (explain(restart), "" if says_nothing else asked.unheard)
         answer = TurnAnswer(self.answers, context, besides)
         if turn.reply is None:
-            self._spending.begin(key, context.user)
+            rules.spending.begin(key, context.user)
             agent = rules.agent(context.conversation, received.address)
-            model = self._spending.limit(agent.model, key, context.user)
+            model = rules.spending.limit(agent.model, key, context.user)
             agent = agent if model is agent.model else replace(agent, model=model)
             if received.run:  # nobody attends that, and it may do less than who writes meanwhile
                 agent = await self._runs.prepare(received, context.conversation, agent)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from heapq import nlargest
@@ -18,6 +18,7 @@ from agent.tools import ToolError
 from agent.tools.allowance import PICTURES, measure_room
 from agent.tools.workspace import WRITABLE, files_below, open_file, resolve
 from bot.attachments import Stored, store
+from bot.runtime import RuntimeConfig
 from channels.base import OpenedFile, StoredFile, WorkspaceFiles
 from channels.message import Attachment
 from memory.files import READABLE, TERSE, WHOLE
@@ -45,27 +46,24 @@ _SOUNDS = {
 
 
 class Workspaces(Struct, frozen=True):
-    """The folders of all audiences. `folder_of` is where a conversation's is, or will be, and
-    `make` makes it; `quota` is how many megabytes of files it may keep."""
+    """The folders of all audiences."""
 
-    folder_of: Callable[[ConversationKey], Path]
-    make: Callable[[ConversationKey], Path]
-    quota: Callable[[ConversationKey], int]
+    config: RuntimeConfig
 
     async def keep(
         self, key: ConversationKey, attachments: Sequence[Attachment]
     ) -> tuple[Stored, ...]:
         """Put the files of a message on disk. Raises AttachmentRefused."""
-        return await store(self.make(key), attachments, self.quota(key))
+        return await store(self.config.workspace(key), attachments, self.config.files_quota(key))
 
     async def list_files(self, key: ConversationKey) -> WorkspaceFiles:
         """Return the files in `files/`, and the space that is left."""
-        return await asyncio.to_thread(_list, self.folder_of(key), self.quota(key))
+        return await asyncio.to_thread(_list, self.config.folder(key), self.config.files_quota(key))
 
     async def open(self, key: ConversationKey, path: str) -> OpenedFile | None:
         """Return a file of `files/`, or one that came with a message; None where there is none
         such."""
-        return await asyncio.to_thread(_open, self.folder_of(key), path)
+        return await asyncio.to_thread(_open, self.config.folder(key), path)
 
 
 def _list(folder: Path, megabytes: int) -> WorkspaceFiles:

@@ -60,15 +60,7 @@ class Compactor:
     ) -> None:
         self._services, self._state = services, state
         self._clock = clock
-        self.summaries = SummaryWriter(
-            services,
-            state.key,
-            state.book,
-            lambda: state.replayed.taken_away,
-            self._show_cut,
-            state.as_sent,
-            state.count_frame,
-        )
+        self.summaries = SummaryWriter(services, state, self._show_cut)
         self.forecaster = Forecaster(state, self.summaries)
         self.approval = CutApproval(services, state, self.summaries, self.forecaster)
         self.forecaster.waits = lambda plan, view: self.approval.asks(plan, "strategy", view)

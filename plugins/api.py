@@ -173,7 +173,9 @@ class TurnsPort(Protocol):
         id, to which the answer replies."""
         ...
 
-    def status(self, key: ConversationKey) -> Status:
+
+class StatusPort(Protocol):
+    def of(self, key: ConversationKey) -> Status:
         """Return the bot's status, with the problems of this conversation, too."""
         ...
 
@@ -239,6 +241,10 @@ class ModelsPort(Protocol):
         those of which something was known."""
         ...
 
+    def agents(self) -> list[AgentInfo]:
+        """Return the agents as a new conversation would find them; the first is the default."""
+        ...
+
 
 class AgentInfo(Struct, frozen=True):
     """An agent of the configuration; `window` in tokens, `strategy` that of its context."""
@@ -248,12 +254,6 @@ class AgentInfo(Struct, frozen=True):
     model: str
     window: int
     strategy: str
-
-
-class AgentsPort(Protocol):
-    def all(self) -> list[AgentInfo]:
-        """Return the agents as a new conversation would find them; the first is the default."""
-        ...
 
 
 class AccessPort(Protocol):
@@ -404,11 +404,11 @@ class Ports(Struct, frozen=True):
 
     settings: SettingsPort
     turns: TurnsPort
+    status: StatusPort
     processes: ProcessesPort
     recent: RecentPort
     channels: ChannelsPort
     models: ModelsPort
-    agents: AgentsPort
     forgetting: ForgetPort
     branches: BranchesPort
     access: AccessPort

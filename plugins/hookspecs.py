@@ -196,7 +196,7 @@ def parley_logins() -> Logins:
 @hookspec
 def parley_spending() -> object:
     """Rules for spending (`bot.spending.SpendingRules`): what is told, refused, or answered by a
-    cheaper model."""
+    cheaper model. One plugin may have such."""
     raise NotImplementedError
 
 

@@ -25,7 +25,6 @@ from msgspec.structs import replace
 
 from agent.prompt import PromptHook
 from channels.base import Logins
-from memory.conversation import Conversation
 from memory.events import Listener
 from memory.keys import ConversationKey
 from memory.ledger import Ledger
@@ -47,7 +46,7 @@ T = TypeVar("T")
 
 BUILTIN = [str(FOLDER / "builtin")]
 SPENDING = (
-    *("load", "book", "refusal", "is_enough", "budget", "begin", "choice", "describe_choice"),
+    *("load", "book", "refusal", "is_enough", "limit", "begin", "choice", "describe_choice"),
     *("find_problem", "warnings"),
 )
 """The methods of rules for spending (`bot.spending.SpendingRules`)."""
@@ -101,11 +100,6 @@ class Loaded(Struct):
     def service(self, kind: type[T]) -> T:
         """Return the object of this class that a feature has opened. Raises KeyError."""
         return cast(T, self.services[kind])
-
-    async def tell(self, conversation: Conversation, turn: OpenTurn) -> list[str]:
-        """Return the lines that plugins add below a turn's answer."""
-        del conversation
-        return [said for note in self.notes for said in note(turn)]
 
     def tell_settings_changed(self) -> None:
         """Tell the features that settings were changed."""
@@ -236,6 +230,8 @@ def _add(
         _refuse_names("tool", tools, loaded.tools)
         json.dumps([tool.to_wire() for tool in tools])  # what can't be sent would fail every turn
         part = _take_runtime(manager, opened_by or name, plugin)
+        if part.spending and loaded.spending:
+            raise Unfit("another plugin limits what is spent already")
     except BaseException:
         manager.unregister(plugin)
         raise

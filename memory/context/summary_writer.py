@@ -18,11 +18,11 @@ from msgspec.structs import replace
 
 from memory.context import summary as words
 from memory.context.compaction import SummarySpec
-from memory.context.continued import AsSent, Beginning, find_beginning
+from memory.context.continued import Beginning, find_beginning
 from memory.context.receipt import Receipt
 from memory.context.summary_drafter import SummaryDrafter
 from memory.context.summary_source import SummarySource
-from memory.keys import ConversationKey
+from memory.context_state import ContextState
 from memory.ledger import Spent
 from memory.record import daily, offload, summaries, transcript
 from memory.record.daily import Section
@@ -31,7 +31,7 @@ from memory.record.offload import Offloader
 from memory.record.summaries import Job, Summary
 from memory.services import MemoryServices
 from memory.tasks import BackgroundTasks, cancel_and_wait, run_shielded
-from memory.turns import Entry, TakenAway, Turn, format_turns
+from memory.turns import Entry, Turn, format_turns
 
 log = logging.getLogger(__name__)
 
@@ -45,27 +45,20 @@ Prepared = tuple[SummarySpec, Summary]
 
 
 class SummaryWriter:
-    """`on_spent` hears of every call to a model that a summary took; `taken_away` says what a
-    person removed, which is in no summary and in no file; `written_ahead` is the summary that was
-    prepared for a cut, if there is one; `reference` is the newest one to what was removed, where
-    the offloader has told none in the prompt; `on_written` hears that the summary of a job is
-    there; `as_sent` is what the model was last sent, where its provider keeps what it reads;
-    `frame` is how many tokens come into the context with a summary besides its own."""
+    """Writes the summaries of a conversation. What a person removed is in no summary and in no
+    file; `written_ahead` is the summary that was prepared for a cut, if there is one; `reference`
+    is the newest one to what was removed, where the offloader has told none in the prompt;
+    `on_written` hears that the summary of a job is there."""
 
     def __init__(
         self,
         services: MemoryServices,
-        key: ConversationKey,
-        on_spent: Callable[[Spent], None],
-        taken_away: Callable[[], TakenAway],
+        state: ContextState,
         on_written: Callable[[Job, Summary], Awaitable[None]],
-        as_sent: Callable[[], AsSent | None],
-        frame: Callable[[], Awaitable[int]],
     ) -> None:
-        self._services, self._key, self._on_spent = services, key, on_spent
-        self._taken_away, self._on_written = taken_away, on_written
-        self._as_sent, self._frame = as_sent, frame
-        self._drafter = SummaryDrafter(services, key, self._book)
+        self._services, self._state, self._key = services, state, state.key
+        self._on_written = on_written
+        self._drafter = SummaryDrafter(services, state.key, self._book)
         self._one_at_a_time = asyncio.Lock()
         self._tasks = BackgroundTasks()
         self._awaited: asyncio.Task[Summary] | None = None
@@ -269,7 +262,7 @@ class SummaryWriter:
         offloader = self._services.offloader_for(self._key)
         if job.style == "excerpt" and job.event:  # which another job of its event has kept
             offloader = None
-        own, row = self._taken_away(), self._row
+        own, row = self._state.replayed.taken_away, self._row
 
         def read(database: Database) -> tuple[list[Entry], frozenset[int], Summary | None]:
             entries = transcript.entries_of_turns(database, row, job.turns)
@@ -385,7 +378,7 @@ class SummaryWriter:
         """Have a summary written, and store it."""
         source = await self._source(spec)
         limits = self._services.limits_for(self._key).but(**dict(spec.once))
-        beginning, frame = self._find_beginning(spec, source), await self._frame()
+        beginning, frame = self._find_beginning(spec, source), await self._state.count_frame()
         draft = await self._drafter.draft(spec, source, limits, beginning, frame)
         return await self._store(
             Summary(
@@ -406,7 +399,7 @@ class SummaryWriter:
     def _find_beginning(self, spec: SummarySpec, source: SummarySource) -> Beginning | None:
         """Find the beginning with which the summary may be asked for in the conversation itself:
         not for content from outside, since the system prompt and the tools stand there, too."""
-        if source.is_untrusted or source.stood or (sent := self._as_sent()) is None:
+        if source.is_untrusted or source.stood or (sent := self._state.as_sent()) is None:
             return None
         prior = source.prior.id if source.prior else 0
         is_of_log = spec.style == "rollup"
@@ -454,7 +447,7 @@ class SummaryWriter:
         return self._leave_out_taken_away(entries)
 
     def _leave_out_taken_away(self, entries: Sequence[Entry]) -> tuple[Turn, ...]:
-        away = self._taken_away()
+        away = self._state.replayed.taken_away
         return transcript.as_turns(e for e in entries if not away.has(e.seq, e.turn))
 
     async def _store(self, summary: Summary, is_numbered: bool) -> Summary:
@@ -469,7 +462,7 @@ class SummaryWriter:
                 lambda db, call=call: ledger.insert(db, self._row, 0, call),  # type: ignore[misc]
                 is_synced=False,
             )
-            self._on_spent(call)
+            self._state.book(call)
 
 
 def _apart(turns: Sequence[Turn]) -> Iterator[tuple[Turn, ...]]:

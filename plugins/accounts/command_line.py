@@ -10,10 +10,10 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import TypeVar, get_args
 
-from bot.access import Access, Rules
+from bot.access import Access
 from bot.command_line import Commands, say
 from bot.data_folder import find_database, has_bot
-from bot.settings import SettingsStore, load_layers
+from bot.settings import Settings, SettingsStore, load_layers
 from memory.record.engines import engine_for
 from memory.record.people import Role
 from memory.record.store import Store
@@ -87,7 +87,7 @@ def _invite(options: argparse.Namespace) -> int:
     layers = load_layers(options.config, os.environ)
 
     async def make(store: Store) -> str:
-        logins = PageLogins(store, Access(store, Rules))
+        logins = PageLogins(store, Access(store, Settings))
         return await logins.invite(options.name, options.role, "main.py")
 
     code = _with_store(options, make)
@@ -114,4 +114,4 @@ def _with_store(options: argparse.Namespace, work: Callable[[Store], Awaitable[T
 
 def _with_keys(options: argparse.Namespace, work: Callable[[ApiKeys], Awaitable[T]]) -> T:
     """Work on the keys of a bot. Raises CommandError, SettingError and StoreError."""
-    return _with_store(options, lambda store: work(ApiKeys(store, Access(store, Rules))))
+    return _with_store(options, lambda store: work(ApiKeys(store, Access(store, Settings))))

@@ -45,7 +45,7 @@ async def agent(ask: Ask) -> Reply:
     if name:
         await choose(ask, name, here)
     chosen = str(ask.bot.settings.describe("agent", here).value)
-    agents = ask.bot.agents.all()
+    agents = ask.bot.models.agents()
     data = {"agent": chosen, "agents": [asdict(info) for info in agents]}
     if len(agents) == 1:
         return Reply(_(NONE_GIVEN), data)

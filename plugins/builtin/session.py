@@ -163,7 +163,7 @@ async def cancel(ask: Ask) -> Reply:
 async def status(ask: Ask) -> Reply:
     """Uptime, work under way, what is slow, channels, plugins and what went wrong with them; for
     owners what failed lately, and the processes, where there are several."""
-    now = ask.bot.turns.status(ask.conversation.key)
+    now = ask.bot.status.of(ask.conversation.key)
     recent, channels = ask.bot.recent.look(), await ask.bot.channels.look()
     if not ask.person.is_owner:  # failures name chats and people, the folder who runs the bot
         recent, now = replace(recent, failures=()), replace(now, data="")

@@ -195,7 +195,7 @@ class Node:
         self._loop = asyncio.get_running_loop()
         assert isinstance(app.sender, ClusterSender), "what goes out goes through the gateways"
         app.sender.node = self
-        app.processes.survey = self._survey
+        app.processes.survey = self
         self._heard: dict[str, float] = {}
         self._begun = time.monotonic()
         broker.hear = self._hear
@@ -322,7 +322,8 @@ class Node:
         if silent:
             await self.app.store.write(lambda db: record.forget(db, silent))
 
-    async def _survey(self) -> ClusterInfo:
+    async def look(self) -> ClusterInfo:
+        """Return the processes that are there, and what waits."""
         recorded = await self.app.store.read(census.read)
         now, queued = time.monotonic(), None
         if self.broker.is_up:
@@ -371,7 +372,7 @@ class Node:
             await self.app.access.take_up()
             await self.app.links.take_up()
             self.on_links()
-            await self.app.spending.load()
+            await self.app.config.spending.load()
         except StoreError as error:
             log.warning("what others have changed could not be read: %s", error)
 

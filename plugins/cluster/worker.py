@@ -117,7 +117,7 @@ class Worker(Struct):
         while True:
             await asyncio.sleep(REFRESH)
             with suppress(StoreError):
-                await self.app.spending.load()
+                await self.app.config.spending.load()
                 await self.node.forget_silent()
 
     async def _watch_database(self) -> None:

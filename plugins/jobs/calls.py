@@ -145,7 +145,7 @@ class HookCalls:
             await runner.pause(job, why)
             raise NotCompleted("refused", f"This job does not run: {why}.")
         key = runner.lead(job)
-        rate, midnight = runner.rules.settings(key).hook_rate, runner.rules.midnight()
+        rate, midnight = runner.settings(key).hook_rate, runner.midnight()
         message = InboxRow(
             0,
             job.place,
@@ -173,7 +173,7 @@ class HookCalls:
         with self._turns.expect(key):
             row = await runner.store.write(work)
         if row is not None:
-            runner.dispatch(to_received(row, key, None))
+            runner.kernel.bot.dispatch(to_received(row, key, None))
         return row is not None
 
 

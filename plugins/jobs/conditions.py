@@ -7,21 +7,17 @@ import asyncio
 import hashlib
 import logging
 import re
-from collections.abc import Awaitable, Callable
 from typing import Literal
 from uuid import uuid4
 
 import orjson
 from msgspec.structs import replace
 
-from agent.loop import Agent
 from agent.tools import ToolError
 from agent.tools.base import NOT_RUN, Approve, Permission
 from bot.sending import address_of
 from channels.language import ENGLISH, _, speaking
-from channels.message import Address, Reply
-from memory.conversation import Conversation
-from memory.conversations import Conversations
+from channels.message import Reply
 from memory.keys import ConversationKey
 from memory.messages import ToolCall, mark_untrusted
 from memory.record.store import StoreError
@@ -64,18 +60,10 @@ def judge_found(condition: str, before: str, text: str, *, is_error: bool) -> Fi
 
 
 class JobConditions:
-    """Looks, beside all else: a page that is slow holds up nothing. `agent_for` gives the agent of
-    a conversation, whose tools are called."""
+    """Looks, beside all else: a page that is slow holds up nothing."""
 
-    def __init__(
-        self,
-        runner: JobRunner,
-        conversations: Conversations,
-        agent_for: Callable[[Conversation, Address], Agent],
-        on_failure: Callable[[int, str, Address], Awaitable[None]],
-    ) -> None:
-        self._on_failure = on_failure
-        self._runner, self._conversations, self._agent_for = runner, conversations, agent_for
+    def __init__(self, runner: JobRunner) -> None:
+        self._runner, self._conversations = runner, runner.kernel.conversations
         self._looking: set[int] = set()
         self._room = asyncio.Semaphore(AT_ONCE)
         self.tasks = BackgroundTasks()
@@ -104,7 +92,7 @@ class JobConditions:
         """Return the result of the call, and whether it is an error."""
         address = address_of(job.place)
         conversation = await self._conversations.get(key)
-        agent = self._agent_for(conversation, address)
+        agent = self._runner.config.agent(conversation, address)
         name, _colon, text = job.condition.partition(":")
         argument = agent.toolbox.find_text_argument(name)
         if not argument:
@@ -155,7 +143,7 @@ class JobConditions:
                 said += "\n\n" + _("It rests now; /jobs resume {n} lets it go on.", n=job.id)
         await self._runner.tell_run(job, after, Reply(said), "failed", now, why)
         sentence = f"Job {job.id} failed: {why}"
-        await self._on_failure(job.id, sentence, address_of(job.place))
+        await self._runner.kernel.alerts.job_failed(job.id, sentence, address_of(job.place))
 
 
 def _approve_look(*, may_own: bool) -> Approve:

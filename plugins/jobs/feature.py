@@ -18,9 +18,8 @@ from plugins.jobs.firing import Jobs
 from plugins.jobs.making import remind_command
 from plugins.jobs.orders import JobOrders
 from plugins.jobs.record import JobRows
-from plugins.jobs.runner import JobRules, JobRunner
+from plugins.jobs.runner import JobRunner
 from plugins.jobs.runs import JobTurns
-from plugins.jobs.settings import JobSettings
 from plugins.jobs.tool import remind
 
 
@@ -28,22 +27,12 @@ class JobsFeature:
     """The parts of the feature, made from the kernel's."""
 
     def __init__(self, kernel: Kernel) -> None:
-        config = kernel.config
-        rules = JobRules(
-            lambda key: config.settings(key).section(JobSettings),
-            lambda: config.book.effective().zone,
-            lambda: kernel.clock.believed,
-            lambda key: config.settings(key).tools.approve == "ask",
-        )
-        runner = JobRunner(kernel, rules)
-        failed = kernel.alerts.job_failed
-        conditions = JobConditions(runner, kernel.conversations, config.agent, failed)
+        runner = JobRunner(kernel)
+        conditions = JobConditions(runner)
         self._jobs = Jobs(runner, kernel.conversations, conditions)
         self._calls = HookCalls(runner, kernel.turns, kernel.secrets)
-        self._orders = JobOrders(
-            runner, kernel.conversations, self._calls.has_secret, conditions.look
-        )
-        self._turns = JobTurns(runner, kernel.delivery, failed)
+        self._orders = JobOrders(runner, kernel.conversations, self._calls, conditions)
+        self._turns = JobTurns(runner)
         kernel.schedule.every_minute(self._jobs.tick)
 
     @hookimpl

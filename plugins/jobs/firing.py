@@ -88,7 +88,7 @@ class Jobs:
             key = self._runner.lead(job)
             if not self._conversations.is_ours(key.id):
                 return False
-            if is_doubtful(job, now, self._runner.rules.believed()):
+            if is_doubtful(job, now, self._runner.kernel.clock.believed):
                 return False
             later = postpone(now, self._quiet(job), ZoneInfo(job.zone))
             if later > now and not job.retry_at:
@@ -102,7 +102,7 @@ class Jobs:
         return False
 
     def _quiet(self, job: JobRow) -> str:
-        return quiet_hours_of(job, self._runner.rules.settings(self._runner.lead(job)))
+        return quiet_hours_of(job, self._runner.settings(self._runner.lead(job)))
 
     async def _fire(self, job: JobRow, now: float) -> None:
         quiet, is_late = self._quiet(job), now - job.due > CATCH_UP
@@ -120,14 +120,14 @@ class Jobs:
             await self._runner.run(job, self._runner.lead(job), plan_after(job, now, quiet), now)
 
     async def _has_spent_its_day(self, job: JobRow) -> bool:
-        midnight = self._runner.rules.midnight()
+        midnight = self._runner.midnight()
         spent = await self._runner.store.read(lambda db: rows.spent_since(db, job.id, midnight))
         return 0 < job.day_budget <= spent
 
     async def _rest_until_tomorrow(self, job: JobRow, now: float) -> None:
         """Say once that a job has spent what it may on this day."""
-        rules = self._runner.rules
-        after = plan_tomorrow(job, now, rules.midnight(), rules.zone())
+        runner = self._runner
+        after = plan_tomorrow(job, now, runner.midnight(), runner.zone)
         why = "This job has spent what it may on one day."
         if job.kind == "command":
             await self._runner.note_run(job, after, "refused", why, now)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
@@ -20,7 +19,8 @@ from memory.record.store import StoreError
 from memory.turn_log import OpenTurn
 from plugins.api import CommandError
 from plugins.jobs import record as rows
-from plugins.jobs.calls import secret_name
+from plugins.jobs.calls import HookCalls, secret_name
+from plugins.jobs.conditions import JobConditions
 from plugins.jobs.plans import quiet_hours_of, to_reminder
 from plugins.jobs.record import JobRow, NewJob, RunDelivery
 from plugins.jobs.recurrence import format_time, next_time, postpone
@@ -41,11 +41,11 @@ class JobOrders:
         self,
         runner: JobRunner,
         conversations: Conversations,
-        has_secret: Callable[[str], bool],
-        look: Callable[[JobRow, ConversationKey], None],
+        calls: HookCalls,
+        conditions: JobConditions,
     ) -> None:
         self._runner, self._conversations = runner, conversations
-        self._has_secret, self._look = has_secret, look
+        self._calls, self._conditions = calls, conditions
         self._made: defaultdict[tuple[str, int], list[JobView]] = defaultdict(list)
 
     def list_made(self, turn: OpenTurn) -> list[str]:
@@ -86,7 +86,7 @@ class JobOrders:
             raise CommandError(
                 _("That is longer than the {most:,} characters there may be.", most=LONGEST_TEXT)
             )
-        now, settings = self._runner.clock(), self._runner.rules.settings(key)
+        now, settings = self._runner.clock(), self._runner.settings(key)
         at = 0.0 if new.hook else _first_time(new, settings, now)
         return JobRow(
             home=key.home,
@@ -109,7 +109,7 @@ class JobOrders:
         )
 
     async def _keep(self, job: JobRow, key: ConversationKey) -> JobView:
-        settings = self._runner.rules.settings(key)
+        settings = self._runner.settings(key)
         most, most_a_person = settings.most, settings.most_a_person
 
         def work(db: Database) -> int | None:
@@ -142,7 +142,7 @@ class JobOrders:
         await self._runner.wake()
         kept = replace(job, id=number)
         if kept.condition:
-            self._look(kept, self._runner.lead(kept))
+            self._conditions.look(kept, self._runner.lead(kept))
         return JobView(kept)
 
     async def all(self, address: Address) -> list[JobView]:
@@ -158,7 +158,7 @@ class JobOrders:
     def missing_secret(self, hook: str) -> str:
         """Return the name in the environment under which a hook still needs a secret; "": it has
         one."""
-        return "" if self._has_secret(hook) else secret_name(hook)
+        return "" if self._calls.has_secret(hook) else secret_name(hook)
 
     async def run(self, address: Address, number: int) -> JobView:
         """Tell or run a job now, besides its times. Raises CommandError, and StoreError."""

@@ -9,12 +9,11 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from bot.delivery import to_received
 from bot.kernel import Kernel
-from bot.received import Received, command_line, key_of
+from bot.received import command_line, key_of
 from bot.sending import address_of
 from channels.message import Address, Reply
 from memory.keys import ConversationKey
@@ -27,36 +26,26 @@ from plugins.jobs.record import JobRow, Outcome, RunRow
 from plugins.jobs.settings import JobSettings
 
 
-class JobRules(Struct, frozen=True):
-    """The rules for the jobs of a conversation, asked for each time. `believed` is the time that is
-    believed, where the clock is in doubt (`bot/clock.py`); `is_asked` says whether tools ask a
-    person there."""
-
-    settings: Callable[[ConversationKey], JobSettings]
-    zone: Callable[[], ZoneInfo]
-    believed: Callable[[], float]
-    is_asked: Callable[[ConversationKey], bool]
-
-    def midnight(self) -> float:
-        """Return when the day began, in seconds since 1970."""
-        now = datetime.now(self.zone())
-        return now.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
-
-
 class JobRunner:
     """Moves jobs on, and lets them happen; `clock` gives seconds since 1970."""
 
-    def __init__(
-        self, kernel: Kernel, rules: JobRules, clock: Callable[[], float] = time.time
-    ) -> None:
-        self.store, self.access, self.rules = kernel.store, kernel.access, rules
+    def __init__(self, kernel: Kernel, clock: Callable[[], float] = time.time) -> None:
+        self.store, self.access, self.config = kernel.store, kernel.access, kernel.config
+        self.kernel, self.clock = kernel, clock
         self._delivery, self._turns = kernel.delivery, kernel.turns
-        self._wake_at, self._dispatch = kernel.schedule.wake_at, kernel.bot.dispatch
-        self.clock = clock
 
-    def dispatch(self, received: Received) -> None:
-        """Send a message that is on disk where it belongs."""
-        self._dispatch(received)
+    def settings(self, key: ConversationKey) -> JobSettings:
+        """Return the settings of jobs for a conversation."""
+        return self.config.settings(key).section(JobSettings)
+
+    @property
+    def zone(self) -> ZoneInfo:
+        return self.config.book.effective().zone
+
+    def midnight(self) -> float:
+        """Return when the day began, in seconds since 1970."""
+        now = datetime.now(self.zone)
+        return now.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
 
     def lead(self, job: JobRow) -> ConversationKey:
         """Return the conversation that a job belongs to now."""
@@ -77,13 +66,14 @@ class JobRunner:
         in no other context."""
         if self.access.identify(address_of(job.place)) is None:
             return SHUT_OUT
-        return BRANCH_GONE if job.branch and await self._turns.is_gone(self.lead(job)) else ""
+        branches = self.kernel.conversations.branches
+        return BRANCH_GONE if job.branch and await branches.is_gone(self.lead(job)) else ""
 
     async def wake(self) -> None:
         """Have what is due next happen in time."""
         at = await self.store.read(rows.next_due)
         if at > self.clock():
-            self._wake_at(at)
+            self.kernel.schedule.wake_at(at)
 
     async def move(self, before: JobRow, after: JobRow) -> None:
         """Keep what comes after a job, unless somebody else has changed it."""
@@ -174,5 +164,5 @@ class JobRunner:
         row = await self.store.write(work)
         if row is not None:
             line = command_line(text) if job.kind == "command" else None
-            self.dispatch(to_received(row, key, line))
+            self.kernel.bot.dispatch(to_received(row, key, line))
         return row is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from agent.loop import Agent
 from agent.tools import ToolError
 from agent.tools.base import NOT_RUN, Approve, Permission
-from bot.delivery import Delivery
 from bot.received import Received
+from bot.runs import RunHandler
 from bot.spending import BudgetedModel, BudgetSpent
 from channels.language import _
-from channels.message import Address, Reply
+from channels.message import Reply
 from memory.conversation import Conversation
 from memory.messages import Mark
 from memory.record import mailbox
@@ -52,17 +52,11 @@ class RunBudget(Struct, frozen=True):
             )
 
 
-class JobTurns:
-    """The part of runs that turns must know of (`bot.runs.RunHandler`). `on_failure` hears of runs
-    that failed for good."""
+class JobTurns(RunHandler):
+    """The part of runs that turns must know of (`bot.runs.RunHandler`)."""
 
-    def __init__(
-        self,
-        runner: JobRunner,
-        delivery: Delivery,
-        on_failure: Callable[[int, str, Address], Awaitable[None]],
-    ) -> None:
-        self._runner, self._delivery, self._on_failure = runner, delivery, on_failure
+    def __init__(self, runner: JobRunner) -> None:
+        self._runner, self._delivery = runner, runner.kernel.delivery
 
     async def prepare(self, received: Received, conversation: Conversation, agent: Agent) -> Agent:
         """Return the agent that answers a run: within its budget, and with nobody there to be
@@ -79,7 +73,7 @@ class JobTurns:
         person = self._runner.access.identify(received.address)
         approve = _approve_granted(
             job,
-            self._runner.rules.is_asked(conversation.key),
+            self._runner.config.settings(conversation.key).tools.approve == "ask",
             person is not None and person.is_owner,
         )
         surroundings = replace(agent.surroundings, approve=approve, place=None)
@@ -102,7 +96,7 @@ class JobTurns:
 
     async def _look(self, received: Received) -> tuple[RunRow | None, JobRow | None, float]:
         """Return a run, its job, and what the job's runs of this day have cost."""
-        midnight = self._runner.rules.midnight()
+        midnight = self._runner.midnight()
 
         def look(db: Database) -> tuple[RunRow | None, JobRow | None, float]:
             run = rows.find_run(db, received.run)
@@ -113,12 +107,11 @@ class JobTurns:
 
     async def answer(
         self, received: Received, reply: Reply, turn: str | None = None, mark: Mark = ""
-    ) -> None:
+    ) -> bool:
         """Keep what came of a run, in one transaction with its reply, if it is told."""
         run, job, _earlier = await self._look(received)
         if run is None or job is None:
-            await self._delivery.answer(received, reply, turn)
-            return
+            return False
         ending = judge(reply, mark, job.kind)
         after = plan_ended(job, run, ending, self._runner.clock())
         cost = float((reply.data or {}).get("cost") or 0.0) if job.kind == "command" else 0.0
@@ -142,7 +135,8 @@ class JobTurns:
         await self._runner.wake()
         if has_failed:
             sentence = f"Job {job.id} failed: {ending.why}"
-            await self._on_failure(job.id, sentence, received.address)
+            await self._runner.kernel.alerts.job_failed(job.id, sentence, received.address)
+        return True
 
 
 def _approve_granted(job: JobRow, is_asked: bool, may_own: bool) -> Approve:

@@ -13,6 +13,7 @@ from channels.language import _, explain
 from plugins.api import Action, Ask, CommandError, Reply, command
 from plugins.mcp.offers import ManagedServers
 from plugins.mcp.pasted import make_name, read_pasted
+from plugins.mcp.servers import Servers
 from plugins.mcp.settings import NAME, find_plain_secret
 from plugins.mcp.wording import (
     ServerView,
@@ -170,7 +171,7 @@ async def remove(ask: Ask, rest: str) -> Reply:
             )
         )
     await _set_added(ask, [one for one in _added(ask) if one.get("name") != server.name])
-    await ask.service(ManagedServers).forget(server.name)
+    await ask.service(Servers).forget(server.name)
     return Reply(_("The server {name} is removed.", name=server.name), {"removed": server.name})
 
 

@@ -5,57 +5,34 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
-from datetime import datetime, tzinfo
-from pathlib import Path
+from collections.abc import Sequence
+from datetime import datetime
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
 from bot.access import LOCAL, Access, is_local
-from bot.settings.layers import Secrets, fill_text
-from bot.settings.schema import SettingError
+from bot.runtime import RuntimeConfig
 from channels.message import Address
+from memory.context.meter import Meter
 from memory.keys import ConversationKey
-from plugins.mcp import ServerDown
 from plugins.mcp.catalogue import ListedTool
 from plugins.mcp.record import ServerTool
 from plugins.mcp.servers import OfferedServers, Servers
-from plugins.mcp.settings import SECRET, McpServer, McpSettings
+from plugins.mcp.settings import McpServer
 from plugins.mcp.wording import RemoteToolView, ServerView
-
-
-def fill_secrets(secrets: Secrets) -> Callable[[str], str]:
-    """Return a function that puts secrets in the place of their names; it raises ServerDown where
-    one is missing, or would not be masked in logs and results."""
-    masked = secrets.to_mask()
-
-    def fill(text: str) -> str:
-        for name in SECRET.findall(text):
-            if name in secrets and secrets[name] not in masked:
-                raise ServerDown(
-                    f"nothing says that {name} is a secret; give it a name with KEY, TOKEN, "
-                    "SECRET or PASS in it"
-                )
-        try:
-            return fill_text(text, secrets)
-        except SettingError as error:
-            raise ServerDown(str(error).rstrip(".")) from None
-
-    return fill
 
 
 class ServerOffers(Struct, frozen=True):
     """Finds the servers that serve a conversation, and the person who speaks in it."""
 
     servers: Servers
-    settings: Callable[[], McpSettings]
     access: Access
 
     def offer(self, key: ConversationKey, address: Address | None) -> OfferedServers | None:
         """Return the servers of a conversation, all of which its prompt names; whoever asks at an
         address may use those that serve them there. None: no server is set."""
-        settings = self.settings()
+        settings = self.servers.settings
         if not settings.servers and not settings.added:
             return None
         kinds = self._kinds_of(key)
@@ -89,15 +66,12 @@ class ServerOffers(Struct, frozen=True):
 
 
 class ManagedServers(Struct, frozen=True):
-    """The servers, for commands. `count_tokens` counts those of a text; `workspace` is the folder
-    of a conversation's audience; `hide` takes secrets out of what people read."""
+    """The servers, for commands."""
 
     servers: Servers
     offers: ServerOffers
-    count_tokens: Callable[[str], int]
-    workspace: Callable[[ConversationKey], Path]
-    zone: Callable[[], tzinfo]
-    hide: Callable[[str], str]
+    meter: Meter
+    config: RuntimeConfig
 
     async def all(self, key: ConversationKey, address: Address) -> list[ServerView]:
         """Return the servers that are set, in the order of their names."""
@@ -108,12 +82,12 @@ class ManagedServers(Struct, frozen=True):
         known = await self.servers.known()
         offered = self.offers.offer(key, address)
         here = offered.may_use if offered else frozenset[str]()
-        views = []
+        views, zone = [], self.config.zone()
         for name, server in now.items():
             changes = await self.servers.list_changes(name)
             listed = [one for one in known.get(name, {}).values() if not one.is_gone]
             tools = await asyncio.to_thread(self._weigh, server, listed)
-            times = ((datetime.fromtimestamp(one.at, self.zone()), one.what) for one in changes)
+            times = ((datetime.fromtimestamp(one.at, zone), one.what) for one in changes)
             views.append(self._view(server, tools, name in here, tuple(times)))
         return views
 
@@ -123,7 +97,7 @@ class ManagedServers(Struct, frozen=True):
             tool = self.servers.make_tool(server, ListedTool.from_json(one.tool, one.listed))
             wire = json.dumps(tool.to_wire()["function"], ensure_ascii=False)
             is_hidden = one.tool in hidden or not server.offers(one.tool)
-            tokens = self.count_tokens(wire)
+            tokens = self.meter.count(wire)
             asks = tool.asks_first
             found.append(
                 RemoteToolView(
@@ -141,18 +115,18 @@ class ManagedServers(Struct, frozen=True):
     ) -> ServerView:
         running, why = self.servers.state_of(server.name)
         line = f"- {server.name}: {server.about}" if server.about else f"- {server.name}"
-        is_added = server.name not in {one.name for one in self.offers.settings().servers}
+        is_added = server.name not in {one.name for one in self.servers.settings.servers}
         url = urlsplit(server.url)  # what follows may be a key
         where = f"{url.scheme}://{url.hostname}" if server.url else server.command
         return ServerView(
             name=server.name,
-            where=self.hide(where[:200]),
+            where=self.servers.hide(where[:200]),
             is_added=is_added,
             is_process=server.is_process,
             is_served_here=is_here,
-            line=self.count_tokens(f"\n{line}"),
+            line=self.meter.count(f"\n{line}"),
             running=running,
-            why_down=self.hide(why),
+            why_down=self.servers.hide(why),
             tools=tools,
             changes=changes,
         )
@@ -160,15 +134,12 @@ class ManagedServers(Struct, frozen=True):
     async def look(self, name: str, key: ConversationKey) -> str:
         """Start a server for the people of a conversation, if nothing is known of its tools. Return
         why it does not work, or ""."""
-        wrong = await self.servers.look([name], key.audience, self.workspace(key))
-        return self.hide(wrong.get(name, ""))
+        wrong = await self.servers.look([name], key.audience, self.config.workspace(key))
+        return self.servers.hide(wrong.get(name, ""))
 
     async def restart(self, name: str, key: ConversationKey) -> str:
         """End a server everywhere, and start it for the people of a conversation. Return why it
         does not work, or ""."""
         await self.servers.restart(name)
-        return self.hide(await self.servers.start(name, key.audience, self.workspace(key)))
-
-    async def forget(self, name: str) -> None:
-        """End a server that is no longer set, and forget its tools."""
-        await self.servers.forget(name)
+        why = await self.servers.start(name, key.audience, self.config.workspace(key))
+        return self.servers.hide(why)

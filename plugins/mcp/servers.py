@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from importlib import import_module
@@ -20,7 +20,10 @@ from msgspec import Struct
 
 from agent.tools import ToolError
 from agent.tools.base import Tool, ToolContext
-from memory.record.store import Store
+from bot.kernel import Kernel
+from bot.logs import make_hider
+from bot.settings.layers import fill_text
+from bot.settings.schema import SettingError
 from memory.tasks import BackgroundTasks
 from plugins.mcp import ServerDown
 from plugins.mcp import record as rows
@@ -33,27 +36,13 @@ from plugins.mcp.catalogue import (
 )
 from plugins.mcp.record import ListingChange, ServerTool
 from plugins.mcp.session import ServerConnection, ServerPatience, ServerSession
-from plugins.mcp.settings import McpServer, McpSettings
+from plugins.mcp.settings import SECRET, McpServer, McpSettings
 
 log = logging.getLogger(__name__)
 
 MOST_SESSIONS = 50
 """Servers that run at a time, for all audiences together."""
 GUIDE = "Servers with more tools; find these with tool_search, and call them with use_tool:"
-
-Tell = Callable[[str, str], None]
-"""Tells an owner something about the server named, in a sentence."""
-
-
-class ServerPorts(Struct, frozen=True):
-    """Parts of the bot that servers need: the settings in force, `fill`, which puts secrets in the
-    place of their names (and raises ServerDown), and the functions that tell of one that is down,
-    or has changed."""
-
-    settings: Callable[[], McpSettings]
-    fill: Callable[[str], str]
-    on_down: Tell
-    on_changed: Tell
 
 
 class _Running(Struct, frozen=True):
@@ -66,8 +55,9 @@ class _Running(Struct, frozen=True):
 class Servers:
     """The servers of the settings, and their tools."""
 
-    def __init__(self, store: Store, ports: ServerPorts) -> None:
-        self._store, self._ports = store, ports
+    def __init__(self, kernel: Kernel) -> None:
+        self._store, self._kernel = kernel.store, kernel
+        self.hide = make_hider(kernel.secrets.to_mask())
         self._sessions: dict[tuple[str, str], _Running] = {}
         self._known: dict[str, dict[str, ServerTool]] = {}
         self._made: dict[str, tuple[McpServer, dict[str, Tool]]] = {}
@@ -75,9 +65,43 @@ class Servers:
         self._ending = BackgroundTasks()
 
     @property
+    def settings(self) -> McpSettings:
+        return self._kernel.config.book.effective().section(McpSettings)
+
+    @property
     def all(self) -> Mapping[str, McpServer]:
         """Return the servers that are set, by their names."""
-        return self._ports.settings().all
+        return self.settings.all
+
+    def fill(self, text: str) -> str:
+        """Put secrets in the place of their names. Raises ServerDown where one is missing, or would
+        not be masked in logs and results."""
+        secrets = self._kernel.secrets
+        masked = secrets.to_mask()
+        for name in SECRET.findall(text):
+            if name in secrets and secrets[name] not in masked:
+                raise ServerDown(
+                    f"nothing says that {name} is a secret; give it a name with KEY, TOKEN, "
+                    "SECRET or PASS in it"
+                )
+        try:
+            return fill_text(text, secrets)
+        except SettingError as error:
+            raise ServerDown(str(error).rstrip(".")) from None
+
+    def _tell_down(self, server: str, why: str) -> None:
+        sentence = (
+            f"The MCP server {server} does not work: {self.hide(why)}. Its tools can't be used; "
+            f"/mcp restart {server} starts it again."
+        )
+        self._kernel.alerts.report(f"server {server}", sentence)
+
+    def _tell_changed(self, server: str, what: str) -> None:
+        sentence = (
+            f"The MCP server {server} has other tools than before: {self.hide(what)}. "
+            f"/mcp tools {server} shows what they say of themselves."
+        )
+        self._kernel.alerts.report(f"tools of {server}", sentence)
 
     # --- what is known ---------------------------------------------------------------------------
 
@@ -107,7 +131,7 @@ class Servers:
             await self.known()
         if change:
             log.warning("the MCP server %s lists other tools now: %s", server, change)
-            self._ports.on_changed(server, change)
+            self._tell_changed(server, change)
 
     # --- sessions --------------------------------------------------------------------------------
 
@@ -132,18 +156,19 @@ class Servers:
         running = [one for one, it in self._sessions.items() if it.session.is_running]
         if len(running) >= MOST_SESSIONS:
             raise ServerDown(f"{MOST_SESSIONS} servers run already; try again later")
-        settings = self._ports.settings
         session = ServerSession(
             server.name,
             partial(self._connect, server, folder),
-            lambda: ServerPatience(
-                settings().start_timeout, settings().call_timeout, settings().idle
-            ),
+            self._patience,
             partial(self._keep_listing, server.name),
-            partial(self._ports.on_down, server.name),
+            partial(self._tell_down, server.name),
         )
         self._sessions[key] = _Running(server, session)
         return session
+
+    def _patience(self) -> ServerPatience:
+        settings = self.settings
+        return ServerPatience(settings.start_timeout, settings.call_timeout, settings.idle)
 
     async def _connect(
         self, server: McpServer, folder: Path
@@ -157,7 +182,7 @@ class Servers:
                 "plugins/mcp/requirements.txt`"
             ) from None
         found: AbstractAsyncContextManager[ServerConnection] = client.connect(
-            server, self._ports.fill, folder
+            server, self.fill, folder
         )
         return found
 
@@ -227,7 +252,7 @@ class Servers:
     def hidden(self, server: McpServer) -> frozenset[str]:
         """Return the tools of a server that `/mcp trim` has hidden, by their own names."""
         before = f"{server.name}/"
-        hidden = self._ports.settings().hidden
+        hidden = self.settings.hidden
         return frozenset(one.removeprefix(before) for one in hidden if one.startswith(before))
 
     def _make_tools(self, server: McpServer) -> dict[str, Tool]:

@@ -355,7 +355,7 @@ class Distilling:
             config.summary_window,
             self._count,
             kernel.turns.recent.model_refused,
-            kernel.spending.is_enough,
+            lambda key, person: config.spending.is_enough(key, person),
         )
 
     def _count(self, text: str, model: str) -> int:

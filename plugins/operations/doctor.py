@@ -22,8 +22,8 @@ from agent.models.providers import NOBODY, PROVIDERS, find_provider
 from agent.models.selection import AUTO, EMBEDDED, ModelEndpoint
 from bot.channel_state import read_health
 from bot.checks import Finding
+from bot.choices import choice_of, summary_choice_of
 from bot.data_folder import find_database, plugins_folder
-from bot.ports import choice_of, summary_choice_of
 from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
 from bot.settings.schema import NO_AGENT
 from channels.base import WithHealth

@@ -12,7 +12,6 @@ from bot.access import name_of
 from bot.logs import in_turn
 from bot.problems import BROKEN
 from bot.runtime import RuntimeConfig
-from bot.spending import Spending
 from bot.turn_runner import describe_timeout
 from bot.turn_tasks import STOPPED
 from channels.language import ENGLISH, explain, speaking
@@ -33,8 +32,8 @@ log = logging.getLogger(__name__)
 class SideQuestions:
     """Asks side questions, with the agent and the time limit that turns have, and keeps them."""
 
-    def __init__(self, config: RuntimeConfig, store: Store, spending: Spending) -> None:
-        self._config, self._store, self._spending = config, store, spending
+    def __init__(self, config: RuntimeConfig, store: Store) -> None:
+        self._config, self._store = config, store
         self._running: defaultdict[str, set[asyncio.Task[Message]]] = defaultdict(set)
         self._stopped: set[asyncio.Task[Message]] = set()
 
@@ -42,7 +41,7 @@ class SideQuestions:
         """Ask with all that the model sees of the conversation. Return its answer, or a sentence
         why there is none. Raises CommandError where no model may be asked, and StoreError."""
         conversation, key = ask.conversation, ask.conversation.key
-        if refusal := self._spending.refusal(key, ask.person.limited):
+        if refusal := self._config.spending.refusal(key, ask.person.limited):
             raise CommandError(refusal)
         asked = SideQuestion(question, conversation.context.last_complete, ask.speaker)
         place = conversation.context.row
@@ -55,14 +54,14 @@ class SideQuestions:
             log.exception("a side question failed")
             state, said = "failed", BROKEN
         await self._store.write(lambda db: rows.finish(db, row, said, state))
-        warnings = await self._spending.warnings(key, ask.person.limited)
+        warnings = await self._config.spending.warnings(key, ask.person.limited)
         return "\n\n".join((said if state == "answered" else explain(said), *warnings))
 
     async def _ask(self, ask: Ask, question: str) -> tuple[State, str]:
         conversation, key = ask.conversation, ask.conversation.key
         said = Message("user", question, speaker=ask.speaker)
         turn = await SideTurn.open_aside(conversation.turns, said, name_of(ask.address))
-        self._spending.begin(key, ask.person.limited)
+        self._config.spending.begin(key, ask.person.limited)
         agent = self._config.agent(conversation, ask.address)
         with in_turn(f"{key.id} aside"), speaking(ENGLISH):
             task = asyncio.create_task(agent.answer_aside(turn, _Unseen()))

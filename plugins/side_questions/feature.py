@@ -15,7 +15,7 @@ class SideQuestionsFeature:
     """The service of the feature, made from the kernel's parts."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self._asked = SideQuestions(kernel.config, kernel.store, kernel.spending)
+        self._asked = SideQuestions(kernel.config, kernel.store)
 
     @hookimpl
     def parley_services(self) -> Sequence[object]:

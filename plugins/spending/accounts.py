@@ -15,7 +15,9 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from bot.spending import BudgetSpent
+from agent.models.base import Model
+from bot.signals import Signal
+from bot.spending import BudgetedModel, BudgetSpent, SpendingRules
 from channels.language import _
 from memory.conversation import Conversation
 from memory.keys import ConversationKey, home_of
@@ -148,18 +150,19 @@ class AccountRules(Protocol):
         ...
 
 
-class MonthAccounts:
-    """The month's accounts. `clock` gives seconds since 1970; `on_lift` hears that limits rest."""
+class MonthAccounts(SpendingRules):
+    """The month's accounts. `clock` gives seconds since 1970; `changes` is told of limits that
+    rest."""
 
     def __init__(
         self,
         store: Store,
         rules: AccountRules,
-        on_lift: Callable[[], None],
+        changes: Signal[[]],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store, self._rules = store, rules
-        self._on_lift, self._clock = on_lift, clock
+        self._changes, self._clock = changes, clock
         self._month = ""
         self._bills: defaultdict[str, Bill] = defaultdict(Bill)
         self._notes: set[tuple[str, str]] = set()
@@ -210,9 +213,11 @@ class MonthAccounts:
         account = self.find_used_up(key, user, is_chat=is_chat)
         return format_refusal(account) if account else ""
 
-    def budget(self, key: ConversationKey, user: str = "", *, is_chat: bool = True) -> MonthBudget:
-        """Return the budget of a turn that begins."""
-        return MonthBudget(self, key, user, is_chat)
+    def limit(
+        self, model: Model, key: ConversationKey, user: str = "", *, is_chat: bool = True
+    ) -> Model:
+        """Return a model that answers as long as no limit is used up."""
+        return BudgetedModel(model, MonthBudget(self, key, user, is_chat))
 
     def _list_limited(self, key: ConversationKey, user: str) -> Sequence[Account]:
         """Return the accounts of these that have a limit: nearly always, none."""
@@ -266,7 +271,7 @@ class MonthAccounts:
         lifted = [account for account in self.accounts(key, user) if account.is_used_up]
         for account in lifted:
             await self._note(account.scope, LIFTED)
-        self._on_lift()
+        self._changes()
         return lifted
 
     def _account(self, kind: AccountKind, scope: str, limit: float) -> Account:

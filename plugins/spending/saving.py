@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from agent.models.base import Model
 from agent.models.selection import ModelChoice
+from bot.choices import choice_of, price
 from bot.kernel import Kernel
-from bot.ports import choice_of, price
 from bot.runtime import RuntimeConfig
 from bot.settings import Settings
 from bot.settings.schema import NO_AGENT

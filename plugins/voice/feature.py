@@ -113,7 +113,7 @@ class VoiceMessages:
         _NotTranscribedError."""
         person = self._kernel.access.identify(received.address)
         user = person.limited if person else ""
-        if not voice.is_free and self._kernel.spending.is_enough(received.key, user):
+        if not voice.is_free and self._kernel.config.spending.is_enough(received.key, user):
             raise _NotTranscribedError(
                 _(
                     "This month's spending limit is used up (/usage shows it), so your voice "
@@ -193,7 +193,7 @@ class SpokenAnswers:
         kernel, spoken = self._kernel, to_spoken(text)
         settings = kernel.config.settings(key).section(VoiceSettings)
         voice = self._voices.of(key, settings.speech_model)
-        if not spoken or (not voice.is_free and kernel.spending.is_enough(key, user)):
+        if not spoken or (not voice.is_free and kernel.config.spending.is_enough(key, user)):
             return b""
         try:
             sound, spent = await voice.speak(spoken, settings.speaker, form)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent.models.selection import Credentials, place_of
-from bot.ports import choice_of, summary_choice_of
+from bot.choices import choice_of, summary_choice_of
 from bot.runtime import limits_of
 from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
 from bot.settings.agents import RUNTIME_CONTEXT

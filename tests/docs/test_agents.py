@@ -8,7 +8,7 @@ from pathlib import Path
 from agent.models.endpoint import INSTALL_ANTHROPIC
 from agent.models.providers import PROVIDERS, find_provider
 from agent.models.selection import Models, place_of, protocol_of
-from bot.ports import choice_of, summary_choice_of
+from bot.choices import choice_of, summary_choice_of
 from bot.settings import Layers, SettingsStore, load_layers
 from bot.settings.agents import RUNTIME_CONTEXT
 from bot.stages import credentials

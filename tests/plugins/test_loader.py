@@ -287,6 +287,18 @@ async def test_a_plugin_whose_object_offers_what_does_not_fit_is_left_out(tmp_pa
     assert 7 not in (*features.notes, *features.rows, *features.routes, *features.background)
 
 
+async def test_one_plugin_limits_what_is_spent(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "plugins"
+    folder.mkdir(parents=True)
+    more = OPENED.format(hook="parley_spending", also="", value="SpendingRules()")
+    (folder / "frugal.py").write_text(f"from bot.spending import SpendingRules\n{more}")
+    async with run_bot(tmp_path, [Say("Fine.")]) as bot:
+        status = (await bot.says("/status")).text
+        assert (await bot.says("Hello")).text == "Fine."
+    wanted = "'frugal' was not opened: another plugin limits what is spent already."
+    assert wanted in status
+
+
 async def test_what_fails_in_a_plugin_while_the_bot_runs_is_logged_and_passed_over(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

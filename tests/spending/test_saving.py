@@ -173,9 +173,9 @@ async def test_the_embedded_model_answers_for_free_where_that_is_named(tmp_path:
     settings = {**SOFT, "spend_soft_model": "embedded"}
     async with run_bot(tmp_path, echo, settings) as bot:
         await spend_most(bot)
-        bot.app.spending.begin(HERE)
+        bot.app.config.spending.begin(HERE)
         assert bot.app.config.at(HERE).model.is_free
-        assert bot.app.spending.refusal(HERE) == ""
+        assert bot.app.config.spending.refusal(HERE) == ""
 
 
 def test_a_limit_is_nearly_reached_from_the_share_on_that_is_set() -> None:

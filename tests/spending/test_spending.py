@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.signals import Signal
 from memory.keys import ConversationKey
 from memory.ledger import Bill, Spent
 from memory.record import conversations
@@ -260,7 +261,7 @@ class Rules:
 
 
 def spending(store: Store, clock: Clock, is_free: bool = False) -> MonthAccounts:
-    return MonthAccounts(store, Rules(10, is_free), lambda: None, clock)
+    return MonthAccounts(store, Rules(10, is_free), Signal(), clock)
 
 
 def call(cost: float) -> Spent:

@@ -24,13 +24,13 @@ from bot.access import (
     TOO_FAST,
     Access,
     MessageRate,
-    Rules,
     digest_of,
     new_code,
 )
 from bot.commands import TOO_MANY, CommandRunner
 from bot.ports import WELCOME
 from bot.received import key_of
+from bot.settings import Settings
 from channels.guessing import TRIES
 from channels.message import Address, Inbound, Reply
 from memory.record.store import Store
@@ -160,7 +160,7 @@ async def test_wrong_codes_count_against_who_tries_them(tmp_path: Path) -> None:
 
 async def test_a_code_ends_after_an_hour_and_a_new_one_is_given(store: Store) -> None:
     now = 1_000_000.0
-    access = Access(store, Rules, lambda: now)
+    access = Access(store, Settings, lambda: now)
     inbound = Inbound("1", Address("afar", "ann", user="ann"), "Hello?", "Ann")
     first = await access.turn_away(inbound)
     code = CODE.search(first)
@@ -185,7 +185,7 @@ def test_codes_are_long_and_cannot_be_misread() -> None:
 
 
 async def test_a_stranger_without_a_name_gets_no_code(store: Store) -> None:
-    access = Access(store, Rules)
+    access = Access(store, Settings)
     assert await access.turn_away(Inbound("1", Address("afar", "chat"), "Hi")) == CLOSED
     assert await access.list_pending() == []
 

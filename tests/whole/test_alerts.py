@@ -120,7 +120,7 @@ async def test_what_nobody_could_be_told_is_told_when_somebody_is_there(tmp_path
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
         async with running(tmp_path, bot, {"owners": [f"afar/{OWNER}"]}, environ):
             bot.app.alerts.channel_down("page", OSError("gone"))
-            await bot.app.alerts.idle()
+            await bot.app.alerts.tasks.idle()
             await bot.says("/version", OWNER, OWNER)
             bot.app.alerts.channel_down("page", OSError("gone"))
             bot.app.alerts.channel_down("page", OSError("gone"))

@@ -6,13 +6,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec.structs import astuple
 
-from agent.loop import Agent
+from bot.runtime import RuntimeConfig
 from bot.settings import Settings
-from bot.turn_runner import TurnRules
 from channels.base import Activity, ContextChanged, Delta, Done, ToolEnded, ToolStarted, TurnStarted
-from channels.message import Address
-from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.turn_log import BROKEN_OFF
 from tests.fakes.openai_server import (
@@ -230,20 +228,11 @@ async def test_an_endpoint_that_is_not_there_is_named(
     assert "http://127.0.0.1:9/v1" in reply.text
 
 
-class HastyRules(TurnRules):
-    """Rules with a time limit below what settings allow, so that the test need not wait."""
-
-    def __init__(self, usual: TurnRules) -> None:
-        self._usual = usual
-
-    def agent(self, conversation: Conversation, address: Address) -> Agent:
-        return self._usual.agent(conversation, address)
+class HastyConfig(RuntimeConfig, frozen=True):
+    """Settings with a time limit below what they allow, so that the test need not wait."""
 
     def settings(self, key: ConversationKey) -> Settings:
-        return self._usual.settings(key).model_copy(update={"turn_timeout": 0.2})
-
-    def count_waited(self, key: ConversationKey) -> float:
-        return self._usual.count_waited(key)
+        return self.book.effective(key.id).model_copy(update={"turn_timeout": 0.2})
 
 
 async def test_a_turn_that_takes_too_long_is_ended(tmp_path: Path) -> None:
@@ -254,7 +243,7 @@ async def test_a_turn_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script) as bot:
         runner = bot.app.turns.runner
         usual = runner.rules
-        runner.rules = HastyRules(usual)
+        runner.rules = HastyConfig(*astuple(usual))
         reply = await bot.says("Slow?")
         assert "took longer than 0.2 s" in reply.text
         runner.rules = usual

@@ -1,0 +1,70 @@
+"""The models that settings choose: which answers, which writes summaries, and what they hold."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from agent.models.base import Model, Usage
+from agent.models.brain import Brain
+from agent.models.catalogue import cost_of, window_of
+from agent.models.selection import ModelChoice
+from bot.settings import Settings
+
+
+def choice_of(settings: Settings) -> ModelChoice:
+    """Return the settings of the model that answers."""
+    fallbacks, timeout = settings.fallback_models, settings.request_timeout
+    return ModelChoice(settings.model, fallbacks, timeout, settings.brain)
+
+
+def summary_choice_of(settings: Settings) -> ModelChoice:
+    """Return the settings of the model that writes summaries: a brain of its own, which is served
+    where the other is unless it says where, or the model that answers."""
+    own = settings.context.summary_brain
+    if not own.model:
+        return choice_of(settings)
+    place = own if own.is_elsewhere else settings.brain
+    brain = Brain(
+        config=place.config,
+        provider=place.provider,
+        backend=place.backend,
+        quirks=place.quirks,
+        temperature=own.temperature,
+        max_tokens=own.max_tokens,
+    )
+    choice = ModelChoice(own.model, (), settings.request_timeout, brain)
+    return replace(choice, group="context.summary_brain") if own.is_elsewhere else choice
+
+
+def window_in_force(settings: Settings, model: Model) -> int:
+    """Return the context window in tokens: as set, as the model says, as is known of it, or 0."""
+    return settings.context.max_tokens or own_window(model)
+
+
+def summary_window(settings: Settings, model: Model) -> int:
+    """Return the same for the model that writes summaries."""
+    own = settings.context.summary_brain
+    if not own.model:
+        return window_in_force(settings, model)
+    return own.context.max_tokens or own_window(model)
+
+
+def own_window(model: Model) -> int:
+    """Return the context window in tokens as the model says, or as is known of it where it is
+    served; 0 where nobody knows."""
+    return model.window or window_of(model.name, model.provider)
+
+
+def price(model: str, provider: str) -> tuple[float, float] | None:
+    """US dollars for a million tokens that this model reads, and that it writes; None where that is
+    unknown."""
+    reads, writes = (
+        cost_of(model, Usage(prompt, completion), provider)
+        for prompt, completion in ((_THOUSANDS, 0), (0, _THOUSANDS))
+    )
+    if reads is None or writes is None:
+        return None
+    return reads / _THOUSANDS * 1e6, writes / _THOUSANDS * 1e6
+
+
+_THOUSANDS = 10_000  # tokens: some prices rise with the size of a prompt
