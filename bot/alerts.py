@@ -40,11 +40,13 @@ class Alerts:
         self.tasks = BackgroundTasks()
 
     def model_refused(self, sentence: str, heard_at: Address | None) -> None:
-        """A provider refused the key or the account; the sentence was the answer at an address."""
+        """Note that a provider refused the key or the account; the sentence was the answer at an
+        address."""
         self.tasks.start(self._tell(sentence, sentence, heard_at=heard_at))
 
     def channel_unreachable(self, channel: str, error: BaseException) -> None:
-        """A channel could not reach its platform for a while, or has left a message out."""
+        """Note that a channel could not reach its platform for a while, or has left a message
+        out."""
         if isinstance(error, MessageLeftOut):
             sentence = (
                 f"A message on {channel} was left out: the bot stopped twice while it read it. It "
@@ -63,11 +65,11 @@ class Alerts:
         await self._tell(sentence, sentence)
 
     async def clock_jumped(self, sentence: str) -> bool:
-        """The clock is not to be believed; says whether an owner could be told."""
+        """Note that the clock is not to be believed; return whether an owner could be told."""
         return await self._tell("clock", sentence)
 
     def channel_down(self, channel: str, error: BaseException) -> None:
-        """A channel has ended with an error, or took no reply."""
+        """Note that a channel has ended with an error, or took no reply."""
         sentence = (
             f"The channel {channel} does not work ({reason_of(error)}). What could not be sent "
             "there is sent at the next start."
@@ -75,7 +77,8 @@ class Alerts:
         self.tasks.start(self._tell(f"channel {channel}", sentence, without=channel))
 
     def reply_put_aside(self, outbound: Outbound) -> None:
-        """A reply was tried again and again, and each time the bot broke or could not send it."""
+        """Note that a reply was tried again and again, and each time the bot broke or could not
+        send it."""
         where = outbound.address
         sentence = (
             f"An answer to the chat {where.chat} on {where.channel} could not be sent after many "
@@ -89,7 +92,7 @@ class Alerts:
         self.tasks.start(self._tell(cause, sentence))
 
     async def job_failed(self, job: int, sentence: str, heard_at: Address) -> None:
-        """A job has failed for good; the sentence was said at an address."""
+        """Note that a job has failed for good; the sentence was said at an address."""
         await self._tell(f"job {job}", sentence, heard_at=heard_at)
 
     async def _tell(

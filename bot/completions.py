@@ -104,7 +104,7 @@ class Completions:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     async def _admit(self, address: Address, key: ConversationKey) -> None:
-        """Raises NotCompleted where something keeps who asks from it."""
+        """Check that nothing keeps who asks from it. Raises NotCompleted."""
         try:
             person = await self._access.meet(address)
         except StoreError as error:

@@ -141,7 +141,7 @@ def begin_anew(data: Path) -> None:
 
 
 def _is_unborn(database: Path) -> bool:
-    """Raises FolderError where nobody can tell."""
+    """Return whether a database was never finished. Raises FolderError where nobody can tell."""
     try:
         return is_unborn(database)
     except OSError as error:

@@ -76,7 +76,7 @@ class Sending(Protocol):
         ...
 
     async def excuse(self) -> None:
-        """The bot stops in good order: what is cut short of this did not fail."""
+        """Note that the bot stops in good order: what is cut short of this did not fail."""
         ...
 
 
@@ -222,15 +222,15 @@ class Delivery:
         await self._store.write(lambda db: mailbox.begin(db, received.row), is_synced=False)
 
     async def count_resume(self, received: Received, progress: int, is_call: bool) -> int:
-        """A turn of `progress` messages is taken up after a crash, which `is_call` if one of its
-        tools ran; returns how often it was since it last got any further without that."""
+        """Count that a turn of `progress` messages is taken up after a crash, which `is_call` if
+        one of its tools ran; return how often it was since it last got any further without that."""
         return await self._store.write(
             lambda db: mailbox.count_resume(db, received.row, progress, is_call)
         )
 
     async def excuse(self, is_meant: Scope = everything) -> None:
-        """The bot stops in good order: what it cuts short, turns and replies on their way, did not
-        fail."""
+        """Note that the bot stops in good order: what it cuts short, turns and replies on their
+        way, did not fail."""
         with suppress(StoreError):
             begun = [row for row in await self._store.read(mailbox.list_inbox) if row.attempts]
             rows = [row.id for row in begun if is_meant(self._key_of(row).id)]

@@ -135,7 +135,8 @@ class Forgetting:
     async def _quiet(
         self, keys: Sequence[ConversationKey]
     ) -> AsyncIterator[Mapping[str, Conversation]]:
-        """The conversations by their ids, while no turn runs in any of them."""
+        """Keep all turns of these conversations from running; yield the conversations by their
+        ids."""
         keys = sorted(keys, key=lambda key: key.id)  # so that two who wait don't wait for another
         async with AsyncExitStack() as stack:
             for key in keys:

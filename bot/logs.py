@@ -165,7 +165,7 @@ class _LogFile(RotatingFileHandler):
         return super().shouldRollover(record)
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """A full disk must not fill the person's screen with tracebacks."""
+        """Do nothing: a full disk must not fill the person's screen with tracebacks."""
 
 
 def _file(folder: Path, formatter: logging.Formatter) -> logging.Handler:

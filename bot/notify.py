@@ -27,7 +27,7 @@ async def announced(environ: Mapping[str, str]) -> AsyncIterator[None]:
 
 
 async def _live(where: str, pause: float) -> None:
-    """A sign of life in time, as long as the event loop turns."""
+    """Give a sign of life in time, as long as the event loop turns."""
     while True:
         _tell(where, "WATCHDOG=1")
         await asyncio.sleep(pause)

@@ -64,7 +64,7 @@ class KeyedQueues:
         await self._tasks.idle()
 
     async def idle_in(self, is_meant: Callable[[Hashable], bool]) -> None:
-        """The same for some queues."""
+        """Do the same for some queues."""
         while runs := [run for queue, run in self._runs.items() if is_meant(queue)]:
             await asyncio.wait(runs)
 

@@ -84,17 +84,18 @@ class RecentActivity:
         self.failures = FailureLog()
 
     def work_begun(self, work: Workload) -> None:
-        """The bot is assembled; it is not kept from going by whoever looks at its work."""
+        """Note that the bot is assembled; it is not kept from going by whoever looks at its
+        work."""
 
     def message_taken(self, channel: str, is_command: bool) -> None:
-        """A message is on disk."""
+        """Note that a message is on disk."""
 
     def turn_ended(self, turn: EndedTurn) -> None:
         if not turn.problem and not turn.is_stopped:
             self._answers.append(turn.seconds)
 
     def tool_ended(self, name: str, seconds: float, is_error: bool) -> None:
-        """A tool call has ended; what it waited for a person is not counted."""
+        """Note that a tool call has ended; what it waited for a person is not counted."""
         self._tools.append((name, seconds))
 
     def model_called(self, call: ModelCall) -> None:
@@ -102,41 +103,44 @@ class RecentActivity:
             self._first_words.append(call.first)
 
     def model_refused(self, sentence: str, heard_at: Address | None = None) -> None:
-        """A provider refused the key or the account; the sentence was the answer at an address
-        (None: no answer said it, since another model answered, or a summary was wanted)."""
+        """Note that a provider refused the key or the account; the sentence was the answer at an
+        address (None: no answer said it, since another model answered, or a summary was wanted)."""
         for alert in self.alerts:
             alert.model_refused(sentence, heard_at)
 
     def spent(self, spent: Spent) -> None:
-        """A call to a model is in the ledger."""
+        """Note that a call to a model is in the ledger."""
 
     def view_changed(self, event: ViewEvent) -> None:
-        """An event has changed what the model sees of a conversation."""
+        """Note that an event has changed what the model sees of a conversation."""
 
     def summary_failed(self) -> None:
         """No model has written a summary that was wanted."""
 
     def reply_sent(self, channel: str) -> None:
-        """A platform has a reply."""
+        """Note that a platform has a reply."""
 
     def channel_failed(self, channel: str) -> None:
-        """A channel took no reply, could not reach its platform for a while, or has ended."""
+        """Note that a channel took no reply, could not reach its platform for a while, or has
+        ended."""
 
     def channel_down(self, channel: str, error: BaseException) -> None:
-        """A channel has ended with an error, or took no reply."""
+        """Note that a channel has ended with an error, or took no reply."""
         self.channel_failed(channel)
         for alert in self.alerts:
             alert.channel_down(channel, error)
 
     def channel_unreachable(self, channel: str, error: BaseException) -> None:
-        """A channel could not reach its platform for a while, or has left a message out."""
+        """Note that a channel could not reach its platform for a while, or has left a message
+        out."""
         if not isinstance(error, MessageLeftOut):
             self.channel_failed(channel)
         for alert in self.alerts:
             alert.channel_unreachable(channel, error)
 
     def reply_put_aside(self, outbound: Outbound) -> None:
-        """A reply was tried again and again, and each time the bot broke or could not send it."""
+        """Note that a reply was tried again and again, and each time the bot broke or could not
+        send it."""
         for alert in self.alerts:
             alert.reply_put_aside(outbound)
 

@@ -121,7 +121,8 @@ class Sender:
         self.recent.reply_put_aside(outbound)
 
     async def excuse(self) -> None:
-        """The bot stops in good order: what it cuts short of replies on their way did not fail."""
+        """Note that the bot stops in good order: what it cuts short of replies on their way did not
+        fail."""
         await self._count(self._trying)
 
     async def send_unsent(self) -> None:

@@ -61,7 +61,7 @@ def known_sentences() -> Sequence[Sentence]:
 def mask_text(
     text: str, sentences: Iterable[Sentence], *, has_numbers: bool = False, depth: int = 0
 ) -> str:
-    """A text with what was filled in left out; LEFT_OUT for one that nobody knows."""
+    """Return a text with what was filled in left out; LEFT_OUT for one that nobody knows."""
     if len(text) > LONGEST or depth > _DEEPEST:
         return LEFT_OUT
     for sentence in sentences:

@@ -143,4 +143,4 @@ class BudgetedModel(Struct):
         return reply
 
     async def close(self) -> None:
-        """It is another's to close."""
+        """Do nothing: it is another's to close."""

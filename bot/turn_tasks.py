@@ -43,8 +43,8 @@ class StoppableTasks:
 
     @contextmanager
     def running(self, key: ConversationKey, task: asyncio.Task[Any]) -> Iterator[StoppableTask]:
-        """The task can be stopped in here, and does not go on outside: also when the bot shuts
-        down, and who waits for it is cancelled."""
+        """Let the task be stopped in here, and not go on outside: also when the bot shuts down, and
+        who waits for it is cancelled."""
         self._running[key.id] = running = StoppableTask(task)
         try:
             yield running

@@ -131,7 +131,8 @@ class Turns:
 
     @contextmanager
     def expect(self, key: ConversationKey) -> Iterator[None]:
-        """A message has found room in the line, and is put on disk before it joins it."""
+        """Count a message that has found room in the line, and is put on disk before it joins
+        it."""
         self._coming[key.id] += 1
         try:
             yield

@@ -61,7 +61,8 @@ class SubagentTurn(OpenTurn):
         """Nothing leaves here for long."""
 
     async def make_room(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
-        """The provider refused what was made from `view`: believe it, and clip what is long."""
+        """Believe the provider, which refused the request made from `view`, and clip long texts;
+        return whether that changed anything."""
         if not overflow.is_sure:
             return False
         self._overflows += 1

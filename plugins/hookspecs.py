@@ -181,8 +181,9 @@ def parley_rows() -> FeatureRows:
 
 @hookspec
 def parley_approvals() -> object:
-    """A way to ask a person whether a tool may run (`bot.runtime.PermissionAsker`). Where several
-    plugins bring one, each has to allow it; where none does, what must be asked for is refused."""
+    """Return a way to ask a person whether a tool may run (`bot.runtime.PermissionAsker`). Where
+    several plugins bring one, each has to allow it; where none does, what must be asked for is
+    refused."""
     raise NotImplementedError
 
 

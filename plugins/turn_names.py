@@ -64,5 +64,5 @@ def _turn(word: str, newest: int) -> int:
 
 
 def ids(numbers: tuple[int, ...]) -> list[str]:
-    """Turns as data names them."""
+    """Return turns as data names them."""
     return [f"t{number}" for number in numbers]

@@ -128,7 +128,7 @@ def name_branch(number: int, title: str) -> str:
 
 
 def format_list(names: Sequence[str], last: str = "and") -> str:
-    """a, b and c."""
+    """Return a, b and c as words."""
     return f" {_(last)} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 

@@ -136,8 +136,8 @@ class SettingsStore:
     def once(
         self, values: Mapping[str, Any], conversation_id: str, by_user: bool = False
     ) -> dict[str, Any]:
-        """These settings as they would hold in a conversation, for one call and with all others
-        there, after the checks of `check`; nothing is changed."""
+        """Return these settings as they would hold in a conversation, for one call and with all
+        others there, after the checks of `check`; nothing is changed."""
         for key in values:
             _changeable(key, conversation_id)
             if by_user:

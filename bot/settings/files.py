@@ -94,7 +94,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_half_characters(tree: Any) -> None:
-    r"""An escape like "\ud83d" alone is no character, and can be neither stored nor sent."""
+    r"""Refuse an escape like "\ud83d" alone: it is no character, and can be neither stored nor
+    sent."""
     try:
         json.dumps(tree, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:

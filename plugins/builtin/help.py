@@ -124,7 +124,8 @@ def _list(commands: Sequence[Command]) -> str:
 
 
 def format_strategies(chosen: str = "") -> str:
-    """A list of what can happen to older turns, and when that is good; the chosen one marked."""
+    """Return a list of what can happen to older turns, and when that is good; the chosen one
+    marked."""
     return "\n".join(
         _("- **{name}**: {what}. Use it when {when}.", name=name, what=_(what), when=_(when))
         if name != chosen

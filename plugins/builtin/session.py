@@ -33,7 +33,7 @@ UNSET = "--unset"
 
 @command("new", "Start afresh: all turns so far leave the context")
 async def new(ask: Ask) -> Reply:
-    """Stops the running turn, then puts all turns away."""
+    """Stop the running turn, then put all turns away."""
     if ask.words:
         raise CommandError(
             _(
@@ -131,7 +131,7 @@ async def _place(ask: Ask, name: str) -> Reply:
 
 @command("stop", "Stop the answer being written; what was done so far is kept")
 async def stop(ask: Ask) -> Reply:
-    """Ends the running turn of this conversation."""
+    """End the running turn of this conversation."""
     key = ask.conversation.key
     stopped = [stop(key) for stop in (*ask.bot.stops, ask.bot.turns.stop)]
     if any(stopped):
@@ -150,7 +150,7 @@ async def stop(ask: Ask) -> Reply:
 
 @command("cancel", "Give up writing the text that the bot has asked you for")
 async def cancel(ask: Ask) -> Reply:
-    """Ends the waiting for a text; any other command does so, too, without saying it."""
+    """End the waiting for a text; any other command does so, too, without saying it."""
     command = await ask.bot.forms.cancel(ask.address)
     if not command:
         return Reply(_("I am not waiting for any text from you here."), {"cancelled": ""})

@@ -37,11 +37,11 @@ class Delivered(Protocol):
         ...
 
     async def done(self) -> None:
-        """It need not be delivered again."""
+        """Confirm it: it need not be delivered again."""
         ...
 
     async def give_back(self) -> None:
-        """It belongs at the head of its queue again."""
+        """Put it back at the head of its queue."""
         ...
 
 

@@ -241,8 +241,7 @@ class Node:
         await self.broker.close()
 
     def give_up(self) -> None:
-        """This process can do nothing for what it owns: let others take it over, as if it were
-        dead."""
+        """Let others take over what this process owns, as if it were dead."""
         self.is_fenced = True
         self.fenced.set()
 
@@ -276,12 +275,12 @@ class Node:
             await asyncio.sleep(BEAT)
 
     def tell_of_death(self, process: str) -> None:
-        """A process was shut out: nobody need wait for its next sign of life. Others stand in line
-        for what it owned from now on."""
+        """Tell that a process was shut out: nobody need wait for its next sign of life. Others
+        stand in line for what it owned from now on."""
         self.broker.tell_soon(BEATS, wire.dump({"me": process, "groups": []}))
 
     def tell_of_taking(self, numbers: Collection[int]) -> None:
-        """These slices are owned by this process from now on."""
+        """Tell that these slices are owned by this process from now on."""
         self.broker.tell_soon(TAKEN, wire.dump({"slices": [*numbers]}))
 
     def _hear(self, topic: str, body: bytes) -> None:
@@ -364,7 +363,7 @@ class Node:
         self.broker.tell_soon(CHANGES, b"{}")
 
     async def _refresh(self) -> None:
-        """Settings, people or limits were changed by another process, or may have been."""
+        """Read again what another process has changed, or may have: settings, people, limits."""
         try:
             changed = await self.app.store.read(overrides.load)
             self.app.config.book.adopt_anew(changed)

@@ -52,8 +52,8 @@ class Keeper(Protocol):
     """A party that works with what this process owns."""
 
     async def gain(self, name: str) -> None:
-        """This process owns it from now on; or still does, if it did before the connection broke.
-        Raises to have it offered again."""
+        """Own it from now on; or still, after the connection broke. Raises to have it offered
+        again."""
         ...
 
     async def finish(self, name: str, calls: Collection[asyncio.Task[None]]) -> None:
@@ -135,14 +135,14 @@ class Ownership:
         ]
 
     def see(self, process: str) -> None:
-        """A process gave a sign of life."""
+        """Note that a process gave a sign of life."""
         is_new = process not in self.members
         self._seen[process] = time.monotonic()
         if is_new:
             self._shares.set()
 
     def unsee(self, process: str) -> None:
-        """A process said that it leaves."""
+        """Note that a process said that it leaves."""
         if self._seen.pop(process, None) is not None:
             self._shares.set()
 
@@ -153,8 +153,8 @@ class Ownership:
         return [one for one, at in self._seen.items() if at > since or one == self._broker.me]
 
     def disconnected(self) -> None:
-        """The connection is gone, and with it all that was in hand. What this process owned it goes
-        on with, until it learns that somebody else has it."""
+        """Note that the connection is gone, and with it all that was in hand. What this process
+        owned it goes on with, until it learns that somebody else has it."""
         self._patient_until = math.inf  # until it is back, and a little longer
         for one in self._owned.values():
             one.token, one.place, one.is_sure = None, None, False
@@ -245,7 +245,7 @@ class Ownership:
                 one.place = None
 
     async def _give_back(self, one: _Owned, calls: Sequence[Delivered] = ()) -> None:
-        """The token, then calls that were begun, then those that waited."""
+        """Give back the token, then calls that were begun, then those that waited."""
         back = [*([one.token] if one.token else ()), *calls, *one.waiting]
         one.token = None
         one.waiting.clear()
@@ -361,7 +361,8 @@ class Ownership:
         return is_owner_elsewhere or (is_in_line and not self._belongs_here(place))
 
     async def _hand_over(self, one: _Owned) -> None:
-        """It may take its time: whatever else is to be shared does not wait for it."""
+        """Hand it over. It may take its time: whatever else is to be shared does not wait for
+        it."""
         try:
             await self._release(one)
         finally:

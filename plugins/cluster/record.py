@@ -45,22 +45,22 @@ class OwnerRow(Struct, frozen=True):
 
 
 def join(database: Database, process: str, role: str, version: str) -> None:
-    """A process takes part from now on."""
+    """Let a process take part from now on."""
     tables.Process.insert(
         id=process, role=role, version=version, since=time.time(), is_fenced=False
     ).execute(database)
 
 
 def leave(database: Database, process: str) -> None:
-    """A process ends, and owns nothing any more."""
+    """Let a process end: it owns nothing any more."""
     table, owner = tables.Process, tables.Owner
     table.delete().where(table.id == process).execute(database)
     owner.update(process=NOBODY).where(owner.process == process).execute(database)
 
 
 def check(database: Database, process: str) -> None:
-    """Raises FencedError where this process may not write; until this transaction ends, nobody
-    shuts it out."""
+    """Check that this process may write; until this transaction ends, nobody shuts it out. Raises
+    FencedError."""
     statement = f'SELECT is_fenced FROM "process" WHERE id = ?{database.shared_lock}'
     found = database.execute_sql(statement, (process,)).fetchone()
     if found is None or found[0]:
@@ -84,7 +84,7 @@ def take(database: Database, name: str, process: str) -> OwnerRow:
 
 
 def give(database: Database, names: Iterable[str], process: str) -> None:
-    """A process owns these no more; nothing happens where it does not."""
+    """Let a process own these no more; nothing happens where it does not."""
     table = tables.Owner
     is_its = table.name.in_([*names]) & (table.process == process)
     table.update(process=NOBODY).where(is_its).execute(database)

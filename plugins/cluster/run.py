@@ -94,7 +94,7 @@ async def _work(plan: ProcessTask, stopping: asyncio.Event) -> None:
 
 
 async def _work_once(plan: ProcessTask, stopping: asyncio.Event) -> bool:
-    """Returns False when others took this worker for dead."""
+    """Work until the end; return False when others took this worker for dead."""
     app, node = await _join(plan, "worker", plan.faces, stopping)
     try:
         return await Worker(app, node).run()

@@ -152,7 +152,7 @@ def unspool(data: Path, part: Mapping[str, Any]) -> Inbound:
 
 
 def clear(data: Path, part: Mapping[str, Any]) -> None:
-    """The files of a message are no longer on their way."""
+    """Delete the files of a message that are no longer on their way."""
     for file in build(list[SpooledFile], part.get("files", [])):
         (data / SPOOL / _safe(file.place)).unlink(missing_ok=True)
 

@@ -367,7 +367,7 @@ class Worker(Struct):
             self._watchers.pop(name).task.cancel()
 
     def _hear(self, topic: str, body: bytes) -> None:
-        """A client of a stream has gone."""
+        """Note that a client of a stream has gone."""
         part = wire.parse(body)
         if (task := self._streams.get(str(part.get("stream")))) is not None:
             task.cancel()

@@ -107,7 +107,7 @@ class _Text:
 
 
 def _read(content: bytes) -> Iterator[str]:
-    """Marks of pages and lines. Raises NoText."""
+    """Yield marks of pages and lines. Raises NoText."""
     if not content.startswith(b"PK\x03\x04"):
         if b"%PDF-" in content[:_LOOKED_AT]:
             from formats import pdf  # type: ignore[import-not-found]  # noqa: PLC0415

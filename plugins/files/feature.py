@@ -195,7 +195,8 @@ def parley_tools() -> list[Tool]:
 
 
 def _mark(context: ToolContext, targets: Iterable[Path]) -> None:
-    """These names are shown: the result is marked where somebody else gave one of them."""
+    """Note that these names are shown: the result is marked where somebody else gave one of
+    them."""
     if not Origins(context.workspace).are_own_names(targets):
         context.from_outside()
 

@@ -37,7 +37,7 @@ _WORTH_AGAIN: frozenset[Problem] = frozenset(
 
 
 def plan_after(job: JobRow, now: float, quiet: str = "") -> JobRow:
-    """A job once it is fired: with when it is due next, outside of the quiet hours."""
+    """Return a job once it is fired: with when it is due next, outside of the quiet hours."""
     if 0 < job.retry_at <= now:
         return replace(job, retry_at=0.0)
     zone = ZoneInfo(job.zone)
@@ -69,8 +69,8 @@ def is_doubtful(job: JobRow, now: float, believed: float) -> bool:
 
 
 def plan_retry(job: JobRow, due: float, now: float) -> JobRow:
-    """A job after a run of it has failed: tried again, or when that was the last attempt, counted;
-    one that fails again and again rests."""
+    """Return a job after a run of it has failed: tried again, or when that was the last attempt,
+    counted; one that fails again and again rests."""
     if job.attempts < len(WAITS):
         at = now + WAITS[job.attempts]
         return replace(job, retry_at=at, retry_due=due, attempts=job.attempts + 1)
@@ -152,7 +152,7 @@ def _find_reason(text: str) -> str:
 
 
 def plan_ended(job: JobRow, run: RunRow, ending: RunEnding, now: float) -> JobRow:
-    """A job once a run of it has ended."""
+    """Return a job once a run of it has ended."""
     if ending.outcome == "done":
         return replace(job, failures=0, attempts=0, retry_at=0.0)
     if ending.is_worth_again and job.state != "paused" and not job.hook:

@@ -323,7 +323,7 @@ def find_run(database: Database, run: int) -> RunRow | None:
 
 
 def list_runs(database: Database, job: int, most: int = KEPT_RUNS) -> list[RunRow]:
-    """The newest runs of a job, the newest first."""
+    """Return the newest runs of a job, the newest first."""
     columns = tables.JobRun
     query = columns.select().where(columns.job == job).order_by(columns.id.desc()).limit(most)
     return [RunRow(**row) for row in query.dicts().execute(database)]

@@ -140,7 +140,7 @@ class JobTurns(RunHandler):
 
 
 def _approve_granted(job: JobRow, is_asked: bool, may_own: bool) -> Approve:
-    """Allows what was granted when the job was made, and asks nobody."""
+    """Return a function that allows what was granted when the job was made, and asks nobody."""
     granted = frozenset(job.grants.split())
 
     async def approve(wanted: Permission) -> None:

@@ -191,8 +191,8 @@ async def _asked(work: Awaitable[T]) -> T:
 async def connect(
     server: McpServer, fill: Callable[[str], str], folder: Path, version: str = "0"
 ) -> AsyncGenerator[McpConnection, None]:
-    """A server, ready to be asked; `fill` puts secrets in the place of their names, and `folder`
-    is where it works. Raises ServerDown."""
+    """Connect to a server, which is ready to be asked then; `fill` puts secrets in the place of
+    their names, and `folder` is where it works. Raises ServerDown."""
     health = Health()
     is_changed = asyncio.Event()
 

@@ -87,7 +87,7 @@ async def add(ask: Ask, rest: str) -> Reply:
 
 
 async def _refuse(ask: Ask, written: Mapping[str, Any]) -> None:
-    """Raises CommandError where a server can't be added."""
+    """Check that a server can be added. Raises CommandError."""
     name = written["name"]
     if not re.fullmatch(NAME, name):
         raise CommandError(_(USAGE))

@@ -61,7 +61,7 @@ class BadAnswer(httpx2.ReadError):
 async def run_http(
     url: str, headers: dict[str, str], kind: str, health: Health
 ) -> AsyncGenerator[TransportStreams, None]:
-    """The streams to a server at an address, of the `kind` "http" or "sse"."""
+    """Open the streams to a server at an address, of the `kind` "http" or "sse"."""
     connect = _sse if kind == "sse" else _streamable
     async with _watched(connect(url, headers, health), health) as streams:
         yield streams
@@ -104,7 +104,7 @@ def _client(headers: dict[str, str], reader: _Reader) -> httpx2.AsyncClient:
 
 @asynccontextmanager
 async def _watched(transport: Transport, health: Health) -> AsyncGenerator[TransportStreams, None]:
-    """The same, with no more messages in a second than can be borne; it is over when the server
+    """Do the same, with no more messages in a second than can be borne; it is over when the server
     says nothing any more."""
     into, out = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     rate = Rate()

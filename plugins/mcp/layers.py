@@ -191,7 +191,7 @@ class _MessageRoom:
 
 
 def left_out(media_type: str | None) -> str:
-    """The note in the place of what is no text."""
+    """Return the note in the place of what is no text."""
     return f"[{(media_type or 'data')[:200]} is left out: it is no text]"
 
 

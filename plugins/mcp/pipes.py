@@ -44,7 +44,7 @@ class Program(Struct, frozen=True):
 
 @asynccontextmanager
 async def run_program(program: Program, health: Health) -> AsyncGenerator[TransportStreams, None]:
-    """The program, running; it is ended with all that it has started. Raises ServerDown."""
+    """Run the program; it is ended with all that it has started. Raises ServerDown."""
     process, answers = await _start(program), ServerAnswers()
     to_session, from_server = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_server, from_session = anyio.create_memory_object_stream[SessionMessage](0)

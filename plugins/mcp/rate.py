@@ -24,7 +24,7 @@ class Rate:
         self._room, self._at = 1.0, clock()
 
     async def wait(self, size: int, messages: int = 1) -> None:
-        """Returns when so many bytes, and so many messages, may be taken in."""
+        """Wait until so many bytes, and so many messages, may be taken in."""
         now = self._clock()
         self._room = min(1.0, self._room + now - self._at)
         self._at = now
@@ -44,7 +44,7 @@ class Health(Struct):
     refused: int = 0
 
     def end(self, why: str) -> None:
-        """It is over; what is said first counts."""
+        """End it; what is said first counts."""
         if not self.over.is_set():
             self.why = why
             self.over.set()

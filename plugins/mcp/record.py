@@ -85,7 +85,7 @@ def keep_listing(database: Database, server: str, listed: Mapping[str, str], cha
 
 
 def count_call(database: Database, server: str, tool: str) -> None:
-    """A tool was called."""
+    """Count that a tool was called."""
     _TOOL.update(calls=_TOOL.calls + 1, called_at=time.time()).where(
         (_TOOL.server == server) & (_TOOL.tool == tool)
     ).execute(database)

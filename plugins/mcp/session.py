@@ -157,7 +157,7 @@ class ServerSession:
         return result
 
     def _note_answer(self, connection: ServerConnection) -> None:
-        """It works: what it said until now is not why it fails, if it does."""
+        """Note that it works: what it said until now is not why it fails, if it does."""
         self._silent, connection.health.said = 0, b""
         self._failures.clear()
 

@@ -389,7 +389,8 @@ def _version_data(version: Version) -> dict[str, Any]:
 
 
 def _refuse_more(name: str, rest: str) -> None:
-    """A version that is named, for example, is not the one that would be taken back."""
+    """Refuse more words: a version that is named, for example, is not the one that would be taken
+    back."""
     if rest.strip():
         raise CommandError(
             _(

@@ -208,6 +208,6 @@ def find_fault(text: str) -> str:
 
 
 def strip_invisible(text: str) -> str:
-    """A text without what can't be seen: control characters, and those that turn the order of
-    letters."""
+    """Return a text without what can't be seen: control characters, and those that turn the order
+    of letters."""
     return "".join(c for c in text if c in _ALLOWED or unicodedata.category(c) not in _UNSEEN)

@@ -182,7 +182,7 @@ class ChatGpt:
         return found
 
     def _take_context(self, content: Mapping[str, Any]) -> None:
-        """Custom instructions, and what the model had kept of the person."""
+        """Take in custom instructions, and what the model had kept of the person."""
         profile, wishes = (
             as_text(content.get(name)).strip() for name in ("user_profile", "user_instructions")
         )

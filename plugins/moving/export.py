@@ -146,7 +146,7 @@ def _audiences(data: Path) -> set[str]:
 async def _write_conversation(
     store: Store, one: ArchivedConversation, place: Path, done: Exported
 ) -> tuple[str, str]:
-    """Returns the day on which it began, and what it is called."""
+    """Write a conversation; return the day on which it began, and what it is called."""
     begun = called = ""
     with (place / MESSAGES).open("xb") as lines, (place / READABLE).open("xb") as text:
         after = turn = 0

@@ -95,7 +95,7 @@ class Archive:
 
     @contextmanager
     def open(self, name: str) -> Iterator[IO[bytes]]:
-        """The content of a file. Raises MovingError, also while it is read."""
+        """Open a file of the archive. Raises MovingError, also while it is read."""
         try:
             if self._zip is not None:
                 info = self._members[name]

@@ -202,7 +202,8 @@ def _find_before(
     parent: str,
     times: Mapping[str, float],
 ) -> str:
-    """The newest end of what is no newer than a path that begins then, and hangs not on its top."""
+    """Return the newest end of what is no newer than a path that begins then, and hangs not on its
+    top."""
     below = _find_below(nodes, top, parent)
     others = {
         name: node for name, node in nodes.items() if name not in below and times[name] <= first
@@ -222,7 +223,7 @@ def _newest_end(
 
 
 def _find_below(nodes: Mapping[str, Mapping[str, Any]], top: str, parent: str) -> set[str]:
-    """This node, and those that hang on it, at any depth."""
+    """Return this node, and those that hang on it, at any depth."""
     children: dict[str, list[str]] = {}
     for name, node in nodes.items():
         children.setdefault(as_text(node.get(parent)), []).append(name)

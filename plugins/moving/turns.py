@@ -148,7 +148,7 @@ class _Turn(Struct):
         self._done.append(ImportedMessage(message, self.at))
 
     def _take_result(self, message: ForeignMessage) -> None:
-        """A result answers its call; one without a call gets one."""
+        """Take in a result, which answers its call; one without a call gets one."""
         open_ids = [name for name, _ in self._open]
         wanted = message.call_id
         if self._open and (wanted in open_ids or not wanted):
@@ -160,7 +160,7 @@ class _Turn(Struct):
         self._answer(call, clean_text(message.text), is_error=message.is_error)
 
     def _close(self) -> None:
-        """Calls that nothing has answered get a result that says so."""
+        """Give calls that nothing has answered a result that says so."""
         for _, call in self._open:
             self._answer(call, NO_RESULT, is_error=True)
         self._open = []

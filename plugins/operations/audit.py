@@ -259,7 +259,8 @@ def _account(one: Installation) -> Iterator[Risk]:
 
 
 def _leftovers(one: Installation) -> Iterator[Risk]:
-    """Copies of what was said that stay when it is forgotten, and what nobody agreed to."""
+    """Yield the risk of copies of what was said that stay when it is forgotten, and of what nobody
+    agreed to."""
     beside = one.data.absolute().parent
     copies = [*beside.glob(f"{one.data.name}.before-restore-*"), *beside.glob(".parley-restore-*")]
     copies += [*one.data.glob(f"{DATABASE}*.before-*"), *one.data.glob(f"{DATABASE}*.damaged-*")]

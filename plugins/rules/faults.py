@@ -84,7 +84,7 @@ def _place(loc: Place) -> tuple[Place, str]:
 
 
 def _words(expected: str) -> list[str]:
-    """ "'a', 'b' or 'c'" -> ["a", "b", "c"]"""
+    """Return ["a", "b", "c"] for "'a', 'b' or 'c'"."""
     return expected.replace(" or ", ", ").replace("'", "").split(", ")
 
 

@@ -77,7 +77,7 @@ class SideTurn(OpenTurn):
         """Nothing leaves here for long."""
 
     async def make_room(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
-        """The provider refused what was made from `view`: believe it, and take the next step."""
+        """Believe that the provider refused what was made from `view`, and take the next step."""
         if not overflow.is_sure:
             return False
         self._overflows += 1

@@ -76,7 +76,7 @@ def note_of(account: Account) -> str:
 
 
 def format_warning(account: Account) -> str:
-    """The line under a reply once a share is reached."""
+    """Return the line under a reply once a share is reached."""
     return _(
         "(Spending: {so_far}. At 100% I stop. `{setting}` sets the limit; /usage shows what the "
         "money went on.)",

@@ -109,7 +109,7 @@ def _name_branches(
 
 
 def _columns(bills: Sequence[Bill]) -> list[str]:
-    """The headings of what there is to show."""
+    """Return the headings of what there is to show."""
     absent = {
         *((WRITTEN,) if not any(bill.written for bill in bills) else ()),
         *((THOUGHT,) if not any(bill.reasoning for bill in bills) else ()),

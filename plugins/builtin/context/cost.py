@@ -59,7 +59,7 @@ class Cache(Struct, frozen=True):
         return _if_any(cut_cost(*count_broken(before, after, cached), self.price, read))
 
     def clause(self, cost: CutCost | None, *, is_past: bool = False) -> str:
-        """ "breaks 12k cached tokens ($0.02) and pays back after 4 turns"; "" for nothing."""
+        """Return "breaks 12k cached tokens ($0.02) and pays back after 4 turns"; "" for nothing."""
         if cost is None:
             return ""
         price = f" ({money(cost.dollars)})" if cost.dollars else ""

@@ -77,7 +77,7 @@ class States(Struct, frozen=True):
 
 
 def states(view: View, events: Sequence[ViewEvent], strategy: str) -> States:
-    """The states while `strategy` is in force."""
+    """Return the states while `strategy` is in force."""
     held = [e for e in list_effective(events) if e.actor != "strategy" or e.strategy == strategy]
     return States(view, tuple(held), {turn.number: turn for turn in view.whole})
 

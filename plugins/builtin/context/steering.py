@@ -45,7 +45,8 @@ async def compact(ask: Ask, focus: str) -> Reply:
 
 
 def _require_words(focus: str, newest: int) -> None:
-    """Turns without their t would be a focus, and all turns would go into the summary."""
+    """Refuse turns without their t: they would be a focus, and all turns would go into the
+    summary."""
     if (found := _BARE.fullmatch(focus)) and max(map(int, found.groups())) <= newest:
         first, last = found.groups()
         raise CommandError(

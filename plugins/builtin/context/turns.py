@@ -73,7 +73,8 @@ def _sum_up(bills: Mapping[str, Bill]) -> dict[str, Any]:
 
 
 async def _all_states(conversation: Conversation) -> list[dict[str, Any]]:
-    """The states of all turns there are, as runs of turns: those that share theirs together."""
+    """Return the states of all turns there are, as runs of turns: those that share theirs
+    together."""
     events, context = await conversation.context.history(), conversation.context
     where = states(context.view(), events, context.limits.strategy)
     runs = groupby(enumerate(where.of_all(context.newest), 1), itemgetter(1))
@@ -82,7 +83,7 @@ async def _all_states(conversation: Conversation) -> list[dict[str, Any]]:
 
 
 async def rows(conversation: Conversation, numbers: Sequence[int]) -> list[Row]:
-    """These turns, in play or not, as far as they are kept."""
+    """Return these turns, in context or not, as far as they are kept."""
     events, view = await conversation.context.history(), conversation.context.view()
     where = states(view, events, conversation.context.limits.strategy)
     in_play = {turn.number: turn for turn in view.turns}
