@@ -202,13 +202,13 @@ class Turns:
         received = said.received
         async with self.exclusive(key):
             waiting.remove(said)
-            refusal = await self._runs.refusal(received) if received.run else ""
-            # While this waited: the chat leads elsewhere, but for a job with a branch of its own.
-            if not refusal and await self._branches.is_gone(key):
-                here = self._branches.current(key)
-                self.put(replace(received, key=here), said.text)
-            else:
-                with self._delivery.speaking_to(received.address, key.id):
+            with self._delivery.speaking_to(received.address, key.id):
+                refusal = await self._runs.refusal(received) if received.run else ""
+                # While this waited: the chat leads elsewhere, but for a job with its own branch.
+                if not refusal and await self._branches.is_gone(key):
+                    here = self._branches.current(key)
+                    self.put(replace(received, key=here), said.text)
+                else:
                     await self._work(key, said, refusal)
         if not waiting:
             self._waiting.pop(key.id, None)
