@@ -113,6 +113,9 @@ class TurnAnswer(Struct):
         except StoreError as error:  # the model's word is not lost over what stands beside it
             log.warning("an answer is composed once more: %s", error)
             return None
+        except Exception:
+            log.exception("an answer is composed once more:")
+            return None
         self.prepared = await delivery.prepare(received, reply, self.turn_id)
         return self.prepared
 

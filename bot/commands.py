@@ -167,13 +167,16 @@ class CommandRunner:
                 reply = self._remind_of_form(received.address, reply)
         if (command := self._ports.commands.get(line.name)) is not None and command.leads:
             self._leading -= Counter([received.key.home])
-        if not (received.run and await find_handler(self._runs).answer(received, reply)):
-            await self._delivery.answer(received, reply)
+        with self._delivery.speaking_to(received.address, received.key.id):
+            if not (received.run and await find_handler(self._runs).answer(received, reply)):
+                await self._delivery.answer(received, reply)
 
     async def _run_unless_gone(
         self, received: Received, line: CommandLine, files: tuple[str, ...]
     ) -> Reply:
-        if received.run and (refusal := await find_handler(self._runs).refusal(received)):
+        with self._delivery.speaking_to(received.address, received.key.id):
+            refusal = await find_handler(self._runs).refusal(received) if received.run else ""
+        if refusal:
             return Reply(refusal, problem="refused")
         return await self.run(received.address, line, received.speaker, files)
 

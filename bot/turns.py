@@ -216,12 +216,12 @@ class Turns:
     async def _work(self, key: ConversationKey, said: _Said, refusal: str) -> None:
         """Answer a message, or say why it is not answered: `refusal`, if there is one already."""
         received = said.received
-        user, why = self._admit(key, received)
-        if refusal := refusal or why:
-            problem: Problem = "refused" if refusal == _(CLOSED) else "spent"
-            await self._reply(received, Reply(refusal, problem=problem))
-            return
         try:
+            user, why = self._admit(key, received)
+            if refusal := refusal or why:
+                problem: Problem = "refused" if refusal == _(CLOSED) else "spent"
+                await self._reply(received, Reply(refusal, problem=problem))
+                return
             await self._transcribe(key, said)
             conversation = await self._conversations.get(key)
             turn = await self._open(conversation, said)
@@ -306,8 +306,12 @@ class Turns:
             if said.received.run or self._admit(key, said.received)[1]:
                 continue
             if speech := self._find_speech(said.received):
-                with self._delivery.speaking_to(said.received.address, key.id):
-                    said.received, unheard = await speech.transcribe(said.received)
+                try:
+                    with self._delivery.speaking_to(said.received.address, key.id):
+                        said.received, unheard = await speech.transcribe(said.received)
+                except Exception:
+                    log.exception("%s could not be transcribed:", said.received.id)
+                    break
                 if unheard:
                     break
             ready.append(said)

@@ -37,7 +37,7 @@ MOST_CELLS = 20_000
 DEEPEST = 30
 """Levels of quotes and lists that are rendered."""
 _LEVEL = r"(?:[ \t]*+(?:>|[-+*](?=[ \t])|\d{1,9}[.)](?=[ \t])))"
-_NESTED = re.compile(rf"{_LEVEL}{{{DEEPEST}}}|[ \t]{{{4 * DEEPEST}}}")
+_NESTED = re.compile(rf"{_LEVEL}{{{DEEPEST}}}")
 
 
 def has_vast_table(markdown: str) -> bool:

@@ -54,6 +54,7 @@ _OF_SQLITE: dict[int, str] = {
     sqlite3.SQLITE_CORRUPT: DAMAGED,
     sqlite3.SQLITE_NOTADB: DAMAGED,
     **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED), IN_USE),
+    **dict.fromkeys((sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_SCHEMA), IN_USE),
     **dict.fromkeys((sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY), NOT_PERMITTED),
     **dict.fromkeys((sqlite3.SQLITE_AUTH, sqlite3.SQLITE_CANTOPEN), NOT_PERMITTED),
 }

@@ -64,6 +64,12 @@ def list_features() -> tuple[str, ...]:
     return tuple(sorted(path.parent.name for path in FOLDER.glob("*/feature.py")))
 
 
+def is_guard(name: str) -> bool:
+    """Return whether a feature keeps something closed that would be open if it failed to start
+    (`GUARDS` in its `__init__.py`). Where its folder is not there, nobody expects that of it."""
+    return bool(getattr(importlib.import_module(f"plugins.{name}"), "GUARDS", False))
+
+
 def find_modules(name: str) -> Iterator[ModuleType]:
     """Import the module of this name of each feature that has one, in the order of the features'
     names."""

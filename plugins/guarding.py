@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -21,15 +21,29 @@ class Guarded(Struct, frozen=True):
     instead: Any = None
     fits: Callable[[Any], bool] = lambda found: True
 
-    def __call__(self, *handed: Any) -> Any:
+    def __call__(self, *handed: Any, **named: Any) -> Any:
         try:
-            found = self.function(*handed)
+            found = self.function(*handed, **named)
             if self.fits(found):
                 return found
             log.error("%s of the plugin %s returned %.200r", self.hook, self.plugin, found)
         except Exception:
             log.exception("%s of the plugin %s failed", self.hook, self.plugin)
         return self.instead
+
+
+class GuardedObject:
+    """An object that a plugin has handed over by a hook. Some of its methods are guarded: those for
+    which `instead` has a result."""
+
+    def __init__(self, made: Any, plugin: str, hook: str, instead: Mapping[str, Any]) -> None:
+        self._made = made
+        for name, result in instead.items():
+            guarded = Guarded(getattr(made, name), plugin, f"{hook} ({name})", result)
+            setattr(self, name, guarded)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._made, name)
 
 
 class GuardedWork(Struct, frozen=True):

@@ -35,9 +35,9 @@ from memory.record.offload import Offloader
 from memory.record.store import Store
 from memory.turn_log import OpenTurn
 from plugins import hookspecs
-from plugins.api import Command, ContextPart, HookContext, Tool
-from plugins.features import FOLDER, list_features
-from plugins.guarding import Guarded, GuardedWork, is_sentences
+from plugins.api import Command, CommandError, ContextPart, HookContext, Tool
+from plugins.features import FOLDER, is_guard, list_features
+from plugins.guarding import Guarded, GuardedObject, GuardedWork, is_sentences
 from plugins.hookspecs import Background, RemoteToolsFor
 
 log = logging.getLogger(__name__)
@@ -58,6 +58,10 @@ _NAMES = {
     "command": re.compile(r"[a-z][a-z0-9_]{0,31}"),  # what can be typed, in Telegram's menu too
     "tool": re.compile(r"[A-Za-z0-9_-]{1,64}"),  # what OpenAI's protocol takes
 }
+
+
+class GuardFailed(CommandError):
+    """A built-in feature that keeps something closed can't be started; the text says which."""
 
 
 class Unfit(Exception):
@@ -141,6 +145,8 @@ class Loaded(Struct):
                         _add(manager, f"{name} (opened)", made, self, self._context, name)
             except (Exception, SystemExit) as error:
                 log.info("the plugin %s can't be opened:", name, exc_info=True)
+                if name in _own():
+                    _refuse_start(name, error)
                 self.problems.append(f"The plugin {name!r} was not opened: {_reason(error)}.")
 
 
@@ -149,13 +155,24 @@ def load(folder: Path, context: HookContext = HookContext()) -> Loaded:  # noqa:
     manager = pluggy.PluginManager("parley")
     loaded = Loaded(_manager=manager, _context=context)
     manager.add_hookspecs(hookspecs)
-    for name, find in _sources(folder):
+    for name, find, is_own in _sources(folder):
         try:
             _add(manager, name, find(), loaded, context)
         except (Exception, SystemExit) as error:
             log.info("the plugin %s fails:", name, exc_info=True)  # the problem itself is told
+            if is_own:
+                _refuse_start(name, error)
             loaded.problems.append(f"The plugin {name!r} was left out: {_reason(error)}.")
     return loaded
+
+
+def _refuse_start(name: str, error: BaseException) -> None:
+    """Raise GuardFailed for a feature without which something would be allowed that it forbids."""
+    if name in list_features() and is_guard(name):
+        raise GuardFailed(
+            f"The feature {name} can't be started ({_reason(error)}), and without it nothing would "
+            "hold what it limits. The log says more; fetch Parley's files anew."
+        ) from error
 
 
 def _migrate(name: str, steps: Sequence[feature_tables.Step], database: Database) -> None:
@@ -169,14 +186,14 @@ def _reason(error: BaseException) -> str:
     return line if is_told else f"{type(error).__name__}: {line or 'no reason'}"
 
 
-def _sources(folder: Path) -> Iterator[tuple[str, Callable[[], ModuleType]]]:
-    """(name, how to import it) for each plugin, the built-in ones first."""
+def _sources(folder: Path) -> Iterator[tuple[str, Callable[[], ModuleType], bool]]:
+    """(name, how to import it, whether it is our own) for each plugin, the built-in ones first."""
     for name, path in _own().items():
-        yield name, partial(importlib.import_module, path)
+        yield name, partial(importlib.import_module, path), True
     for file in sorted(folder.glob("*.py")) if folder.is_dir() else ():
-        yield file.stem, lambda file=file: _from_file(file)  # type: ignore[misc]
+        yield file.stem, partial(_from_file, file), False
     for point in _installed(tuple(sys.path)):
-        yield point.name, point.load
+        yield point.name, point.load, False
 
 
 @cache
@@ -232,6 +249,10 @@ def _add(
         part = _take_runtime(manager, opened_by or name, plugin)
         if part.spending and loaded.spending:
             raise Unfit("another plugin limits what is spent already")
+        for call in part.calls.keys() & loaded.calls.keys():
+            raise Unfit(f"another plugin answers the call {call} already")
+        for kind in part.services.keys() & loaded.services.keys():
+            raise Unfit(f"another plugin has a service of the class {kind.__name__} already")
     except BaseException:
         manager.unregister(plugin)
         raise
@@ -273,6 +294,9 @@ def _take_runtime(manager: pluggy.PluginManager, name: str, plugin: Any) -> Load
     def guard(hook: str, instead: Any, fits: Callable[[Any], bool]) -> list[Any]:
         return [Guarded(made, name, hook, instead, fits) for made in ask(hook)]
 
+    def guard_object(hook: str, instead: Mapping[str, Any], *methods: str) -> list[Any]:
+        return [GuardedObject(made, name, hook, instead) for made in ask(hook, *instead, *methods)]
+
     def ask_for(hook: str, kind: type[Any]) -> list[Any]:
         found = _ask(manager, plugin, hook)
         for made in found:
@@ -293,11 +317,11 @@ def _take_runtime(manager: pluggy.PluginManager, name: str, plugin: Any) -> Load
         notes=guard("parley_notes", [], is_sentences),
         routes=guard("parley_routes", (), _is_sequence),
         runs=ask("parley_runs", "refusal", "prepare", "answer"),
-        speech_to_text=ask("parley_speech_to_text", "is_wanted", "transcribe"),
-        text_to_speech=ask("parley_text_to_speech", "is_wanted", "speak"),
+        speech_to_text=guard_object("parley_speech_to_text", {"is_wanted": False}, "transcribe"),
+        text_to_speech=guard_object("parley_text_to_speech", {"is_wanted": False}, "speak"),
         rows=ask("parley_rows", "count", "forget", "prune"),
         logins=ask_for("parley_logins", Logins),
-        approvals=ask("parley_approvals", "ask", "count_waited"),
+        approvals=guard_object("parley_approvals", {"count_waited": 0.0}, "ask"),
         spending=ask("parley_spending", *SPENDING),
         services={type(one): one for many in ask_for("parley_services", Sequence) for one in many},
         calls={

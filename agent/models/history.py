@@ -164,7 +164,8 @@ def alternate(messages: Messages) -> list[Mapping[str, Any]]:
         is_empty = not (content.strip() if isinstance(content, str) else content)
         if is_empty and role in ("system", "developer"):
             continue
-        if is_empty and not message.get("tool_calls"):
+        joins = role == before == "assistant" and not last.get("tool_calls")
+        if is_empty and not joins and not message.get("tool_calls"):
             message = {**message, "content": NO_OUTPUT if role == "tool" else NOTHING}
         if role == "user":
             if before == "user" or (before == "tool" and _is_note(message)):
@@ -173,7 +174,7 @@ def alternate(messages: Messages) -> list[Mapping[str, Any]]:
             if before == "tool":
                 made.append(({"role": "assistant", "content": INTERRUPTED}, []))
         elif role == "assistant":
-            if before == "assistant" and not last.get("tool_calls"):
+            if joins:
                 joined = [last.get("content"), *made[-1][1], message.get("content")]
                 made[-1] = ({**last, **message, "content": None}, joined)
                 continue

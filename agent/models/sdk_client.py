@@ -13,8 +13,10 @@ messages answered in 20 chunks cost 1.0 ms of CPU instead of 5.2 with `create(me
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import ssl
+import time
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -27,6 +29,8 @@ from collections.abc import (
 from contextlib import aclosing, asynccontextmanager, suppress
 from functools import lru_cache
 from typing import Any, cast
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp  # whose complaints about what is no HTTP the SDK's transport lets through
 import httpx2  # the SDKs' HTTP library; its errors come through while a body is read
@@ -40,11 +44,15 @@ from agent.models.endpoint import Endpoint
 from agent.models.event_reader import is_words, parse_chunk, parse_chunks, split_events
 from agent.models.waits import read_wait
 
+log = logging.getLogger(__name__)
+
 CONNECT_TIMEOUT = 10.0
 PATIENCE = 3
 """The multiple of `timeout` for which an endpoint may say that it is still there, and nothing else:
 before an answer has begun, and in one."""
 _MOST_CONNECTIONS = 1_000  # as in the SDKs
+_AT_ONCE = 1.0  # seconds in which a connection that was closed before is seen to be
+_RETRIES = "x-stainless-retry-count"
 _KEPT = 5.0  # seconds for which a connection is kept that nobody uses, as in the SDKs
 _KEPT_PLAIN = 1.5  # the same without TLS, where a new one is cheap; some servers close after two
 _BRIEF = 10.0  # seconds for the list of models, whole
@@ -69,15 +77,12 @@ class Patient(httpx2.AsyncClient):
     """
 
     def __init__(self, endpoint: Endpoint, **more: Any) -> None:
-        is_plain = endpoint.base_url.startswith("http://")
+        self._is_plain = endpoint.base_url.startswith("http://")
         super().__init__(
             verify=_tls(),
-            limits=httpx2.Limits(
-                max_connections=_MOST_CONNECTIONS,
-                keepalive_expiry=_KEPT_PLAIN if is_plain else _KEPT,
-            ),
             follow_redirects=False,  # what is said goes to the address given, and no other
-            trust_env=not endpoint.is_here,  # nor by a proxy out of this machine and back
+            proxy=find_proxy(endpoint),
+            trust_env=False,  # which would take proxies of any kind, and passwords of .netrc
             event_hooks={"response": [wire.limit_response]},
             **more,
         )
@@ -86,14 +91,52 @@ class Patient(httpx2.AsyncClient):
     async def send(self, request: httpx2.Request, **more: Any) -> httpx2.Response:
         try:
             async with asyncio.timeout(self._seconds):
+                begun = time.monotonic()
                 try:
                     return await super().send(request, **more)
                 except httpx2.TransportError as error:
-                    if not _is_stale(error):
+                    is_first = request.headers.get(_RETRIES, "0") == "0"
+                    is_early = time.monotonic() - begun < _AT_ONCE
+                    if not (is_first and is_early and _is_stale(error)):
                         raise
                     return await super().send(request, **more)
+                finally:
+                    self.cookies.clear()
         except TimeoutError:
             raise httpx2.ReadTimeout("no response has begun", request=request) from None
+
+    def _init_transport(self, *given: Any, **how: Any) -> httpx2.AsyncBaseTransport:
+        return self._with_session(super()._init_transport(*given, **how))
+
+    def _init_proxy_transport(self, *given: Any, **how: Any) -> httpx2.AsyncBaseTransport:
+        return self._with_session(super()._init_proxy_transport(*given, **how))
+
+    def _with_session(self, transport: Any) -> httpx2.AsyncBaseTransport:
+        """Return the SDK's transport with a session that keeps no cookies: one endpoint is asked
+        for many people. Without TLS a new connection is cheap."""
+        transport.client = lambda: aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=_MOST_CONNECTIONS,
+                keepalive_timeout=_KEPT_PLAIN if self._is_plain else _KEPT,
+                ssl=_tls(),
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+        return cast("httpx2.AsyncBaseTransport", transport)
+
+
+def find_proxy(endpoint: Endpoint) -> str | None:
+    """Return the proxy that the environment names for an endpoint; None for none. One that is
+    spoken to by another protocol than HTTP (SOCKS) is not used."""
+    address = urlsplit(endpoint.base_url)
+    if endpoint.is_here or proxy_bypass(address.hostname or ""):
+        return None
+    known = getproxies()
+    proxy = known.get(address.scheme) or known.get("all") or None
+    if proxy is not None and not proxy.lower().startswith(("http://", "https://")):
+        log.warning("The proxy of the environment is not used: only http:// and https:// are.")
+        return None
+    return proxy
 
 
 def _is_stale(error: httpx2.TransportError) -> bool:
@@ -259,7 +302,10 @@ class SdkClient:
         more = {"options": self._kinds.request_options(**options)} if options else {}
         try:
             reply = await self._sdk.post(self._kinds.path, content=encode(), **_RAW, **more)
-        except (self._kinds.error, aiohttp.ClientError, ValueError) as error:
+        except (
+            *(self._kinds.error, httpx2.HTTPError, aiohttp.ClientError),
+            *(ValueError, RuntimeError),  # of a client that was closed meanwhile
+        ) as error:
             raise self._failure(error) from None
         if packing := wire.find_compression(reply):
             await reply.aclose()
@@ -342,9 +388,10 @@ class SdkClient:
                 return failures.redirect(self._endpoint, response.headers.get("location", ""))
             wait = read_wait(response.headers, response.status_code)
             return failures.refusal(self._endpoint, response.status_code, response.text, wait)
-        is_lost = isinstance(error, self._kinds.connection_error)
+        lost = (self._kinds.connection_error, httpx2.HTTPError, RuntimeError)
+        is_lost = isinstance(error, lost)
         cause = (
-            error.__cause__ if is_lost else error
+            error.__cause__ if isinstance(error, self._kinds.connection_error) else error
         )  # one of the SDKs hides it in an error of its own
         if isinstance(cause, aiohttp.ClientError):
             return failures.not_the_protocol(self._endpoint, "")

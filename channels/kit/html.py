@@ -19,6 +19,8 @@ from markdown_it.utils import OptionsDict
 from channels.splitting import DEEPEST, is_costly
 
 _TAGS, _ATTRIBUTES = re.compile(r"<[^>]*+>"), re.compile(r'="([^"]*+)"')
+_INDENTED = re.compile(rf"[ \t]{{{4 * DEEPEST}}}")
+"""A line that the parser would leave out, since it takes it to be within so many lists."""
 
 
 def _show_image(
@@ -50,7 +52,7 @@ _PARSER = _make_parser()
 def render_html(markdown: str) -> str:
     """Return the HTML of a text; "" where there is nothing to mark up, something would be lost, or
     it would take too long."""
-    if is_costly(markdown):
+    if is_costly(markdown) or any(map(_INDENTED.match, markdown.split("\n"))):
         return ""
     html = str(_PARSER.render(markdown)).strip()
     is_plain = html == f"<p>{escape(markdown)}</p>"

@@ -138,10 +138,13 @@ class Mail(Platform):
         raw = await run(inbox.fetch_head, uid)
         if not raw or not await self._begin_reading(handler, fallback):
             return
-        letter = await self._open(handler, inbox, run, uid, raw)
-        await handler.bot.state.set(
-            self.name, self._attempts, ""
-        )  # what follows may fail and come again
+        try:
+            letter = await self._open(handler, inbox, run, uid, raw)
+        except (Exception, asyncio.CancelledError):  # of the way, or a stop: the process is alive
+            await handler.bot.state.set(self.name, self._attempts, "")
+            raise
+        # What follows may fail and come again.
+        await handler.bot.state.set(self.name, self._attempts, "")
         if letter is not None and self._may_be_read(handler, letter):
             await self._receive(handler, letter)
 

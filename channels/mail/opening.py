@@ -43,6 +43,8 @@ def open_letter(bot: Bot, raw: bytes, fallback: str, own: str) -> Letter | None:
             raise
         log.warning("a message can't be read, and is left out: %s", error)
         return None
+    except OSError:  # of this machine, and it may be over soon
+        raise
     except Exception:  # the standard library's parser raises what it likes
         log.warning("a message can't be read, and is left out", exc_info=True)
         return None

@@ -14,7 +14,7 @@ from channels.kit.frames import check_parts
 
 log = logging.getLogger(__name__)
 
-_MOST_PARTS = 1_000
+_MOST_PARTS = 2_000
 """Objects and lists of an update. A message has a hundred entities and a hundred buttons at most,
 and stands in one update with that which it answers."""
 

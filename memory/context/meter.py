@@ -13,6 +13,7 @@ import gzip
 import hashlib
 import importlib.util
 import json
+import zlib
 from binascii import a2b_base64
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -213,7 +214,7 @@ def _rank_file() -> Path:
 def _ranks(path: Path) -> dict[bytes, int]:
     try:
         raw = gzip.decompress(path.read_bytes())
-    except OSError as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise VocabularyMissing(
             f"The vocabulary for counting tokens can't be read ({error}); "
             "run `pip install --force-reinstall -r requirements.txt`."

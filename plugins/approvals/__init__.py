@@ -2,3 +2,5 @@
 
 Without this folder nobody can be asked, so such calls are refused.
 """
+
+GUARDS = True

@@ -50,7 +50,7 @@ async def usage(ask: Ask) -> Reply:
 
 
 async def _show(ask: Ask) -> Reply:
-    """Return an owner sees all; others what concerns this chat and them."""
+    """Show an owner all, and others what concerns this chat and them."""
     person = ask.person
     accounts = ask.service(MonthSpending).accounts(ask.conversation.key, person.limited)
     shown = [account for account in accounts if person.is_owner or account.kind != "total"]

@@ -409,6 +409,11 @@ def test_roles_take_turns() -> None:
     ]
 
 
+def test_an_empty_reply_behind_another_one_adds_nothing() -> None:
+    said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes."}]
+    assert alternate([*said, {"role": "assistant", "content": ""}]) == said
+
+
 def test_a_request_that_breaks_a_rule_is_an_error_in_tests() -> None:
     with pytest.raises(AssertionError, match=r"order of roles: message 1 is of user"):
         check([said("user", "One."), said("user", "Two.")], CHAT)

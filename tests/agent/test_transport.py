@@ -19,22 +19,31 @@ from openai._streaming import SSEDecoder
 
 from agent.models import wire
 from agent.models.base import ModelError
+from agent.models.endpoint import Endpoint
+from agent.models.sdk_client import find_proxy
 from agent.models.served import EndpointModel
 from tests.agent.endpoints import CHAT, CLAUDE, HELLO, Protocol, ask, conversation
 from tests.fakes.openai_server import Answer, Fail, Say
 
 ANSWER = json.dumps({"choices": [{"delta": {"content": "Hi."}, "finish_reason": "stop"}]})
 WHOLE = f"data: {ANSWER}\n\ndata: [DONE]\n\n".encode()
-HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+HEAD = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nSet-Cookie: id=1\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n"
+)
+HALF_AN_ERROR = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 1000\r\n\r\nNo."
 
 
 @dataclass
 class Counter:
     """A server that answers each request alike. `requests` has one number for each connection: how
     many requests came by it. `keeps` says whether a connection stays, as llama.cpp's does not,
-    though its answers don't say so."""
+    though its answers don't say so; it closes without an answer where it has none. Each answer
+    sets a cookie."""
 
     keeps: bool = True
+    answer: bytes = HEAD + b"%x\r\n%s\r\n0\r\n\r\n" % (len(WHOLE), WHOLE)
+    heads: list[bytes] = field(default_factory=list)
     requests: list[int] = field(default_factory=list)
     url: str = ""
 
@@ -45,12 +54,15 @@ class Counter:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 self.requests[number] += 1
+                self.heads.append(head)
                 length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
                 await reader.readexactly(int(length))
-                writer.write(HEAD)
+                if not self.answer:
+                    break
+                writer.write(self.answer[: len(HEAD)])
                 await writer.drain()
                 await asyncio.sleep(0)  # the answer's end comes by itself, as from a real model
-                writer.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(WHOLE), WHOLE))
+                writer.write(self.answer[len(HEAD) :])
                 await writer.drain()
                 if not self.keeps:
                     break
@@ -58,11 +70,11 @@ class Counter:
 
 
 @asynccontextmanager
-async def counting(counter: Counter) -> AsyncIterator[EndpointModel]:
-    """A model behind that server, which tries nothing again."""
+async def counting(counter: Counter, **more: Any) -> AsyncIterator[EndpointModel]:
+    """A model behind that server, which tries nothing again unless its endpoint says so."""
     async with await asyncio.start_server(counter.serve, "127.0.0.1") as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-        model = CHAT.at(url)
+        model = CHAT.at(url, **more)
         try:
             yield model
         finally:
@@ -82,6 +94,51 @@ async def test_a_server_that_closes_without_a_word_answers_all_the_same() -> Non
     async with counting(counter) as model:
         for _ in range(50):
             assert (await ask(model)).text == "Hi."
+
+
+async def test_no_cookie_is_sent_back() -> None:
+    counter = Counter()
+    async with counting(counter) as model:
+        for _ in range(3):
+            await ask(model)
+    assert not any(b"cookie" in head.lower() for head in counter.heads)
+
+
+async def test_a_server_that_closes_without_an_answer_is_asked_once_more_than_others() -> None:
+    counter = Counter(answer=b"")
+    async with counting(counter) as model:
+        with pytest.raises(ModelError, match="connect"):
+            await ask(model)
+    assert len(counter.heads) == 2
+    counter.heads.clear()
+    async with counting(counter, max_retries=1) as model:
+        with pytest.raises(ModelError, match="connect"):
+            await ask(model)
+    assert len(counter.heads) == 3
+
+
+async def test_a_refusal_that_breaks_off_is_an_error_with_a_sentence() -> None:
+    async with counting(Counter(keeps=False, answer=HALF_AN_ERROR)) as model:
+        with pytest.raises(ModelError, match="connect"):
+            await ask(model)
+
+
+def test_proxies_are_those_of_http_and_none_to_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    there = Endpoint("m", "https://models.example/v1")
+    assert find_proxy(there) is None
+    for odd in ("socks://127.0.0.1:1080/", "socks5://127.0.0.1:1080"):
+        monkeypatch.setenv("all_proxy", odd)
+        assert find_proxy(there) is None
+    monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
+    assert find_proxy(there) == "http://proxy.example:3128"
+    assert find_proxy(Endpoint("m", "http://127.0.0.1:8080/v1")) is None
+    monkeypatch.setenv("no_proxy", "models.example")
+    assert find_proxy(there) is None
 
 
 @pytest.mark.parametrize("protocol", [CHAT, CLAUDE], ids=["openai", "anthropic"])

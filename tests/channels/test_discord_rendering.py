@@ -116,6 +116,11 @@ def test_code_that_contains_a_fence_stays_one_block() -> None:
     assert [one.text.replace("\u200b", "") for one in blocks] == ["a\n```\nb"]
 
 
+def test_a_line_that_begins_far_to_the_right_costs_no_markup() -> None:
+    drawn = f"**Look**\n```\n{' ' * 130}^ here\n```"
+    assert rendered(drawn).startswith("**Look**\n")
+
+
 def test_what_nests_too_deeply_or_has_a_vast_table_is_shown_as_it_stands() -> None:
     assert words(rendered("> " * 40 + "deep")).endswith("deep")
     vast = "|a" * 300 + "|\n" + "|-" * 300 + "|\n" + "|b\n" * 300

@@ -72,6 +72,23 @@ async def test_a_message_that_ends_the_process_is_not_read_for_ever(
     assert isinstance(told, MessageLeftOut), "an owner hears of it"
 
 
+async def test_a_connection_that_breaks_is_not_counted_as_an_end_of_the_process() -> None:
+    async def run(work: Any, *given: Any) -> Any:
+        return work(*given)
+
+    def break_off(_uid: int) -> None:
+        raise ConnectionResetError
+
+    handler, head = _bot_with_state({}), b"From: ann@example.org\r\nSubject: Hi\r\n\r\n"
+    inbox: Any = SimpleNamespace(validity=1, fetch_head=lambda _uid: head, fetch=break_off)
+    made = Mail(MailSettings(address="bot@example.org", verified_by="mx.example.net"), "")
+    made._may_be_read = lambda *_given: True  # type: ignore[method-assign]
+    for _time in range(5):
+        with pytest.raises(ConnectionResetError):
+            await made._take(handler, inbox, run, 7)
+    assert handler.bot.told == []
+
+
 async def test_of_a_stranger_only_the_head_is_fetched() -> None:
     async def run(work: Any, *given: Any) -> Any:
         return work(*given)
@@ -153,3 +170,13 @@ async def test_of_a_mail_that_takes_too_much_the_head_is_answered() -> None:
     await made._take(handler, inbox, run, 7)
     (one,) = heard
     assert [file.name for file in one.files] == ["the message"]
+
+
+def test_a_fault_of_this_machine_leaves_no_mail_out() -> None:
+    def refuse(*handed: object) -> bytes:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    bot = cast(Bot, SimpleNamespace(read_apart=refuse))
+    raw = b"From: ann@example.org\r\nSubject: Hi\r\n\r\n" + b"word " * 10_000
+    with pytest.raises(BlockingIOError):
+        open_letter(bot, raw, "<f@imap>", "bot@example.org")

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from plugins.loader import SPENDING
+from plugins.approvals.feature import ApprovalsFeature
+from plugins.loader import SPENDING, GuardFailed
+from plugins.spending.feature import SpendingFeature
 from tests.fakes.openai_server import Call, OpenAIServer, Say
 from tests.whole.process import talking
 from tests.whole.testbot import run_bot
@@ -230,7 +232,7 @@ RUNTIME = {
     "parley_speech_to_text": "an object with is_wanted, transcribe",
     "parley_text_to_speech": "an object with is_wanted, speak",
     "parley_rows": "an object with count, forget, prune",
-    "parley_approvals": "an object with ask, count_waited",
+    "parley_approvals": "an object with count_waited, ask",
     "parley_spending": f"an object with {', '.join(SPENDING)}",
     "parley_logins": "a logins",
     "parley_services": "a sequence",
@@ -265,6 +267,13 @@ class Made:
     @hookimpl
     def parley_closing(self):
         return fail_later
+"""
+SPEAKS = """
+class Speaker:
+    def is_wanted(self, *handed, **named):
+        raise RuntimeError("on purpose")
+
+    count_waited = transcribe = speak = ask = is_wanted
 """
 FAILS = ("setting_changed", "remote_tools", "stop", "notes", "routes")
 
@@ -316,3 +325,43 @@ async def test_what_fails_in_a_plugin_while_the_bot_runs_is_logged_and_passed_ov
         assert [*bot.app.bot.list_routes()]  # those of others
     for name in (*FAILS, "background", "closing"):
         assert f"parley_{name} of the plugin failing failed" in caplog.text
+
+
+async def test_objects_of_a_plugin_that_fail_take_no_turn_down(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "data" / "plugins"
+    folder.mkdir(parents=True)
+    hooks = ("parley_speech_to_text", "parley_text_to_speech", "parley_approvals")
+    for hook in hooks:
+        more = OPENED.format(hook=hook, also="", value="Speaker()")
+        (folder / f"{hook}_failing.py").write_text(SPEAKS + more)
+    async with run_bot(tmp_path, [Say("Fine.")]) as bot:
+        assert (await bot.says("Hello")).text == "Fine."
+        assert "| this chat, in all | 1 |" in (await bot.says("/usage")).text
+    for hook, method in zip(hooks, ("is_wanted", "is_wanted", "count_waited"), strict=True):
+        assert f"{hook} ({method}) of the plugin {hook}_failing failed" in caplog.text
+
+
+@pytest.mark.parametrize("made", [ApprovalsFeature, SpendingFeature])
+async def test_the_bot_does_not_start_where_what_keeps_something_closed_fails(
+    made: type[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*handed: object) -> None:
+        raise RuntimeError("on purpose")
+
+    monkeypatch.setattr(made, "__init__", fail)
+    name = made.__module__.split(".")[1]
+    with pytest.raises(GuardFailed, match=f"The feature {name} can't be started"):
+        async with run_bot(tmp_path, []):
+            """Nothing is said."""
+
+
+async def test_a_plugin_takes_no_call_of_another_one_over(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "plugins"
+    folder.mkdir(parents=True)
+    more = OPENED.format(hook="parley_calls", also="", value='{"approvals.answer": print}')
+    (folder / "greedy.py").write_text(more)
+    async with run_bot(tmp_path, []) as bot:
+        status = (await bot.says("/status")).text
+    assert "another plugin answers the call approvals.answer already" in status
