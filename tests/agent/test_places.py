@@ -43,8 +43,9 @@ def test_who_finds_no_place_is_told_and_a_thread_needs_one_alone() -> None:
         for _ in range(AT_ONCE):
             threads.submit(hold)
         ready.wait()
-        assert "at once" in in_another_thread()
+        told = in_another_thread()
         over.set()
+    assert "at once" in told
     assert in_another_thread() == "taken"
 
 

@@ -21,6 +21,7 @@ from channels.guessing import (
     Lanes,
     Throttle,
 )
+from tests.waiting import PATIENCE
 
 RIGHT = "right"
 GUESSERS = ("203.0.113.7", "2001:db8::1", "2001:db8::ffff", "telegram/42", "login 7")
@@ -153,9 +154,9 @@ async def test_who_guessed_wrong_waits_in_a_lane_of_their_own() -> None:
     waiting = [asyncio.create_task(look(f"203.0.113.{number}")) for number in range(IN_ALL)]
     await entered.wait()
     with pytest.raises(CrowdedError):
-        async with lanes.enter(f"203.0.113.{IN_ALL}"):
+        async with asyncio.timeout(PATIENCE), lanes.enter(f"203.0.113.{IN_ALL}"):
             raise AssertionError
-    async with lanes.enter("198.51.100.1"):
+    async with asyncio.timeout(PATIENCE), lanes.enter("198.51.100.1"):
         assert not held.is_set()  # nobody else was waited for
     held.set()
     await asyncio.gather(*waiting)
@@ -173,7 +174,7 @@ async def test_one_guesser_takes_few_places() -> None:
     waiting = [asyncio.create_task(look()) for _ in range(OF_ONE)]
     await asyncio.sleep(0)
     with pytest.raises(CrowdedError):
-        async with lanes.enter("203.0.113.7"):
+        async with asyncio.timeout(PATIENCE), lanes.enter("203.0.113.7"):
             raise AssertionError
     held.set()
     await asyncio.gather(*waiting)

@@ -4,6 +4,7 @@ signing in and out, everywhere and at once."""
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from channels.guessing import TRIES
+from channels.guessing import OF_ONE, TRIES
 from main import main
 from plugins.accounts import logins
 from plugins.accounts.feature import AccountsFeature
@@ -209,6 +210,31 @@ async def test_guesses_that_come_at_once_are_counted_before_they_are_hashed(
         statuses = [status for status, _ in await asyncio.gather(*answers)]
         assert set(statuses) <= {401, 429}
         assert len(hashed) <= TRIES
+
+
+async def test_who_guesses_too_often_at_once_is_told_so_and_no_guess_behind_the_last_is_hashed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed, may_go_on = [], threading.Event()
+
+    def verify(kept: str, password: str) -> bool:
+        hashed.append(kept)
+        may_go_on.wait(PATIENCE)
+        return not password
+
+    monkeypatch.setattr(logins, "_verify", verify)
+    may_go_on.set()
+    async with page(tmp_path) as site, browser(site) as eve:
+        guess = {"name": "ann", "password": "the same guess"}
+        for _ in range(TRIES - 1):
+            assert (await eve.post("/api/login", guess))[0] == 401
+        may_go_on.clear()
+        answers = [asyncio.ensure_future(eve.post("/api/login", guess)) for _ in range(OF_ONE + 1)]
+        first, waiting = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
+        may_go_on.set()
+        assert [one.result()[0] for one in first] == [429], "while the others still wait"
+        assert [status for status, _ in await asyncio.gather(*waiting)] == [429] * OF_ONE
+        assert len(hashed) == TRIES, "the last but one has locked them out"
 
 
 async def test_invitations_are_looked_up_before_a_password_is_hashed(
