@@ -5,16 +5,20 @@ from __future__ import annotations
 import io
 import subprocess
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent.tools import ToolError
+from agent.tools.apart import read_apart
 from agent.tools.places import AT_ONCE, take_place
 from agent.tools.search import Search
 from plugins.documents.feature import DocumentTexts
 from plugins.web_tools.pages import find_main_content
+from tests.waiting import PATIENCE
 
 
 def in_another_thread(patience: float = 0.0) -> str:
@@ -49,34 +53,48 @@ def test_who_finds_no_place_is_told_and_a_thread_needs_one_alone() -> None:
     assert in_another_thread() == "taken"
 
 
-def test_all_that_read_what_strangers_made_take_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of them runs while no more than so many do, however many are asked for."""
-    running, most, together = [0], [0], threading.Lock()
-    full = threading.Event()
+def _search(hold: Callable[[], object]) -> None:
+    with Search("a", ignore_case=False):
+        hold()
 
-    def run(*_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
-        with together:
-            running[0] += 1
-            most[0] = max(most[0], running[0])
-            if running[0] == AT_ONCE:
-                full.set()
-        full.wait()
-        with together:
-            running[0] -= 1
+
+def _read_document(_hold: Callable[[], object]) -> None:
+    with DocumentTexts().open_text(io.BytesIO(b"%PDF-"), "a.pdf"):
+        pass
+
+
+READERS: dict[str, Callable[[Callable[[], object]], object]] = {
+    "a page": lambda _hold: find_main_content("<p>A page.</p>", "http://example.org/"),
+    "a document": _read_document,
+    "a mail": lambda _hold: read_apart(Path("reader.py"), b"From: ann@example.org"),
+    "a search": _search,
+}
+"""The readers; those in a process of their own hold their place while it runs."""
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("reader", READERS)
+def test_all_that_read_what_strangers_made_take_a_place(
+    reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready, over = threading.Barrier(AT_ONCE + 1), threading.Event()
+
+    def hold(*_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
+        ready.wait(PATIENCE)
+        over.wait()
         return subprocess.CompletedProcess([], 0, b"", b"")
 
-    monkeypatch.setattr(subprocess, "run", run)
-
-    def read(number: int) -> None:
-        if number % 2:
-            find_main_content("<p>A page.</p>", "http://example.org/")
-        else:
-            with DocumentTexts().open_text(io.BytesIO(b"%PDF-"), "a.pdf"):
-                pass
-
-    with ThreadPoolExecutor(80) as threads:
-        list(threads.map(read, range(80)))
-    assert most == [AT_ONCE]
+    monkeypatch.setattr(subprocess, "run", hold)
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        for _ in range(AT_ONCE):
+            threads.submit(READERS[reader], hold)
+        try:
+            ready.wait(PATIENCE)
+            told = in_another_thread()
+        finally:
+            over.set()
+    assert "at once" in told
+    assert in_another_thread() == "taken"
 
 
 def test_a_search_that_is_ended_before_its_turn_finds_nothing() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import get_args
 
 import pytest
 from msgspec.structs import replace
 
-from agent.models.base import ContextOverflow, ModelRefused, ModelRequest, Usage
+from agent.models.base import ContextOverflow, ModelRefused, ModelReply, ModelRequest, Usage
+from agent.models.finish import Finish
 from agent.summarizer import ModelSummarizer
 from memory.context.continued import Beginning
 from memory.context.summary import SummaryRequest, behind
@@ -54,6 +56,20 @@ async def test_a_model_that_refuses_everything_gives_no_summary_and_is_tried_aga
     assert (await asked.summarize(request)).text == ""
     assert (await asked.summarize(request)).text == '{"a": "b"}'
     assert model.requests[-1].schema == SCHEMA
+
+
+UNFINISHED = [finish for finish in get_args(Finish) if finish != "complete"]
+
+
+def unfinished(finish: Finish) -> ModelReply:
+    return ModelReply("They talked about", (), finish, "scripted", Usage(2_000, 10, cached=1_900))
+
+
+@pytest.mark.parametrize("finish", UNFINISHED)
+async def test_an_answer_that_did_not_end_by_itself_is_no_summary(finish: Finish) -> None:
+    model = ScriptedModel(lambda _request: unfinished(finish))
+    request = SummaryRequest("Sum up.", ("They talked.",), 100, KEY)
+    assert (await summarizer(model).summarize(request)).text == ""
 
 
 async def test_text_beyond_the_window_is_taken_in_pieces() -> None:
@@ -217,6 +233,15 @@ async def test_one_that_never_gives_a_summary_there_is_asked_apart_from_then_on(
     for _ in range(4):
         assert (await asked.summarize(LONG)).text == "Summed up."
     assert behind_it(model) == [True, False, True, False, True, False, False]
+
+
+@pytest.mark.parametrize("finish", UNFINISHED)
+async def test_where_an_answer_there_did_not_end_by_itself_it_is_asked_for_apart(
+    finish: Finish,
+) -> None:
+    model = Keeper([unfinished(finish), "Summed up."], name=NAMED)
+    assert (await in_conversation(model).summarize(LONG)).text == "Summed up."
+    assert behind_it(model) == [True, False]
 
 
 async def test_where_nothing_is_reported_the_beginning_is_booked_whole() -> None:

@@ -250,6 +250,7 @@ def excel_cases() -> Iterator[Case]:
     far = f'<row r="1">{cell("x", "A1")}</row><row r="1048576">{cell(MARKER, "XFD1048576")}</row>'
     wide = f"<row>{''.join(cell(f'c{n}') for n in range(300))}{cell(MARKER)}</row>"
     shared = f"<si><r><t>{MARKER[:4]}</t></r><r><t>{MARKER[4:]}</t></r></si>"
+    second = f'<row r="2">{cell("x", "A2")}{cell(MARKER, "B2")}</row>'
     wrong = '<dimension ref="A1"/>'
     formula = f'<row><c r="A1"><f>CONCAT("{MARKER}")</f></c></row>'
     dates = '<cellXfs><xf numFmtId="0"/><xf numFmtId="14"/></cellXfs>'
@@ -275,7 +276,7 @@ def excel_cases() -> Iterator[Case]:
         ("shared text in parts", excel('<row><c t="s"><v>0</v></c></row>', strings=shared), both),
         ("result of a formula", excel(f'<row><c t="str"><f>A1</f><v>{MARKER}</v></c></row>'), both),
         ("formula without result", excel(formula), (*both, "without a saved result")),
-        ("wrong dimension", excel(plain, before=wrong), both),
+        ("wrong dimension", excel(second, before=wrong), both),
         ("columns beyond 200", excel(wide), (*both, "c299")),
         ("last corner", excel(far), (*both, f"… XFD: {MARKER}")),
         ("rows without numbers", excel(plain * 3), both),

@@ -14,7 +14,7 @@ from agent.tools import ToolError
 from plugins.mcp import ServerDown
 from plugins.mcp.catalogue import ListedTool
 from plugins.mcp.client import connect
-from plugins.mcp.session import ServerPatience, ServerSession
+from plugins.mcp.session import MOST_FAILURES, ServerPatience, ServerSession
 from plugins.mcp.settings import McpServer
 from tests.mcp.fakes.http_server import REFUSALS, TOOL, McpHttpServer
 from tests.waiting import until
@@ -110,6 +110,18 @@ async def test_a_server_that_is_gone_is_known_to_be_and_used_again_when_it_is_ba
         await server.start()
         assert await watched.call() == "Acted."
         assert watched.session.why_down == ""
+
+
+async def test_a_server_that_answers_in_between_is_never_left_alone(tmp_path: Path) -> None:
+    server = McpHttpServer("http")
+    async with watching(server, tmp_path) as watched:
+        for _ in range(MOST_FAILURES + 1):
+            assert await watched.call() == "Acted."
+            await server.stop()
+            await watched.session.check()
+            assert "it can't be reached" in await watched.fails()
+            await server.start()
+        assert await watched.call() == "Acted."
 
 
 async def test_the_end_of_its_stream_tells_that_a_server_was_restarted(tmp_path: Path) -> None:

@@ -6,10 +6,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from memory.context.acceptance import is_summary
 from memory.context.receipt import make_receipt
-from tests.memory.rooms import Lodge
+from memory.context.summary import SummaryRequest, SummaryResult
+from tests.memory.rooms import Lodge, Obedient
 from tests.tables import each_row
 
 FACTS = (
@@ -123,3 +125,28 @@ async def test_what_left_for_it_is_told_by_an_extract_and_by_excerpts(
     assert text not in view.preface.text
     assert "4711-XZ" in days
     assert text not in days
+
+
+class Diarist(Obedient):
+    """Writes a good summary, and will not tell what of it is new."""
+
+    async def summarize(self, request: SummaryRequest) -> SummaryResult:
+        result = await super().summarize(request)
+        return replace(result, diary=REFUSALS[0]) if request.has_diary else result
+
+
+async def test_where_what_is_new_is_told_by_a_refusal_the_daily_memory_gets_excerpts(
+    tmp_path: Path,
+) -> None:
+    diarist = Diarist(lambda request: f"{FACTS} And so on." if request.prior else "They greeted.")
+    lodge = Lodge(tmp_path, summarizer=diarist)
+    lodge.limit(max_turns=3)
+    await lodge.open()
+    for said in ("Hello there, you.", "How are you?", FACTS, *["And now, my friend?"] * 5):
+        await lodge.says(f"{said} {'and so on ' * 60}")
+        await lodge.settle()
+    days = await asyncio.to_thread(read_days, tmp_path)
+    await lodge.close()
+    assert any(request.has_diary for request in diarist.requests)
+    assert "4711-XZ" in days
+    assert REFUSALS[0] not in days

@@ -14,10 +14,13 @@ from unittest.mock import patch
 
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memory.context import summary as words
+from memory.context.change import Change
 from memory.context.compaction import SummarySpec
 from memory.context.emergency import NoRoom
+from memory.context.plan import Plan
 from memory.context.strategies import STRATEGIES
 from memory.context.summary import SummaryRequest
 from memory.context.summary_writer import SummaryWriter
@@ -149,3 +152,27 @@ def test_whatever_has_left_was_read_by_the_summary_that_stands_for_it(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(live(Path(folder), limits, turns))
+
+
+async def test_one_that_is_prepared_serves_for_nothing_but_what_it_has_read(
+    tmp_path: Path,
+) -> None:
+    """Also where the turns are the same: of the last one it may have read the question alone."""
+    lodge = Lodge(tmp_path)
+    await lodge.open()
+    for number in (1, 2):
+        await lodge.says(f"Question-{number}.", reply=f"Answer-{number}.")
+    conversation = await lodge.conversation()
+    writer, view = conversation.compactor.summaries, conversation.context.view()
+    plan = Plan(Change(), "it is asked for", (1, 2))
+    spec = conversation.compactor.forecaster.spec(plan, "strategy")
+    assert spec.until == view.turns[-1].entries[-1].seq
+    summary = await writer.ahead(spec)
+    assert summary is not None
+    assert writer.find_prepared(spec) == summary
+    asked = replace(spec, until=view.turns[-1].entries[0].seq)
+    writer.written_ahead = (asked, summary)
+    assert writer.find_prepared(spec) is None
+    entries = [entry for turn in view.turns for entry in turn.entries]
+    assert writer._find_prepared_for(spec, entries) is None
+    await lodge.close()

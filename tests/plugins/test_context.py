@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import cast
 from xml.etree import ElementTree
 
 import pytest
@@ -12,15 +14,17 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from memory.context.change import Boundaries, Change, Clip, Kind, ViewEvent
-from memory.context.meter import PrefixTokens
-from memory.context.view import View, apply_boundaries
+from memory.context.meter import PrefixTokens, PromptPrefix
+from memory.context.view import Scale, View, apply_boundaries
 from memory.messages import Message, ToolCall
 from memory.record.search.excerpts import pieces
 from memory.record.search.said import Span, spans
 from memory.turns import Entry, Turn
 from plugins.api import CommandError
 from plugins.builtin.context import picture
+from plugins.builtin.context.overview import Overview, parts
 from plugins.builtin.context.picture import Picture, TokenBlock, flow, render, svg
+from plugins.builtin.context.preview import list_messages
 from plugins.builtin.context.state import STATES, states
 from plugins.turn_names import turns_of
 from plugins.wording import clip, literal, shorten, shrink, table
@@ -103,6 +107,23 @@ def view(turns: tuple[Turn, ...], current: int = 0, **bounds: object) -> View:
         current=current,
         newest=9,
     )
+
+
+@given(st.floats(0.2, 3), st.floats(-3_000, 3_000), st.integers(0, 500), st.integers(1, 5))
+def test_parts_and_messages_add_up_to_the_whole_however_few_tokens_a_provider_counts(
+    ratio: float, offset: float, prompt: int, turns: int
+) -> None:
+    shown = replace(
+        view(tuple(turn(number) for number in range(1, turns + 1))),
+        prefix=PrefixTokens(prompt, prompt // 3),
+        scale=Scale(ratio, offset),
+    )
+    sizes = parts(cast(Overview, SimpleNamespace(view=shown))).values()
+    rows = list_messages(shown, PromptPrefix("Be brief.", ()))
+    told = [size for _turn, _who, size, _words in rows if size is not None]
+    for found in (sizes, told):
+        assert min(found) >= 0
+        assert sum(found) == shown.tokens
 
 
 def event(number: int, kind: Kind, **fields: object) -> ViewEvent:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -88,6 +89,19 @@ async def test_a_ticket_that_is_used_up_and_a_token_of_a_person_end_nothing(tmp_
         await bot.slack.delivery.cut()
         bot.ann.says("Hi")
         await bot.slack.shown("re: Hi")
+
+
+async def test_events_of_odd_shape_are_confirmed_and_hold_up_nothing(tmp_path: Path) -> None:
+    async with at_slack(tmp_path, echo) as bot:
+        await bot.slack.until(lambda: bot.slack.delivery.connections)
+        changes: tuple[dict[str, Any], ...] = ({}, {"type": []}, {"user": 7}, {"item": None})
+        for odd in changes:
+            event = {"type": "reaction_added", "user": "U1", "reaction": "+1"} | odd
+            bot.slack.delivery.send("events_api", {"type": "event_callback", "event": event})
+        bot.ann.says("Hi")
+        await bot.slack.shown("re: Hi")
+        await bot.slack.until(lambda: not bot.slack.delivery.waiting)
+        assert len(bot.slack.delivery.connections) == 1
 
 
 async def test_socket_mode_that_is_switched_off_is_a_sentence(tmp_path: Path) -> None:
