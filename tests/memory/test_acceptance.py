@@ -53,6 +53,19 @@ def judge(text: str, of_tokens: int = 400, said: str = FACTS) -> bool:
     return is_summary(text, tokens, source, of_tokens, make_receipt([said], [], [], text))
 
 
+INVENTED = [
+    "A fox and a crow met in the forest.\nThey talked about cheese for a long time.",
+    "The user and the assistant had a pleasant conversation about several topics.\nAll went well.",
+    "用户和助手进行了愉快的交谈。\n一切顺利。",
+]
+
+
+@pytest.mark.parametrize("text", INVENTED)
+def test_a_text_that_keeps_none_of_the_facts_is_no_summary(text: str) -> None:
+    assert not judge(text)
+    assert judge(text, said="They talked a while."), "there was nothing to keep"
+
+
 def spell(number: int) -> str:
     """A word of its own for each number."""
     return "".join("abcdefghij"[int(digit)] for digit in str(number))
