@@ -128,8 +128,11 @@ class Patient(httpx2.AsyncClient):
 def find_proxy(endpoint: Endpoint) -> str | None:
     """Return the proxy that the environment names for an endpoint; None for none. One that is
     spoken to by another protocol than HTTP (SOCKS) is not used."""
-    address = urlsplit(endpoint.base_url)
-    if endpoint.is_here or proxy_bypass(address.hostname or ""):
+    try:
+        address = urlsplit(endpoint.base_url)
+        if endpoint.is_here or proxy_bypass(address.hostname or ""):
+            return None
+    except ValueError:  # no address; the SDK says so
         return None
     known = getproxies()
     proxy = known.get(address.scheme) or known.get("all") or None
