@@ -135,11 +135,16 @@ def find_proxy(endpoint: Endpoint) -> str | None:
     except ValueError:  # no address; the SDK says so
         return None
     known = getproxies()
-    proxy = known.get(address.scheme) or known.get("all") or None
-    if proxy is not None and not proxy.lower().startswith(("http://", "https://")):
-        log.warning("The proxy of the environment is not used: only http:// and https:// are.")
-        return None
-    return proxy
+    proxy = known.get(address.scheme) or known.get("all") or ""
+    proxy = proxy if "://" in proxy or not proxy else f"http://{proxy}"
+    try:
+        parts = urlsplit(proxy)
+        is_usable = parts.scheme in ("http", "https") and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if proxy and not is_usable:
+        log.warning("The proxy of the environment is not used: it must be http:// or https://.")
+    return proxy if is_usable else None
 
 
 def _is_stale(error: httpx2.TransportError) -> bool:

@@ -18,7 +18,7 @@ from agent.models.openai import OpenAIModel
 from agent.models.served import EndpointModel
 from memory.messages import Message, RequestExtras
 from tests.fakes.anthropic_server import AnthropicServer
-from tests.fakes.openai_server import Answer, OpenAIServer, Say
+from tests.fakes.openai_server import Answer, OpenAIServer
 
 KEY = "sk-secret-0123456789"
 TOOL = {
@@ -53,17 +53,12 @@ PROTOCOLS: dict[str, Protocol[Any]] = {"chat": CHAT, "responses": RESPONSES, "cl
 
 @asynccontextmanager
 async def conversation(
-    protocol: Protocol[Server], *script: Answer, is_later: bool = False, **settings: Any
+    protocol: Protocol[Server], *script: Answer, **settings: Any
 ) -> AsyncIterator[tuple[Server, EndpointModel]]:
-    """A server with a script, and a model in front of it. `is_later` says that the model has had an
-    answer before, after which it sends its requests without the SDK."""
-    async with protocol.server([Say("Before."), *script] if is_later else script) as server:
+    """A server with a script, and a model in front of it."""
+    async with protocol.server(script) as server:
         model = protocol.at(server.base_url, **settings)
         try:
-            if is_later:
-                await ask(model)
-                server.requests.clear()
-                await server.reached.acquire()
             yield server, model
         finally:
             await model.close()

@@ -53,11 +53,6 @@ from tests.waiting import PATIENCE
 
 each_protocol = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
 each_sdk = pytest.mark.parametrize("protocol", [CHAT, CLAUDE], ids=["openai", "anthropic"])
-by_each_way = pytest.mark.parametrize(
-    ("protocol", "is_later"),
-    [(CHAT, False), (CHAT, True), (CLAUDE, False)],
-    ids=["by OpenAI's SDK", "without it", "by Anthropic's SDK"],
-)
 
 
 @each_protocol
@@ -125,9 +120,9 @@ async def test_a_passing_failure_is_tried_again(protocol: Protocol[Any]) -> None
         assert len(server.requests) == 6
 
 
-@by_each_way
+@each_sdk
 async def test_a_wait_for_a_retry_is_as_long_as_asked_for_and_ends_when_it_is_cancelled(
-    protocol: Protocol[Any], is_later: bool, monkeypatch: pytest.MonkeyPatch
+    protocol: Protocol[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
     waiting = asyncio.Event()
@@ -139,7 +134,7 @@ async def test_a_wait_for_a_retry_is_as_long_as_asked_for_and_ends_when_it_is_ca
 
     monkeypatch.setattr(anyio, "sleep", wait)
     busy = Fail(429, {"message": "busy"}, {"Retry-After": "8"})
-    async with conversation(protocol, busy, is_later=is_later, max_retries=2) as (server, model):
+    async with conversation(protocol, busy, max_retries=2) as (server, model):
         asking = asyncio.create_task(ask(model))
         await waiting.wait()
         await _cancel(asking)
@@ -147,28 +142,27 @@ async def test_a_wait_for_a_retry_is_as_long_as_asked_for_and_ends_when_it_is_ca
     assert waits == [8]
 
 
-@by_each_way
+@each_sdk
 async def test_a_wait_that_is_too_long_is_not_slept(
-    protocol: Protocol[Any], is_later: bool
+    protocol: Protocol[Any],
 ) -> None:
     """Anthropic's SDK would sleep for all of it (pi#6911)."""
     busy = Fail(429, {"message": "busy"}, {"Retry-After": "7200"})
     stuck = Fail(503, {"message": "busy"}, {"Retry-After-Ms": "60000"})
     script = (busy, stuck)
-    async with conversation(protocol, *script, is_later=is_later, max_retries=2) as (server, model):
+    async with conversation(protocol, *script, max_retries=2) as (server, model):
         errors = [await failure(model) for _ in script]
         assert len(server.requests) == 2
     assert [error.retry_after for error in errors] == [7200, 60]
     assert "ask again in 2 hours" in str(errors[0])
 
 
-@pytest.mark.parametrize("is_later", [False, True])
 @each_protocol
 async def test_cancelling_ends_the_request_on_the_wire_and_the_model_can_be_asked_again(
-    protocol: Protocol[Any], is_later: bool
+    protocol: Protocol[Any],
 ) -> None:
     script: list[Answer] = [Hang(), Hang("Once upon"), Say("Again.")]
-    async with conversation(protocol, *script, is_later=is_later) as (server, model):
+    async with conversation(protocol, *script) as (server, model):
         asking = asyncio.create_task(ask(model))
         await server.reached.acquire()
         await _cancel(asking)
@@ -218,7 +212,7 @@ REFUSALS: list[tuple[Fail, type[ModelError], str]] = [
 async def test_refusals_say_what_to_do_and_the_next_message_works(protocol: Protocol[Any]) -> None:
     """Refusals of first requests, provider by provider, are in test_provider_errors.py."""
     script: list[Answer] = [*(answer for answer, _, _ in REFUSALS), Say("Fine.")]
-    async with conversation(protocol, *script, is_later=True) as (_, model):
+    async with conversation(protocol, *script) as (_, model):
         for answer, kind, words in REFUSALS:
             error = await failure(model)
             assert isinstance(error, kind), answer
@@ -251,7 +245,7 @@ async def test_broken_answers_keep_what_streamed_and_the_next_message_works(
     protocol: Protocol[Any],
 ) -> None:
     script = [*(answer for answer, _, _ in BROKEN), Say("Fine.")]
-    async with conversation(protocol, *script, is_later=True) as (_, model):
+    async with conversation(protocol, *script) as (_, model):
         for answer, words, text in BROKEN:
             pieces: list[str] = []
             error = await failure(model, pieces.append)
@@ -273,12 +267,12 @@ async def test_a_first_answer_that_breaks_off_keeps_what_streamed_too(
     assert error.text == answer.text
 
 
-@by_each_way
+@each_sdk
 async def test_an_endpoint_that_is_silent_is_given_up(
-    protocol: Protocol[Any], is_later: bool
+    protocol: Protocol[Any],
 ) -> None:
     script = [Hang(), Hang("Half")]
-    async with conversation(protocol, *script, is_later=is_later, timeout=0.3) as (_, model):
+    async with conversation(protocol, *script, timeout=0.3) as (_, model):
         before, within = await failure(model), await failure(model)
     assert isinstance(before, ModelUnreachable)
     assert isinstance(within, ModelAnswerBroken)
