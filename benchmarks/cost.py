@@ -246,8 +246,8 @@ async def _turn(
         view = await turn.fit(frame)
         spent = result.provider.ask(_prompt(view.to_wire(frame)))
     history = await conversation.context.history()
-    cuts = [event for event in history if event.kind == "compact"]
-    result.cuts = sum(event.kind in ("compact", "fold", "stub") for event in history)
+    cuts = [event for event in history if event.name == "compact"]
+    result.cuts = sum(event.name in ("compact", "fold", "stub") for event in history)
     if cuts and await _is_of_an_older_cut(conversation, view, cuts[-1].id):
         result.bare += 1
     reply, line = _words(f"reply{number}", tau * 2 // 3), _words(f"did{number}", LINE)
@@ -258,7 +258,7 @@ async def _turn(
 
 async def _is_of_an_older_cut(conversation: Conversation, view: View, cut: int) -> bool:
     summary = await conversation.compactor.summaries.summary_of(cut)
-    return view.preface is None or summary != view.boundaries.preface
+    return view.preface is None or summary != view.layout.preface
 
 
 def sliding(turns: int, provider: Provider, name: str, kept: int = 20, step: int = 1) -> Result:

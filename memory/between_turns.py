@@ -6,10 +6,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from msgspec.structs import replace
-
 from memory.context import compaction
-from memory.context.change import Change, ViewEvent
+from memory.context.forms import Change, ViewEvent
 from memory.context.meter import PromptFingerprint, PromptPrefix, describe_change, fingerprint
 from memory.context.plan import Plan
 from memory.context.summary_writer import SummaryWriter
@@ -44,8 +42,8 @@ class BetweenTurns:
         if self._state.waits_for_strategy:
             await self._switch(self._services.limits_for(self._state.key).strategy)
         await self._note_changed_prompt()
-        await self._inject()
-        await self._inject_stand_ins()
+        await self._show_front()
+        await self._show_ranges()
 
     async def _switch(self, strategy: str) -> None:
         """Plan by another strategy from now on, over all that the others leave in context."""
@@ -56,10 +54,9 @@ class BetweenTurns:
         before = state.view()
         await state.switch(strategy, await state.history())
         why = f"the strategy was changed from {limits.strategy} to {strategy}"
-        plan = Plan(Change(), why, tokens_after=state.view().tokens, kind="rebase")
-        await state.store(
-            state.count_broken(compaction.event_of(plan, before, state.limits, "person"), before)
-        )
+        plan = Plan(Change(), why, tokens_after=state.view().tokens)
+        event = compaction.event_of(plan, before, state.limits, "person", "setting")
+        await state.store(state.count_broken(event, before))
 
     async def _note_changed_prompt(self) -> None:
         """Record that something else stands before the conversation than in its last request."""
@@ -70,8 +67,9 @@ class BetweenTurns:
         if now != self._fingerprint:
             view = state.view(limits=limits)
             why = describe_change(self._fingerprint, now)
-            plan = Plan(Change(), why, tokens_after=view.tokens, kind="reframe")
-            event = state.count_ahead(compaction.event_of(plan, view, limits, "person"))
+            plan = Plan(Change(), why, tokens_after=view.tokens)
+            event = compaction.event_of(plan, view, limits, "person", "prompt")
+            event = state.count_ahead(event)
             await self._keep_fingerprint(now, event if why else None)
         self._fingerprint, self._fingerprint_of = now, prefix
 
@@ -85,45 +83,43 @@ class BetweenTurns:
 
         await self._services.store.write(keep, is_synced=False)
 
-    async def _inject(self) -> None:
-        """Put a late summary in front, and a reference to what left beside it; between turns only,
+    async def _show_front(self) -> None:
+        """Show a late summary in front, and a reference to what left beside it; between turns only,
         so that no request of a running turn is rewritten."""
-        late, cut = await self._forecaster.find_late(), self._state.replayed.cut
-        kept, summary = self._new_reference(is_late=late is not None), late[1] if late else 0
-        if not kept and not summary:
+        late = await self._forecaster.find_late()
+        kept = self._new_reference(is_late=late is not None)
+        if not kept and late is None:
             return
-        why = "the summary of the cut is ready" if summary else "what left is kept elsewhere now"
-        await self._state.record(
+        why = "what left is kept elsewhere now"
+        texts: dict[int, int] = {}
+        if late is not None:
+            texts, why = dict([late]), "the summary of the cut is ready"
+        await self._record(why, Change(texts=texts, reference=kept or None))
+
+    async def _show_ranges(self) -> None:
+        """Show the range summaries that came late."""
+        for one in await self._forecaster.find_late_ranges():
+            why = f"the summary of {format_turns(one.turns)} is ready"
+            await self._record(why, Change(texts={one.event: one.summary}))
+
+    async def _record(self, why: str, change: Change) -> None:
+        state = self._state
+        await state.record(
             ViewEvent(
                 at=datetime.now(UTC),
-                kind="inject",
-                actor=cut.actor if cut else "person",
-                strategy=cut.strategy if cut else self._state.limits.strategy,
+                kind="text",
+                actor="person",
+                strategy=state.limits.strategy,
                 reason=why,
-                change=Change(preface=summary, reference=kept, target=cut.id if cut else 0),
-                turn=self._state.newest,
+                change=change,
+                turn=state.newest,
             )
         )
-
-    async def _inject_stand_ins(self) -> None:
-        """Put late summaries where their turns stood."""
-        for one in await self._forecaster.find_late_stand_ins():
-            await self._state.record(
-                ViewEvent(
-                    at=datetime.now(UTC),
-                    kind="inject",
-                    actor="person",
-                    strategy=self._state.limits.strategy,
-                    reason=f"the summary of {format_turns(one.turns)} is ready",
-                    change=Change(stand_in=replace(one, turns=(), seq=0), target=one.event),
-                    turn=self._state.newest,
-                )
-            )
 
     def _new_reference(self, *, is_late: bool) -> str:
         """Return the reference to what left, where the model does not know it, and something stands
         for what left."""
         kept = self._summaries.reference
-        if not kept or kept == self._state.boundaries.reference:
+        if not kept or kept == self._state.layout.reference:
             return ""
         return kept if is_late or self._state.view().front else ""

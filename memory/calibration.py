@@ -12,7 +12,7 @@ from collections import deque
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from memory.context.change import Boundaries
+from memory.context.forms import Layout
 from memory.context.limits import Limits
 from memory.context.meter import PrefixTokens
 from memory.context.reconcile import (
@@ -78,7 +78,7 @@ class Anchor(Struct, frozen=True):
     reported: int
     raw: int
     model: str
-    boundaries: Boundaries
+    layout: Layout
     prefix: PrefixTokens
     slope: float = 0.0
     extra: int = 0
@@ -139,7 +139,7 @@ class Calibration:
         if anchor is None or anchor.model != model or not anchor.is_believed:
             return Scale(ratio)
         ratio = min(anchor.slope or ratio, anchor.reported / max(1, anchor.raw))
-        is_same = anchor.boundaries is view.boundaries or anchor.boundaries == view.boundaries
+        is_same = anchor.layout is view.layout or anchor.layout == view.layout
         is_measured = is_same and anchor.raw <= view.raw_tokens and anchor.is_newest
         offset = anchor.reported - ratio * anchor.raw
         return Scale(ratio, offset, is_measured, anchor.raw, anchor.extra)
@@ -172,7 +172,7 @@ class Calibration:
         if anchor is not None and anchor.model == model and anchor.is_believed:
             self.anchor = replace(anchor, prefix=prefix, is_newest=False)
             return
-        raw, place = view.raw_tokens, view.boundaries
+        raw, place = view.raw_tokens, view.layout
         self.anchor = Anchor(
             round(self.ratio(model) * raw),
             raw,
@@ -192,7 +192,7 @@ class Calibration:
             belief.size,
             view.raw_tokens,
             model,
-            view.boundaries,
+            view.layout,
             view.prefix,
             belief.slope,
             belief.extra,
@@ -216,7 +216,7 @@ class Calibration:
             raw=anchor.raw,
             slope=anchor.slope or ratio,
             extra=anchor.extra,
-            is_same=anchor.boundaries == view.boundaries,
+            is_same=anchor.layout == view.layout,
         )
 
     async def measure(self, view: View, counted: int, model: str) -> None:

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from memory.between_turns import BetweenTurns
 from memory.context import compaction, emergency, ranges
-from memory.context.change import Actor, ViewEvent
 from memory.context.compaction import Planner, SummarySpec
+from memory.context.forms import OWN, Actor, Kind, ViewEvent
 from memory.context.limits import Limits
 from memory.context.meter import PromptFingerprint, PromptPrefix
 from memory.context.plan import Plan, keeps_turn_limit
@@ -170,7 +170,7 @@ class Compactor:
         event = next((event for event in held if event.id == job.event), None)
         if event is None or event.actor not in BY_ITSELF:
             return
-        is_late = event.change.preface != summary.id
+        is_late = summary.id not in event.change.texts.values()
         sizes = event.tokens_before, event.tokens_after
         notice = CutNotice(summary, event.leaving, event.reason, *sizes, event.id, is_late)
         await self._services.on_cut(self._state.key, notice)
@@ -181,7 +181,7 @@ class Compactor:
         """Do what the strategy wants; where old tool results become stubs first, then also what is
         due after that, for the same request."""
         done = await self.compact(planner, "strategy", wait=wait, prefix=prefix)
-        if done is None or done.event is None or done.event.kind != "stub":
+        if done is None or done.event is None or done.event.name != "stub":
             return done
         return await self.compact(planner, "strategy", wait=wait, prefix=prefix) or done
 
@@ -246,7 +246,7 @@ class Compactor:
         context; "" if there are none, or if the person brought them back. The event is on disk,
         since the bot may have died again before anybody wrote."""
         move = self._state.replayed.move
-        if move is None or move.kind != "restart" or turn - move.turn > 1:
+        if move is None or move.name != "restart" or turn - move.turn > 1:
             return ""
         is_told, self._told = move.id == self._told, move.id
         return "" if is_told else compaction.describe_restart(move, self._state.view(), turn)
@@ -273,18 +273,14 @@ class Compactor:
         ready = await self.summaries.at_once(spec) if plan.leaving else None
         snapshot = await state.snapshot(view) if plan.leaving else None
         after = view.apply(change)
-        if ready is not None and change.stand_in is not None:
-            change = replace(change, stand_in=replace(change.stand_in, summary=ready.id))
+        if ready is not None and change.makes("range"):
+            change = replace(change, texts={OWN: ready.id})
             texts = {**view.summaries, ready.id: state.in_place(ready)}
             after = replace(view.apply(change), summaries=texts)
-        elif ready is not None and spec.style != "lines":
-            change = replace(change, preface=ready.id)
-            after = replace(after, preface=state.preface_of(ready, snapshot))
-        is_same = (after.turns, after.log, after.stand_ins) == (
-            view.turns,
-            view.log,
-            view.stand_ins,
-        )
+        elif ready is not None and change.makes("summary"):
+            change = replace(change, texts={OWN: ready.id})
+            after = replace(view.apply(change), preface=state.preface_of(ready, snapshot))
+        is_same = (after.turns, after.log, after.ranges) == (view.turns, view.log, view.ranges)
         is_vain = ready and after.raw_tokens >= view.raw_tokens
         if is_same or (is_vain and not keeps_turn_limit(view, after, state.limits)):
             return None
@@ -295,12 +291,12 @@ class Compactor:
             await self.summaries.keep_excerpts([turn.number for turn in after.complete])
         return stored
 
-    def event(self, plan: Plan, view: View, actor: Actor) -> ViewEvent:
+    def event(self, plan: Plan, view: View, actor: Actor, kind: Kind = "view") -> ViewEvent:
         """Return the event that carrying this plan out is."""
-        return compaction.event_of(plan, view, self._state.limits, actor)
+        return compaction.event_of(plan, view, self._state.limits, actor, kind)
 
     async def record(self, event: ViewEvent, job: Job | None = None) -> ViewEvent:
-        """Store an event, move the boundaries by it, and have its summary written."""
+        """Store an event, move the layout by it, and have its summary written."""
         stored, kept = await self._state.record(event, job)
         if kept is not None:
             self.take_up([kept])
@@ -320,19 +316,19 @@ class Compactor:
             spec.focus,
             spec.style,
             made,
-            stand_ins=spec.stand_ins,
+            ranges=spec.ranges,
             edited=spec.edited,
         )
 
     def _spec_of_job(self, job: Job) -> SummarySpec:
-        pinned = self._state.boundaries.pinned
+        pinned = self._state.layout.pinned
         return SummarySpec(
             job.turns,
             job.prior,
             job.focus,
             pinned,
             job.style,
-            stand_ins=job.stand_ins,
+            ranges=job.ranges,
             edited=job.edited,
         )
 
@@ -360,7 +356,7 @@ class Compactor:
         done = await self.compact_as_due(
             lambda view, limits: self.forecaster.due_in(view, limits, by_rule=True), wait=True
         )
-        if done and done.event and done.event.kind != "stub":
+        if done and done.event and done.event.name != "stub":
             self._last_at_start = self._clock()
 
     def after_turn(self) -> None:

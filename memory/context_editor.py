@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.compactor import Compactor
-from memory.context.change import Change, Kind, ViewEvent
 from memory.context.compaction import ASKED
+from memory.context.forms import (
+    ASIDE,
+    CLEARED,
+    DROPPED,
+    WHOLE,
+    Change,
+    Form,
+    TakenAway,
+    ViewEvent,
+    give,
+    overlay,
+)
 from memory.context.plan import Plan
 from memory.context.replay import is_move, newest_undoable, redoable, undoable
-from memory.context.view import View, apply_boundaries
+from memory.context.view import View, apply_layout
 from memory.context_state import ContextState
 from memory.record import summaries
-from memory.record.store import StoreError
 from memory.services import MemoryServices
-from memory.turns import TakenAway
 
 _READ_AT_ONCE = 50  # turns
 
@@ -68,7 +77,9 @@ class ContextEditor:
         if self._state.replayed.taken_away != before:
             await self._on_taken(before)
 
-    async def clear(self, kind: Kind = "clear", told: Collection[int] = ()) -> Cleared:
+    async def clear(
+        self, kind: Literal["clear", "new"] = "clear", told: Collection[int] = ()
+    ) -> Cleared:
         """Put everything but the running turn away. `clear` is for forgetting: nothing is
         summarised, and what was on its way to a summary is cancelled; `new` summarises all but the
         turns that are `told` elsewhere."""
@@ -76,11 +87,11 @@ class ContextEditor:
         async with self._change():
             view = state.view()
             gone = view.complete
-            summed = (turn for stand_in in view.stand_ins for turn in stand_in.turns)
+            summed = (turn for one in view.ranges for turn in one.turns)
             cleared = Cleared(
                 tuple(sorted({*view.logged, *summed, *(turn.number for turn in gone)})),
                 sum(len(turn.entries) for turn in gone),
-                view.scale.part(sum(turn.tokens for turn in gone) + view.stand_in_tokens),
+                view.scale.part(sum(turn.tokens for turn in gone) + view.range_tokens),
             )
             if kind == "clear":
                 await self._cancel_summaries()
@@ -95,14 +106,16 @@ class ContextEditor:
         self._compactor.take_up(left)  # their summaries are written already
 
     async def _put_away(
-        self, cleared: Cleared, view: View, kind: Kind, told: Collection[int]
+        self, cleared: Cleared, view: View, kind: Literal["clear", "new"], told: Collection[int]
     ) -> None:
-        seqs = [e.seq for t in view.whole if t.is_complete for e in t.entries]
-        seqs += [stand_in.seq for stand_in in view.stand_ins]
-        roll = max(cleared.turns, default=0) + 1
-        change = Change(cut=max(seqs, default=0) + 1, roll=roll, preface=-1)
+        last = max((t.number for t in view.whole if t.is_complete), default=0)
+        last = max(last, *cleared.turns, *(span.last for span in view.layout.forms), 0)
+        gone = Form("gone", CLEARED if kind == "clear" else ASIDE)
+        # A clear goes for what was summarised before, too, and a turn that was dropped stays so.
+        numbers = range(1, last + 1) if kind == "clear" else self._not_away(range(1, last + 1))
+        change = Change(give(numbers, gone), reference="")
         after = replace(view.apply(change), preface=None).tokens
-        plan = Plan(change, ASKED, cleared.turns, after, kind=kind)
+        plan = Plan(change, ASKED, cleared.turns, after)
         untold = tuple(turn for turn in cleared.turns if turn not in told)
         is_summarised = kind == "new" and bool(untold)
         job = (
@@ -110,6 +123,10 @@ class ContextEditor:
         )
         await self._compactor.record(self._compactor.event(plan, view, "person"), job)
         await self._compactor.approval.drop()
+
+    def _not_away(self, numbers: Iterable[int]) -> list[int]:
+        away = self._state.replayed.taken_away
+        return [number for number in numbers if not away.has(number)]
 
     async def undo(self, event_id: int = 0) -> ViewEvent | None:
         """Take an event back (0: the newest, `newest_undoable`); return it, or None when there is
@@ -129,27 +146,12 @@ class ContextEditor:
             return await self._turn_back("redo", undone, events) if undone else None
 
     async def _turn_back(
-        self, kind: Kind, event: ViewEvent, events: Sequence[ViewEvent]
+        self, kind: Literal["undo", "redo"], event: ViewEvent, events: Sequence[ViewEvent]
     ) -> ViewEvent:
-        state, before = self._state, self._state.view()
-        move = ViewEvent(
-            at=datetime.now(UTC),
-            kind=kind,
-            actor="person",
-            reason=ASKED,
-            change=Change(target=event.id),
-            turn=state.newest,
-            tokens_before=before.tokens,
-        )
-        await state.replay([*events, move])
-        move = state.count_broken(replace(move, tokens_after=state.view().tokens), before)
-        try:
-            stored, _ = await state.store(move)
-        except StoreError:
-            await state.replay(events)  # what is not on disk does not hold
-            raise
-        if is_move(stored, events):
-            state.replayed = replace(state.replayed, move=stored)
+        state = self._state
+        move = await state.take_back(kind, event, events, "person", ASKED)
+        if is_move(move, events):
+            state.replayed = replace(state.replayed, move=move)
         state.notify()
         return event
 
@@ -159,9 +161,10 @@ class ContextEditor:
         in front, the one before it does."""
         state = self._state
         async with self._change():
-            there = await state.first_seqs()
+            there = await state.kept_turns()
+            taken = state.replayed.taken_away
             shown = {turn.number for turn in state.view().turns}
-            away = [n for n in numbers if n in there and state.replayed.taken_away.has(there[n], n)]
+            away = [n for n in numbers if n in there and taken.has(n)]
             wanted = sorted({n for n in numbers if n in there} - shown - {*away}, reverse=True)
             room = self._room()
             back = await self._find_fitting(wanted, room)
@@ -170,11 +173,27 @@ class ContextEditor:
             )
             if not back:
                 return found
-            away_now = {n for n, seq in there.items() if state.replayed.taken_away.has(seq, n)}
-            left = there.keys() - shown - away_now - {*back}
-            preface, target = await self._front_without(left)
-            change = Change(back=frozenset(back), preface=preface, target=target)
-            return replace(found, event=await self._bring_back(change))
+            left = {n for n in there if not taken.has(n)} - shown - {*back}
+            return replace(found, event=await self._bring_back(await self._expansion(back, left)))
+
+    async def _expansion(self, back: Sequence[int], left: Collection[int]) -> Change:
+        """Return the change that brings turns back. A summary in front all of whose turns are back
+        gives its place to the one that it continues."""
+        layout, change = self._state.layout, Change(give(back, WHOLE))
+        front, text = layout.front, layout.preface
+        writer = self._compactor.summaries
+        summary = await writer.read(text) if text else None
+        while summary is not None and not {*summary.turns} & {*left}:
+            summary = await writer.read(summary.prior) if summary.prior else None
+        if front is None or not text or (summary is not None and summary.id == text):
+            return change
+        rest = [turn for turn in layout.turns("summary") if turn in left]
+        if summary is None:
+            gone = give(rest, Form("gone", ASIDE))  # nothing is known of them any more
+            return replace(change, forms=overlay(change.forms, gone), reference="")
+        slot = await writer.event_of(summary.origin) or -summary.id
+        forms = overlay(change.forms, give(rest, Form("summary", slot)))
+        return replace(change, forms=forms, texts={slot: summary.id})
 
     def _room(self) -> int:
         """Tokens up to where turns leave again."""
@@ -186,12 +205,12 @@ class ContextEditor:
         """Return the first of these turns that fit into so many tokens; all of them where that is
         so once the summaries that stand for them are gone."""
         view = self._state.view()
-        part, bounds = view.scale.part, view.boundaries.apply(Change(back=frozenset(wanted)))
-        freed = view.stand_in_tokens - replace(view, boundaries=bounds).stand_in_tokens
+        part, layout = view.scale.part, view.layout.apply(Change(give(wanted, WHOLE)))
+        freed = view.range_tokens - replace(view, layout=layout).range_tokens
         size, fitting = 0, list[int]()
         for first in range(0, len(wanted), _READ_AT_ONCE):
             turns = await self._state.turns(wanted[first : first + _READ_AT_ONCE])
-            for turn in reversed(apply_boundaries(turns, bounds)):
+            for turn in reversed(apply_layout(turns, layout)):
                 size += turn.tokens
                 if part(size) > room + part(freed):
                     return fitting
@@ -199,53 +218,49 @@ class ContextEditor:
                     fitting.append(turn.number)
         return list(wanted)
 
-    async def _front_without(self, left: Collection[int]) -> tuple[int, int]:
-        """Return the summary in front once all but the turns `left` are back in context (0: the
-        same; -1: none), and the event that it was made for."""
-        writer, first = self._compactor.summaries, self._state.boundaries.preface
-        summary = await writer.read(first) if first else None
-        while summary is not None and not {*summary.turns} & {*left}:
-            summary = await writer.read(summary.prior) if summary.prior else None
-        if not first or (summary is not None and summary.id == first):
-            return 0, 0
-        return (summary.id, await writer.event_of(summary.origin)) if summary else (-1, 0)
-
     async def _bring_back(self, change: Change) -> ViewEvent:
-        """Move the boundaries by a change by which turns come back."""
-        state, events = self._state, await self._state.history()
-        plan = Plan(change, ASKED, kind="expand")
-        before = state.view()
-        event = self._compactor.event(plan, before, "person")
-        await state.replay([*events, event])
-        event = state.count_broken(replace(event, tokens_after=state.view().tokens), before)
-        try:
-            stored, _ = await state.store(event)
-        except StoreError:
-            await state.replay(events)  # what is not on disk does not hold
-            raise
-        await state.replay([*events, stored])
+        """Change the layout by a change by which turns come back."""
+        state, before = self._state, self._state.view()
+        event = self._compactor.event(Plan(change, ASKED), before, "person")
+        stored = await state.record_measured(event, await state.history(), before)
         state.notify()
         return stored
 
-    async def change(self, kind: Kind, change: Change, why: str = ASKED) -> ViewEvent | None:
-        """Pin, unpin or drop turns, by a person's wish. Turns that are not there yet are left out,
-        and the running one can't be dropped. None: they were dropped already, as by the same wish
+    async def pin(self, turns: Collection[int]) -> ViewEvent | None:
+        """Pin turns, by a person's wish; those that are not there yet are left out."""
+        return await self._steer(Change(pin=frozenset(turns)))
+
+    async def unpin(self, turns: Collection[int]) -> ViewEvent | None:
+        """Unpin turns."""
+        return await self._steer(Change(unpin=frozenset(turns)))
+
+    async def _steer(self, change: Change) -> ViewEvent:
+        async with self._change():
+            there = frozenset(range(1, self._state.newest + 1))
+            return await self._put(
+                replace(change, pin=change.pin & there, unpin=change.unpin & there), ASKED
+            )
+
+    async def drop(self, turns: Collection[int], why: str = ASKED) -> ViewEvent | None:
+        """Drop turns, by a person's wish, but for the running one. The others of a range summary
+        that represents one of them come back. None: they were dropped already, as by the same wish
         that came twice at once; a second event would outlive the undo of the first."""
         state = self._state
         async with self._change():
-            if change.drop and change.drop <= state.boundaries.dropped:
+            running = {turn.number for turn in state.whole if not turn.is_complete}
+            gone = {turn for turn in turns if 1 <= turn <= state.newest} - running
+            dropped = state.layout.turns_gone(DROPPED)
+            if gone and gone <= dropped:
                 return None
-            there = frozenset(range(1, state.newest + 1))
-            change = replace(
-                change,
-                pin=change.pin & there,
-                unpin=change.unpin & there,
-                drop=(change.drop & there) - {t.number for t in state.whole if not t.is_complete},
-            )
-            view = state.view()
-            after = view.apply(change).tokens
-            plan = Plan(change, why, tokens_after=after, kind=kind)
-            event = await self._compactor.record(self._compactor.event(plan, view, "person"))
-            if any(not change.drop.isdisjoint(s.turns) for s in view.stand_ins):
-                await state.replay(await state.history())  # the others of its turns are back
-            return event
+            hit = (one.turns for one in state.layout.ranges if not gone.isdisjoint(one.turns))
+            back = give({turn for turns in hit for turn in turns}, WHOLE)
+            forms = overlay(back, give(gone, Form("gone", DROPPED)))
+            return await self._put(Change(forms), why)
+
+    async def _put(self, change: Change, why: str) -> ViewEvent:
+        state, view = self._state, self._state.view()
+        plan = Plan(change, why, tokens_after=view.apply(change).tokens)
+        event = await self._compactor.record(self._compactor.event(plan, view, "person"))
+        if "whole" in {span.form.kind for span in change.forms}:
+            await state.replay(await state.history())  # their turns are read
+        return event

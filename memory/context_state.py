@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import groupby
 from operator import is_
-from typing import Any
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
 from memory.calibration import Calibration
-from memory.context.change import Boundaries, ViewEvent
 from memory.context.continued import AsSent
 from memory.context.cut_cost import count_broken
-from memory.context.emergency import OF_STAND_IN
+from memory.context.emergency import OF_FALLBACK
+from memory.context.forms import Actor, Change, Layout, ViewEvent
 from memory.context.limits import Limits
 from memory.context.lines import log_lines
 from memory.context.meter import PromptPrefix
@@ -27,14 +28,15 @@ from memory.context.view import (
     LogLine,
     Preface,
     View,
-    apply_boundaries,
-    in_play,
+    apply_layout,
+    in_context,
     wrap_summary,
 )
 from memory.keys import ConversationKey
 from memory.ledger import Bill, Spent
 from memory.record import daily, summaries, transcript
 from memory.record.conversations import ConversationRow
+from memory.record.store import StoreError
 from memory.record.summaries import Job, Summary
 from memory.services import MemoryServices
 from memory.turns import Entry, Turn
@@ -48,7 +50,7 @@ _BEGINNING = 400  # characters of a message that a line of the activity log may 
 
 
 class ContextState:
-    """The turns in context, the boundaries, the preface and the lines of the log: loaded from disk,
+    """The turns in context, the layout, the preface and the lines of the log: loaded from disk,
     moved by events, seen as a `View`.
 
     Who changes it holds the lock `changing` meanwhile. `current` is the number of the turn that
@@ -73,7 +75,7 @@ class ContextState:
         self.replayed = ReplayedState()
         self._shown: tuple[Turn, ...] = ()
         self._strategy, self._caches = "", False
-        self.has_stand_in_steps = False  # something may be out of context for a fallback's window
+        self.has_fallback_steps = False  # something may be out of context for a fallback's window
         self._preface: Preface | None = None
         self._summaries: Mapping[int, Preface] = {}
         self._lines: tuple[LogLine, ...] = ()
@@ -119,8 +121,9 @@ class ContextState:
         return self._strategy != self._services.limits_for(self.key).strategy
 
     @property
-    def boundaries(self) -> Boundaries:
-        return self.replayed.boundaries
+    def layout(self) -> Layout:
+        """The form of each turn now."""
+        return self.replayed.layout
 
     @property
     def prefix(self) -> PromptPrefix:
@@ -145,7 +148,7 @@ class ContextState:
             self.whole,
             self._shown,
             self._services.meter.prefix(prefix or self.prefix),
-            self.replayed.boundaries,
+            self.replayed.layout,
             UNSCALED,
             self._preface,
             self._lines,
@@ -176,10 +179,10 @@ class ContextState:
             )
         )
 
-    async def first_seqs(self) -> dict[int, int]:
-        """Return the turns that are kept, by number, with the seq at which each begins."""
+    async def kept_turns(self) -> frozenset[int]:
+        """Return the numbers of the turns that are kept."""
         places = await self._services.store.read(lambda db: transcript.places(db, self.row))
-        return {turn: seq for seq, turn in reversed(places)}
+        return frozenset(turn for _, turn in places)
 
     async def count_frame(self) -> int:
         """Raw tokens that come into the context with a summary besides its own: the marks around
@@ -191,7 +194,7 @@ class ContextState:
     async def snapshot(self, view: View) -> Snapshot:
         """Take a snapshot of the tools and memory that the model has now."""
         days = await asyncio.to_thread(daily.days, self._services.data, self.key.audience)
-        return take_snapshot(self.prefix.tools, view.turns, view.boundaries.preface, days)
+        return take_snapshot(self.prefix.tools, view.turns, view.layout.preface, days)
 
     # --- loading, and what is said -----------------------------------------------------------
 
@@ -207,7 +210,7 @@ class ContextState:
         self._strategy = self.limits.strategy
         self.replayed, self._preface, self._summaries = ReplayedState(), None, {}
         self.last_event = max((event.id for event in events), default=0)
-        self.has_stand_in_steps = any(event.reason == OF_STAND_IN for event in events)
+        self.has_fallback_steps = any(event.reason == OF_FALLBACK for event in events)
         await self.replay(events)
 
     async def as_of(self, strategy: str, event: int, seq: int, prefix: PromptPrefix) -> View:
@@ -266,26 +269,25 @@ class ContextState:
         """Build what is in context anew from those of these events that hold, and from the
         transcript up to the seq `until`."""
         result = replay(events, self._strategy)
-        boundaries = result.boundaries
+        layout = result.layout
         has_log = self.strategy.preface == "exchange"
 
         def read(db: Any) -> tuple[list[Entry], list[Entry]]:
-            kept = transcript.entries_of_turns(db, self.row, boundaries.kept)
-            kept += transcript.entries_from(db, self.row, boundaries.begin)
-            first = boundaries.log_begin
+            spans = [*layout.shown_spans()]
+            shown = transcript.entries_in(db, self.row, spans)
+            first = layout.log_begin
             logged = transcript.beginnings_from(db, self.row, first, _BEGINNING) if has_log else []
-            return [e for e in kept if e.seq <= until], [e for e in logged if e.seq <= until]
+            return [e for e in shown if e.seq <= until], [e for e in logged if e.seq <= until]
 
         entries, logged = await self._services.store.read(read)
-        unique = {entry.seq: entry for entry in entries}
-        whole = transcript.as_turns(unique[seq] for seq in sorted(unique))
+        whole = transcript.as_turns(entries)
         self._lines = log_lines(transcript.as_turns(logged), self._services.meter)
         await self._show(whole, result)
 
     async def record(
         self, event: ViewEvent, job: Job | None = None
     ) -> tuple[ViewEvent, Job | None]:
-        """Store an event, with the job for what it removes, and move the boundaries by it; return
+        """Store an event, with the job for what it removes, and move the layout by it; return
         both with their ids."""
         stored, kept = await self.store(event, job)
         await self._move_by(stored)
@@ -295,7 +297,7 @@ class ContextState:
         self, made: Summary, event_of: Callable[[Summary], ViewEvent]
     ) -> tuple[ViewEvent, Summary]:
         """Store a summary with the event by which it is in force, both or neither, and move the
-        boundaries by it; return both with their ids."""
+        layout by it; return both with their ids."""
 
         def insert(db: Any) -> tuple[ViewEvent, Summary]:
             summary = summaries.insert_summary(db, self.row, made)
@@ -308,13 +310,51 @@ class ContextState:
         await self._move_by(stored)
         return stored, summary
 
+    async def record_measured(
+        self, event: ViewEvent, events: Sequence[ViewEvent], before: View
+    ) -> ViewEvent:
+        """Store an event whose size is only known once it is in force, and move the layout by it;
+        what can't be stored does not hold. Raises StoreError."""
+        await self.replay([*events, event])
+        event = self.count_broken(replace(event, tokens_after=self.view().tokens), before)
+        try:
+            stored, _ = await self.store(event)
+        except StoreError:
+            await self.replay(events)
+            raise
+        if event.kind == "view":
+            await self.replay([*events, stored])  # the event's own id is known now
+        return stored
+
+    async def take_back(
+        self,
+        kind: Literal["undo", "redo"],
+        event: ViewEvent,
+        events: Sequence[ViewEvent],
+        actor: Actor,
+        why: str,
+    ) -> ViewEvent:
+        """Take an event back or bring it back; return the event by which that is so. Raises
+        StoreError."""
+        before = self.view()
+        move = ViewEvent(
+            at=datetime.now(UTC),
+            kind=kind,
+            actor=actor,
+            reason=why,
+            change=Change(target=event.id),
+            turn=self.current or self.newest,
+            tokens_before=before.tokens,
+        )
+        return await self.record_measured(move, events, before)
+
     async def _move_by(self, event: ViewEvent) -> None:
         await self._show(self.whole, self.replayed.after(event, self._strategy))
         self.notify()
 
     async def store(self, event: ViewEvent, job: Job | None = None) -> tuple[ViewEvent, Job | None]:
         """Put an event on disk, with its job, and move nothing."""
-        if event.kind not in _IN_FORCE_ALREADY:
+        if event.name not in _IN_FORCE_ALREADY:
             event = self.count_ahead(event)
 
         def insert(db: Any) -> tuple[ViewEvent, Job | None]:
@@ -326,7 +366,7 @@ class ContextState:
 
         stored = await self._services.store.write(insert)
         self.last_event = stored[0].id
-        self.has_stand_in_steps |= event.reason == OF_STAND_IN
+        self.has_fallback_steps |= event.reason == OF_FALLBACK
         self._services.on_event(stored[0])
         return stored
 
@@ -362,33 +402,32 @@ class ContextState:
     def count_ahead(self, event: ViewEvent) -> ViewEvent:
         """Return the same for an event that is not in force yet."""
         before = self.view()
-        if event.kind == "reframe":
+        if event.kind == "prompt":
             cached = self.cached
             return replace(event, broken=cached, anew=cached) if cached else event
         after = before.apply(event.change)
-        if event.change.preface:
+        if event.change.texts:
             after = replace(after, preface=_SOME_PREFACE)
         return self.count_broken(event, before, after)
 
     async def _show(self, whole: tuple[Turn, ...], result: ReplayedState) -> None:
-        boundaries = result.boundaries
-        before = self.boundaries
-        if (boundaries.preface, boundaries.reference) != (before.preface, before.reference):
-            self._preface = await self.read_preface(boundaries.preface, boundaries.reference)
-        wanted = {s.summary for s in boundaries.stand_ins if s.summary}
+        layout, before = result.layout, self.layout
+        if (layout.preface, layout.reference) != (before.preface, before.reference):
+            self._preface = await self.read_preface(layout.preface, layout.reference)
+        wanted = {one.summary for one in layout.ranges if one.summary}
         if wanted != self._summaries.keys():
             self._summaries = await self.read_summaries(wanted)
         self.replayed = result
-        self.whole = in_play(whole, boundaries)
-        self._shown = apply_boundaries(self.whole, boundaries)
-        self._lines = tuple(line for line in self._lines if line.turn >= boundaries.log_begin)
+        self.whole = in_context(whole, layout)
+        self._shown = apply_layout(self.whole, layout)
+        self._lines = tuple(line for line in self._lines if line.turn >= layout.log_begin)
 
     # --- the preface ---------------------------------------------------------------------------
 
     async def read_preface_again(self) -> None:
         """Read the summaries in the preface and in the place of turns again, since one of them, or
         the way in which it is sent, has changed."""
-        self._preface = await self.read_preface(self.boundaries.preface, self.boundaries.reference)
+        self._preface = await self.read_preface(self.layout.preface, self.layout.reference)
         self._summaries = await self.read_summaries(self._summaries)
 
     async def read_summaries(self, wanted: Iterable[int]) -> Mapping[int, Preface]:
@@ -424,7 +463,7 @@ class ContextState:
     def preface_of(self, summary: Summary, at_hand: Snapshot | None) -> Preface:
         """Return a summary as it stands in the preface: as a system message, with what was at hand
         when its turns were removed."""
-        return self._preface_of(summary, at_hand, self.boundaries.reference)
+        return self._preface_of(summary, at_hand, self.layout.reference)
 
     def _preface_of(self, summary: Summary, at_hand: Snapshot | None, kept: str) -> Preface:
         told = note(at_hand) if at_hand is not None and self.strategy.preface == "system" else ""

@@ -31,6 +31,7 @@ from memory import files
 from memory.audience_memory import AudienceMemory, Indexer, Quarantine
 from memory.calibration import Anchor, Calibration, CutPrompts, KnownModels
 from memory.compactor import Compactor
+from memory.context.forms import NOTHING_AWAY, TakenAway
 from memory.context.summary_writer import Prepared
 from memory.context_editor import ContextEditor
 from memory.context_state import ContextState
@@ -57,7 +58,7 @@ from memory.record.search.reach import Scope
 from memory.services import MemoryServices
 from memory.summary_editor import SummaryEditor
 from memory.turn_log import TurnLog
-from memory.turns import NOTHING_AWAY, Entry, TakenAway, Turn
+from memory.turns import Entry, Turn
 
 log = logging.getLogger(__name__)
 
@@ -441,7 +442,7 @@ class Conversation:
         without the turns that are shared, up to this one."""
         row, away = self.context.row, self.context.replayed.taken_away
         places = await self._services.store.read(lambda db: transcript.places(db, row))
-        there = {n for seq, n in places if n > shared and not away.has(seq, n)}
+        there = {n for _, n in places if n > shared and not away.has(n)}
         await self.compactor.summaries.keep_excerpts(there)
         await self.compactor.summaries.idle()
 

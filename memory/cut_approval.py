@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from memory.context import compaction
-from memory.context.change import Actor, Change, ViewEvent
+from memory.context.forms import Actor, Change, ViewEvent
 from memory.context.plan import Plan
 from memory.context.strategies import next_cut
 from memory.context.summary import OUT_OF_CONTEXT
@@ -79,7 +79,7 @@ class CutApproval:
         if proposal.actor == "strategy" and not is_wanted:
             return False  # turns were taken back, say, or a limit was raised
         there = {turn.number for turn in view.complete} | {*view.logged}
-        there.update(turn for stand_in in view.stand_ins for turn in stand_in.turns)
+        there.update(turn for one in view.ranges for turn in one.turns)
         return (
             there.issuperset(plan.leaving)
             and self._forecaster.spec(plan, proposal.actor) == proposal.spec
@@ -96,7 +96,7 @@ class CutApproval:
     def concerns(self, plan: Plan, actor: Actor) -> bool:
         """Return whether this is a cut that the person is asked about. Folds into the log of `slim`
         are none, and neither is what leaves no turn out."""
-        if self.mode != "ask" or not plan.leaving or plan.kind != "compact":
+        if self.mode != "ask" or not plan.leaving or plan.name != "compact":
             return False
         return compaction.style_of(plan, self._state.limits, actor) not in OUT_OF_CONTEXT
 

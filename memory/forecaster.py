@@ -8,7 +8,6 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from memory.context import compaction, emergency
-from memory.context.change import Actor, Change, StandIn, ViewEvent
 from memory.context.compaction import SummarySpec
 from memory.context.forecast import (
     FARTHEST,
@@ -20,6 +19,7 @@ from memory.context.forecast import (
     is_far,
     with_question,
 )
+from memory.context.forms import Actor, Change, RangeSummary
 from memory.context.limits import Limits
 from memory.context.meter import PromptPrefix
 from memory.context.plan import Plan
@@ -68,14 +68,14 @@ class Forecaster:
         if not state.current:
             late = await self.find_late()
             preface = await state.read_preface(late[1]) if late else now.preface
-            now = await self._with_late_stand_ins(now)
+            now = await self._with_late_ranges(now)
             now = with_question(now, preface)
         preview = apply_emergency_steps(
             await self._preview_unfolding(now, limits), limits, emergency.STEPS[:1]
         )
         by_rule = state.strategy.by_rule and not state.current
         plan = self.due_in(preview.then, limits, by_rule)
-        if plan is not None and plan.kind == "stub":
+        if plan is not None and plan.name == "stub":
             preview = preview.after(plan)
             plan = self.due_in(preview.then, limits, by_rule)
         if plan is not None and not self.waits(plan, preview.then):
@@ -85,16 +85,14 @@ class Forecaster:
             preview = preview.after(plan, preface)
         return apply_emergency_steps(preview, limits, emergency.STEPS[1:])
 
-    async def _with_late_stand_ins(self, now: View) -> View:
-        """Return the view with the summaries in place that came late."""
-        late = await self.find_late_stand_ins()
+    async def _with_late_ranges(self, now: View) -> View:
+        """Return the view with the range summaries in place that came late."""
+        late = await self.find_late_ranges()
         if not late:
             return now
-        boundaries = now.boundaries
-        for one in late:
-            boundaries = boundaries.apply(Change(stand_in=replace(one, turns=(), seq=0)))
+        layout = now.layout.apply(Change(texts={one.event: one.summary for one in late}))
         texts = await self._state.read_summaries(one.summary for one in late)
-        return replace(now, boundaries=boundaries, summaries={**now.summaries, **texts})
+        return replace(now, layout=layout, summaries={**now.summaries, **texts})
 
     async def _preview_unfolding(self, now: View, limits: Limits) -> Preview:
         """Return the next request as far as what `slim` has folded comes back for it."""
@@ -117,7 +115,7 @@ class Forecaster:
         if is_far(view, limits, SOFT_MARK):
             return None
         plan = certain(view, limits, SOFT_MARK)
-        if plan is None or not plan.leaving or plan.kind == "fold":
+        if plan is None or not plan.leaving or plan.name == "fold":
             return None
         is_running = {turn.number for turn in view.turns} - {t.number for t in view.complete}
         if max(plan.leaving) > view.newest or not is_running.isdisjoint(plan.leaving):
@@ -131,11 +129,11 @@ class Forecaster:
         state = self._state
         if limits.strategy != "slim":
             return None
-        change = slim.outgrown(state.boundaries, limits)
+        change = slim.outgrown(state.layout, limits)
         if change.is_empty or compaction.is_held(state.view(), limits, state.replayed.move):
             return None
         why = "context.full_turns or context.max_terse_entries was raised"
-        return Plan(change, why, kind="unfold")
+        return Plan(change, why)
 
     async def bring_back(self, back: Plan, before: View) -> View:
         """Return the view as it is after `back`; the context is the same afterwards."""
@@ -143,27 +141,26 @@ class Forecaster:
         events = await state.history()
         try:
             await state.replay(
-                [*events, compaction.event_of(back, before, state.limits, "strategy")]
+                [*events, compaction.event_of(back, before, state.limits, "strategy", "setting")]
             )
             return replace(state.view(), prefix=before.prefix, scale=before.scale)
         finally:
             await state.replay(events)  # what is not on disk does not hold
 
-    async def find_late(self) -> tuple[ViewEvent, int] | None:
-        """Return the last cut and its summary, if that came after the cut and is not in front
-        yet."""
-        replayed = self._state.replayed
-        cut = replayed.cut
-        if cut is None or replayed.is_injected:
+    async def find_late(self) -> tuple[int, int] | None:
+        """Return the event that made the summary in front, and that summary, if it came late and is
+        not shown yet."""
+        layout = self._state.layout
+        front = layout.front
+        if front is None or front in layout.texts:
             return None
-        summary = await self._summaries.summary_of(cut.id)
-        return (cut, summary) if summary and summary != replayed.boundaries.preface else None
+        summary = await self._summaries.summary_of(front)
+        return (front, summary) if summary and summary != layout.preface else None
 
-    async def find_late_stand_ins(self) -> list[StandIn]:
-        """Return the stand-ins whose summary came later than their turns were removed, and is not
-        in place yet."""
+    async def find_late_ranges(self) -> list[RangeSummary]:
+        """Return the range summaries that came late and are not shown yet."""
         late = []
-        for one in self._state.boundaries.stand_ins:
+        for one in self._state.layout.ranges:
             summary = 0 if one.summary else await self._summaries.summary_of(one.event)
             if summary:
                 late.append(replace(one, summary=summary))
@@ -171,23 +168,18 @@ class Forecaster:
 
     def spec(self, plan: Plan, actor: Actor) -> SummarySpec:
         """Return the request for a summary of what this plan removes."""
-        state = self._state
-        is_in_place = plan.change.stand_in is not None  # which continues none
-        before = None if is_in_place else state.replayed.cut
+        state, layout = self._state, self._state.layout
+        front = None if plan.change.makes("range") else layout.front  # a range continues none
         leaving, last = frozenset(plan.leaving), max(plan.leaving, default=0)
         read = (turn.entries for turn in reversed(state.whole) if turn.number == last)
         return SummarySpec(
             plan.leaving,
-            before.id if before else 0,
+            front or 0,
             plan.focus,
-            state.boundaries.pinned,
+            layout.pinned,
             compaction.style_of(plan, state.limits, actor),
             plan.once,
-            tuple(
-                (s.event, s.summary)
-                for s in state.boundaries.stand_ins
-                if leaving.issuperset(s.turns)
-            ),
-            0 if is_in_place else state.replayed.edited,
+            tuple((s.event, s.summary) for s in layout.ranges if leaving.issuperset(s.turns)),
+            layout.texts[front] if front in layout.edited else 0,
             max((entry.seq for entry in next(read, ())), default=0),
         )

@@ -3,15 +3,13 @@ ladder is climbed."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.calibration import Calibration
 from memory.compactor import Compactor
 from memory.context import compaction, emergency
-from memory.context.change import Change, ViewEvent
+from memory.context.forms import Change, ViewEvent
 from memory.context.limits import Limits
 from memory.context.meter import PromptPrefix
 from memory.context.plan import Plan, frees_enough
@@ -19,7 +17,6 @@ from memory.context.replay import undoable
 from memory.context.strategies import slim
 from memory.context.view import View
 from memory.context_state import ContextState
-from memory.record.store import StoreError
 from memory.services import MemoryServices
 
 
@@ -78,11 +75,13 @@ class RequestFitter:
             before = state.view(prefix, limits)
             now = await self._forecaster.bring_back(back, before)
             again = slim.plan(now, limits) or Plan(Change(), back.why)
-            change = replace(back.change.combine(again.change), fold=frozenset())
+            change = back.change.combine(again.change)
             size = now.apply(again.change).tokens
-            done = Plan(change, back.why, again.leaving, size, kind="unfold")
+            done = Plan(change, back.why, again.leaving, size)
             job = self._compactor.job(again, "strategy") if again.leaving else None
-            _, kept = await state.store(self._compactor.event(done, before, "strategy"), job)
+            _, kept = await state.store(
+                self._compactor.event(done, before, "strategy", "setting"), job
+            )
             await state.replay(await state.history())
             self._compactor.take_up([kept] if kept else [])
             state.notify()
@@ -140,7 +139,7 @@ class RequestFitter:
                 limits = replace(limits, window=min(window or view.tokens // 2, limits.window))
             if window:
                 self._refused = self._state.current, window
-            why = emergency.REASON if refusal.is_own else emergency.OF_STAND_IN
+            why = emergency.REASON if refusal.is_own else emergency.OF_FALLBACK
             for step in emergency.STEPS[min(refusal.attempt, 3) - 1 :]:
                 if await self._take_step(self._state.view(prefix, limits), limits, step, why):
                     return True
@@ -150,11 +149,11 @@ class RequestFitter:
         """Bring back the messages of earlier turns that left for a model which stood in, before
         this turn's first request: the first model is asked again."""
         state = self._state
-        if not state.has_stand_in_steps or self._looked_in == state.current:
+        if not state.has_fallback_steps or self._looked_in == state.current:
             return
         async with state.changing:
             events = await state.history()
-            out = [e for e in undoable(events) if e.reason == emergency.OF_STAND_IN]
+            out = [e for e in undoable(events) if e.reason == emergency.OF_FALLBACK]
             for event in reversed([e for e in out if e.turn < state.current]):
                 await self._undo(event)
             self._looked_in = state.current
@@ -174,21 +173,5 @@ class RequestFitter:
     async def _undo(self, event: ViewEvent) -> None:
         """Take back what a step of the ladder did."""
         state = self._state
-        before, events = state.view(), await state.history()
-        move = ViewEvent(
-            at=datetime.now(UTC),
-            kind="undo",
-            actor="emergency",
-            reason=event.reason,
-            change=Change(target=event.id),
-            turn=state.current,
-            tokens_before=before.tokens,
-        )
-        await state.replay([*events, move])
-        move = state.count_broken(replace(move, tokens_after=state.view().tokens), before)
-        try:
-            await state.store(move)
-        except StoreError:
-            await state.replay(events)  # what is not on disk does not hold
-            raise
+        await state.take_back("undo", event, await state.history(), "emergency", event.reason)
         state.notify()

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from memory.calibration import Calibration, KnownModels
 from memory.compactor import Compactor
-from memory.context.change import Boundaries
 from memory.context.emergency import NoRoom
+from memory.context.forms import Layout
 from memory.context.meter import PromptPrefix
 from memory.context.view import View
 from memory.context_state import ContextState
@@ -122,7 +122,7 @@ class StatelessTurn(OpenTurn):
         """All of it. Raises NoRoom where it is longer than the window."""
         limits = self.log.state.limits
         turn = Turn(self.number, tuple(self.entries))
-        view = self.log.view_alone(turn, Boundaries(), prefix)
+        view = self.log.view_alone(turn, Layout(), prefix)
         if view.tokens > limits.window:
             raise NoRoom(
                 f"This model's maximum context length is {limits.window} tokens. However, your "

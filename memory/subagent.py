@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 
 from memory.context import compaction, emergency
-from memory.context.change import Boundaries
+from memory.context.forms import Layout
 from memory.context.meter import PromptPrefix
 from memory.context.view import View
 from memory.ledger import Spent
@@ -26,7 +26,7 @@ class SubagentTurn(OpenTurn):
     def __init__(self, log: TurnLog, task: Entry, call: str) -> None:
         super().__init__(log, Turn(task.turn, (task,)))
         self._call = call
-        self._boundaries = Boundaries()
+        self._layout = Layout()
 
     @classmethod
     async def open_for_call(cls, turn: OpenTurn, task: str, call: str) -> SubagentTurn:
@@ -66,12 +66,12 @@ class SubagentTurn(OpenTurn):
         if not overflow.is_sure:
             return False
         self._overflows += 1
-        before = self._boundaries
+        before = self._layout
         if overflow.is_own:
             limits = self.log.state.limits_as_set
             self.log.calibration.believe_refusal(view, limits, overflow.window)
         await self._clip(prefix)
-        return self._boundaries != before
+        return self._layout != before
 
     def view_to_measure(self, prefix: PromptPrefix, model: str) -> View | None:
         """Nothing is counted ahead."""
@@ -95,11 +95,11 @@ class SubagentTurn(OpenTurn):
 
     def _view(self, prefix: PromptPrefix) -> View:
         turn = Turn(self.number, tuple(self.entries))
-        return self.log.view_alone(turn, self._boundaries, prefix)
+        return self.log.view_alone(turn, self._layout, prefix)
 
     async def _clip(self, prefix: PromptPrefix) -> None:
         view = self._view(prefix)
         limits, meter = self.log.state.limits, self.log.services.meter
         plan = await compaction.step_of_ladder(view, limits, 0, meter)
         change = await compaction.measure(plan.change, view, meter)
-        self._boundaries = self._boundaries.apply(change)
+        self._layout = self._layout.apply(change)

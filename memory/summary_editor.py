@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.compactor import Compactor
-from memory.context.change import Change, StandIn, ViewEvent
+from memory.context.forms import Change, ViewEvent
 from memory.context.receipt import Receipt, sentence_with
 from memory.context_state import ContextState
 from memory.record import summaries
@@ -34,8 +34,8 @@ class EditRefused(Exception):
 class StandingSummary(Struct, frozen=True):
     """The summary in force, which stands for `turns`; `late` says that it stands from the next turn
     on, `coming` are turns of which one is being written that will take its place. `event` is the
-    one that an undo takes back: the edit, or the cut (0: none); `stand_in` is its place, where that
-    is not in front."""
+    one that an undo takes back: the edit, or the cut (0: none); `slot` is the event that removed
+    its turns, `is_range` says that it is not in front."""
 
     summary: Summary
     turns: tuple[int, ...]
@@ -43,7 +43,8 @@ class StandingSummary(Struct, frozen=True):
     is_late: bool = False
     coming: tuple[int, ...] = ()
     event: int = 0
-    stand_in: StandIn | None = None
+    slot: int = 0
+    is_range: bool = False
 
 
 class EditedSummary(Struct, frozen=True):
@@ -53,6 +54,7 @@ class EditedSummary(Struct, frozen=True):
     before: Summary
     after: Summary
     event: ViewEvent | None
+    is_range: bool = False
 
 
 def _add_line(summary: Summary, fact: str, line: str) -> str:
@@ -82,7 +84,8 @@ class SummaryEditor:
         """Return the summary in force; None where none is."""
         state, read = self._state, self._services.store.read
         late = await self._compactor.forecaster.find_late()
-        wanted = late[1] if late else state.boundaries.preface
+        layout = state.layout
+        wanted = late[1] if late else layout.preface
         summary = await self._compactor.summaries.read(wanted) if wanted else None
         if summary is None:
             return None
@@ -96,44 +99,49 @@ class SummaryEditor:
             late is not None,
             await self.find_coming(),
             await self._event(summary),
+            layout.front or 0,
         )
 
     async def find_in_place(self, number: int, *, is_newest: bool = True) -> StandingSummary | None:
         """Return the summary of this number, if it stands where its turns stood; where not only the
         newest counts, also what a person made of the one that has it."""
         state = self._state
-        for one in state.boundaries.stand_ins:
+        for one in state.layout.ranges:
             found = await self._compactor.summaries.read(one.summary) if one.summary else None
             origin = found and await self._compactor.summaries.read(found.origin)
             numbers = {one.number for one in (found, *([] if is_newest else [origin])) if one}
             if found is None or number not in numbers:
                 continue
             tokens = state.view().scale.part(await self._services.meter.text(found.text))
-            events = reversed(await state.history())
-            event = next((e.id for e in events if _puts(e, found.id)), one.event)
-            return StandingSummary(found, one.turns, tokens, event=event, stand_in=one)
+            event = await self._event(found, one.event)
+            return StandingSummary(
+                found, one.turns, tokens, event=event, slot=one.event, is_range=True
+            )
         return None
 
     async def names_in_place(self) -> list[str]:
         """Return the names of the summaries that stand where their turns stood."""
-        ids = [one.summary for one in self._state.boundaries.stand_ins if one.summary]
+        ids = [one.summary for one in self._state.layout.ranges if one.summary]
         found = [await self._compactor.summaries.read(one) for one in ids]
         return [one.name for one in found if one is not None]
 
     async def find_coming(self) -> tuple[int, ...]:
         """Return the turns whose summary is being written, and takes the place of the one in
         force."""
-        cut = self._state.replayed.cut
-        if cut is None or self._state.replayed.edited:
+        layout = self._state.layout
+        front = layout.front
+        if front is None or front in layout.texts:
             return ()
-        return () if await self._compactor.summaries.summary_of(cut.id) else cut.leaving
+        if await self._compactor.summaries.summary_of(front):
+            return ()
+        return next((e.leaving for e in await self._state.history() if e.id == front), ())
 
-    async def _event(self, summary: Summary) -> int:
-        cut = self._state.replayed.cut
-        if self._state.replayed.edited != summary.id:
-            return cut.id if cut else 0
+    async def _event(self, summary: Summary, slot: int = 0) -> int:
+        """Return the event that shows a summary: the edit, or the one that removed its turns."""
         events = reversed(await self._state.history())
-        return next((e.id for e in events if e.change.preface == summary.id), 0)
+        edits = (e for e in events if e.kind == "edit" or e.name == "expand")
+        shown = next((e.id for e in edits if summary.id in e.change.texts.values()), 0)
+        return shown or slot or self._state.layout.front or 0
 
     async def find_numbered(self, number: int) -> Summary | None:
         """Return the summary of this number, in force or not."""
@@ -150,7 +158,7 @@ class SummaryEditor:
             return summaries.receipts_of_events(db, row), summaries.receipts_of_edits(db, row)
 
         by_event, by_edit = await self._services.store.read(read)
-        edited = {e.id: e.change.preface for e in events if e.kind == "edit"}
+        edited = {e.id: max(e.change.texts.values()) for e in events if e.kind == "edit"}
         return by_event | {e: by_edit[one] for e, one in edited.items() if one in by_edit}
 
     def longest(self, present: int = 0) -> int:
@@ -205,7 +213,7 @@ class SummaryEditor:
                 for entry in turn.entries:
                     message = entry.message
                     is_said = message.role in ("user", "assistant")
-                    if not is_said or away.has(entry.seq, turn.number):
+                    if not is_said or away.has(turn.number):
                         continue
                     if found := await asyncio.to_thread(sentence_with, fact, [message.text]):
                         return f"{found} ({turn.id})", message.has_outside
@@ -264,9 +272,9 @@ class SummaryEditor:
             )
             event = await self._to_event(standing, made, why)
             stored, after = await self._state.record_summary(
-                made, lambda after: _name(event, before, after)
+                made, lambda after: _name(event, standing, after)
             )
-            return EditedSummary(before, after, stored)
+            return EditedSummary(before, after, stored, standing.is_range)
 
     async def find_editable(self, number: int = 0) -> StandingSummary:
         """Return the summary in force, if it may be changed, and is the one that a person has seen.
@@ -307,22 +315,21 @@ class SummaryEditor:
 
     async def _to_event(self, standing: StandingSummary, made: Summary, why: str) -> ViewEvent:
         """Return the event by which a summary that has no id yet will be in force."""
-        state, cut, one = self._state, self._state.replayed.cut, standing.stand_in
-        view, change = state.view(), Change(target=cut.id if cut else 0)
-        if one is None:
-            preface = await state.show_in_front(made, state.boundaries.reference)
-            shown = replace(view, preface=preface)
-        else:
-            change = Change(stand_in=StandIn((), event=one.event), target=one.event)
-            texts = {**view.summaries, one.summary: state.in_place(made)}
+        state = self._state
+        view = state.view()
+        if standing.is_range:
+            texts = {**view.summaries, standing.summary.id: state.in_place(made)}
             shown = replace(view, summaries=texts)
+        else:
+            preface = await state.show_in_front(made, state.layout.reference)
+            shown = replace(view, preface=preface)
         event = ViewEvent(
             at=datetime.now(UTC),
             kind="edit",
             actor="person",
             strategy=state.limits.strategy,
             reason=why,
-            change=change,
+            change=Change(),
             turn=state.newest,
             tokens_before=view.tokens,
             tokens_after=shown.tokens,
@@ -330,18 +337,7 @@ class SummaryEditor:
         return state.count_broken(event, view, shown)
 
 
-def _name(event: ViewEvent, before: Summary, after: Summary) -> ViewEvent:
-    """Return the event, now that the summary that it puts in the place of `before` has an id."""
-    change, place = event.change, event.change.stand_in
-    if place is None:
-        change = replace(change, preface=after.id)
-    else:
-        change = replace(change, stand_in=replace(place, summary=after.id))
-    why = event.reason or f"{before.name} was changed to {after.name}"
-    return replace(event, change=change, reason=why)
-
-
-def _puts(event: ViewEvent, summary: int) -> bool:
-    """Return whether an event has put this summary where its turns stood."""
-    one = event.change.stand_in
-    return one is not None and one.summary == summary
+def _name(event: ViewEvent, standing: StandingSummary, after: Summary) -> ViewEvent:
+    """Return the event, now that the summary that it shows in the place of another has an id."""
+    why = event.reason or f"{standing.summary.name} was changed to {after.name}"
+    return replace(event, change=Change(texts={standing.slot: after.id}), reason=why)

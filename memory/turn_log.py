@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from memory.calibration import Calibration, CutPrompt
 from memory.compactor import Compactor
-from memory.context.change import Boundaries
+from memory.context.forms import Layout
 from memory.context.meter import PromptPrefix
-from memory.context.view import Scale, View, apply_boundaries
+from memory.context.view import Scale, View, apply_layout
 from memory.context_state import ContextState
 from memory.events import NOTHING, Event, EventName, Verdict
 from memory.ledger import Bill, Spent
@@ -254,13 +254,13 @@ class TurnLog:
         """Put a call to a model on this conversation's bill."""
         await self.state.pay(spent, turn)
 
-    def view_alone(self, turn: Turn, boundaries: Boundaries, prefix: PromptPrefix) -> View:
+    def view_alone(self, turn: Turn, layout: Layout, prefix: PromptPrefix) -> View:
         """Return the view of a turn that stands by itself, in no transcript."""
         return View(
             (turn,),
-            apply_boundaries((turn,), boundaries),
+            apply_layout((turn,), layout),
             self.services.meter.prefix(prefix),
-            boundaries,
+            layout,
             Scale(self.calibration.ratio(self.state.limits.model)),
             current=turn.number,
             newest=turn.number,

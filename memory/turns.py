@@ -186,18 +186,3 @@ def turn_number(turn_id: str) -> int:
     if not digits.isascii() or not digits.isdigit() or int(digits) < 1:
         raise ValueError(f"{turn_id!r} is not a turn; turns are named t1, t2 and so on")
     return int(digits)
-
-
-class TakenAway(Struct, frozen=True):
-    """The turns that a person removed: those before the seq `cleared`, and the turns `dropped` (by
-    `/undo`, `/retry` and `/context drop`). It is out of the model's reach everywhere, and in no
-    summary, until the person brings it back, who goes on finding it."""
-
-    cleared: int = 0
-    dropped: frozenset[int] = frozenset()
-
-    def has(self, seq: int, turn: int) -> bool:
-        return seq < self.cleared or turn in self.dropped
-
-
-NOTHING_AWAY = TakenAway()

@@ -11,11 +11,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.context import emergency
-from memory.context.change import Actor, Change, Kind, ViewEvent
 from memory.context.forecast import forecast
+from memory.context.forms import Actor, Change, Kind, ViewEvent, overlay
 from memory.context.limits import Limits
 from memory.context.meter import Meter
-from memory.context.plan import Plan, cut_of, frees_enough, turns_of_leaving_stand_ins
+from memory.context.plan import Plan, Removal, frees_enough, remove, squeeze, summarise_in_front
 from memory.context.strategies import STRATEGIES, next_plan
 from memory.context.strategies.split import plan_structured, split
 from memory.context.summary import Style
@@ -42,7 +42,7 @@ def due(view: View, limits: Limits, move: ViewEvent | None, by_rule: bool = Fals
 def is_held(view: View, limits: Limits, move: ViewEvent | None) -> bool:
     """Return whether a person has just taken a cut back, said no to one, or opened a summary (by
     `ReplayedState.move`), so that none is made for a while."""
-    if move is None or move.kind not in ("undo", "hold", "expand") or not view.turns:
+    if move is None or move.name not in ("undo", "hold", "expand") or not view.turns:
         return False
     return (
         view.turns[-1].number - move.turn < HELD_TURNS
@@ -65,11 +65,13 @@ def plan_by(planner: Planner, view: View, limits: Limits) -> Plan | None:
     return plan if plan is not None and frees_enough(view, plan, limits) else None
 
 
-def event_of(plan: Plan, view: View, limits: Limits, actor: Actor) -> ViewEvent:
+def event_of(
+    plan: Plan, view: View, limits: Limits, actor: Actor, kind: Kind = "view"
+) -> ViewEvent:
     """Return the durable event that carrying this plan out is."""
     return ViewEvent(
         at=datetime.now(UTC),
-        kind=_kind_of(plan),
+        kind=kind,
         actor=actor,
         strategy=plan.strategy or limits.strategy,
         reason=plan.why,
@@ -79,13 +81,6 @@ def event_of(plan: Plan, view: View, limits: Limits, actor: Actor) -> ViewEvent:
         tokens_before=view.tokens,
         tokens_after=plan.tokens_after,
     )
-
-
-def _kind_of(plan: Plan) -> Kind:
-    """Return the kind of event that a plan becomes: no compaction, where it removes no turn."""
-    if plan.kind != "compact" or plan.leaving or not (plan.change.squeeze or plan.change.clip):
-        return plan.kind
-    return "squeeze" if plan.change.squeeze else "clip"
 
 
 async def measure(change: Change, view: View, meter: Meter) -> Change:
@@ -127,28 +122,21 @@ def restart(view: View, limits: Limits) -> Plan | None:
     complete = view.movable
     stay = max(3, limits.max_turns // 6)
     leaving = complete[:-stay] if len(complete) > stay else ()
-    squeeze = {
-        turn.number
-        for turn in complete[len(leaving) :]
-        if turn.squeezed != turn.entries and turn.number not in view.boundaries.squeezed
-    }
-    if not leaving and not squeeze:
+    shorter = [turn for turn in complete[len(leaving) :] if turn.squeezed != turn.entries]
+    squeezed = squeeze(view, shorter)
+    if not leaving and not squeezed:
         return None
-    change = Change(squeeze=frozenset(squeeze))
-    if leaving:
-        change = change.combine(cut_of(view, leaving))
+    removal = remove(view, leaving) if leaving else Removal(Change(), ())
+    change = replace(removal.change, forms=overlay(removal.change.forms, squeezed))
     why = f"the bot was restarted and restored the last {stay} turns, as text"
-    numbers = sorted(
-        {*(turn.number for turn in leaving), *turns_of_leaving_stand_ins(view, change)}
-    )
-    return Plan(change, why, tuple(numbers), view.apply(change).tokens, kind="restart")
+    return Plan(change, why, removal.leaving, view.apply(change).tokens)
 
 
 def describe_restart(event: ViewEvent, view: View, turn: int) -> str:
     """Describe for a person what a restart removed from the context, as the turn of this number is
     answered."""
     stayed = format_turns([one.number for one in view.turns if one.number < turn])
-    gone, text = format_turns(event.leaving), format_turns(sorted(event.change.squeeze))
+    gone, text = format_turns(event.leaving), format_turns(event.change.turns("squeezed"))
     parts = [f"{gone} were set aside" if gone else "", f"{text} go on without their tool results"]
     what = " and ".join(part for part in (parts if text else parts[:1]) if part)
     return (
@@ -166,9 +154,9 @@ def make_manual_planner(focus: str) -> Planner:
         leaving = view.movable[:-1] or view.movable
         if not leaving:
             return None
-        change = replace(cut_of(view, leaving), roll=leaving[-1].number + 1)
-        gone = (*(turn.number for turn in leaving), *turns_of_leaving_stand_ins(view, change))
-        numbers = tuple(sorted({*view.logged, *gone}))
+        removal = remove(view, leaving)
+        numbers = tuple(sorted({*view.logged, *removal.leaving}))
+        change = summarise_in_front(view, numbers)
         why = f"{ASKED}: {focus}" if focus else ASKED
         return Plan(change, why, numbers, view.apply(change).tokens, focus=focus)
 
@@ -213,7 +201,7 @@ class SummarySpec(Struct, frozen=True):
 
     `after` is the event whose summary it continues (0: none), and `edited` the summary that a
     person has put in that one's place (0: none); `once` are limits, as (name, value), that hold for
-    it alone; `stand_ins` are the summaries of some of the turns until then, each by the event by
+    it alone; `ranges` are the summaries of some of the turns until then, each by the event by
     which those were removed, and by its id (0: it is still to be written). `until` is the last
     entry of the newest of the turns that it reads (0: that turn is out of context), since a summary
     of half a turn must not stand for all of it.
@@ -225,7 +213,7 @@ class SummarySpec(Struct, frozen=True):
     pinned: frozenset[int]
     style: Style = "notes"
     once: tuple[tuple[str, Any], ...] = ()
-    stand_ins: tuple[tuple[int, int], ...] = ()
+    ranges: tuple[tuple[int, int], ...] = ()
     edited: int = 0
     until: int = 0
 
@@ -237,7 +225,7 @@ def style_of(plan: Plan, limits: Limits, actor: Actor) -> Style:
     if plan.style:
         return plan.style
     strategy = STRATEGIES[limits.strategy]
-    if plan.kind == "fold":
+    if plan.change.rolled and not plan.change.makes("summary"):
         return "lines"
     if actor == "strategy":
         return strategy.style

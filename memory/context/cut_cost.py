@@ -80,7 +80,7 @@ def count_kept(before: View, after: View) -> int:
     ahead = len(one) - len(entries)
     raw = before.prefix.system + before.prefix.tools
     kept = entries[: max(0, same - ahead)]
-    raw += sum(entry.tokens for entry in kept) + before.count_stand_ins(kept[-1].seq if kept else 0)
+    raw += sum(entry.tokens for entry in kept) + before.count_ranges(kept[-1].turn if kept else 0)
     if same > ahead or same == len(one):
         raw += before.front_tokens
     elif ahead and same < len(two):

@@ -15,17 +15,17 @@ The model's own calls are clipped last: in the running turn, where nothing else 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import accumulate
 
 from msgspec.structs import replace
 
-from memory.context.change import Change, Clip, ViewEvent
+from memory.context.forms import OWN, Change, Clip, Forms, Span, ViewEvent, overlay
 from memory.context.limits import Limits
-from memory.context.plan import Plan, cut_of, turns_of_leaving_stand_ins
+from memory.context.plan import Plan, Removal, remove, squeeze, summarise_in_front
 from memory.context.replay import undoable
 from memory.context.view import View
-from memory.turns import Entry, format_turns
+from memory.turns import Entry, Turn, format_turns
 
 LONGEST = 10_000
 """Characters that step 2 leaves of a tool result or a user's text."""
@@ -41,10 +41,10 @@ LEAST_SHOWN = 200
 _NOTICE = 90  # characters that may stand around what is left of a text
 REASON = "context_overflow"
 """The reason that the events of the ladder name (Digitorn)."""
-OF_STAND_IN = "context_overflow_of_a_stand_in"
+OF_FALLBACK = "context_overflow_of_a_stand_in"
 """The same for the window of a model that stood in: what it did is taken back once the first
 model is asked again."""
-REASONS = (REASON, OF_STAND_IN)
+REASONS = (REASON, OF_FALLBACK)
 
 
 class NoRoom(Exception):
@@ -57,8 +57,22 @@ def plan(view: View, limits: Limits, step: int) -> Plan:
     after = view.apply(change)
     stay = {turn.number: len(turn.entries) for turn in after.turns}
     leaving = tuple(t.number for t in view.turns if stay.get(t.number, 0) < len(t.entries))
-    leaving = tuple(sorted({*leaving, *turns_of_leaving_stand_ins(view, change)}))
+    ranges = {turn for one in view.ranges if one not in after.ranges for turn in one.turns}
+    leaving = tuple(sorted({*leaving, *ranges}))
+    if leaving and not change.makes("summary"):
+        change = summarise_in_front(view, ()).combine(change)
+    change = replace(change, forms=told_by_own(change.forms, leaving))
     return Plan(change, REASON, leaving, after.tokens)
+
+
+def told_by_own(forms: Forms, leaving: Collection[int]) -> Forms:
+    """Return the forms, with the summary of the event for what is left out of squeezed turns."""
+    return tuple(
+        Span(first, last, form._replace(by=OWN))
+        if form.kind == "squeezed" and first in leaving
+        else Span(first, last, form)
+        for first, last, form in forms
+    )
 
 
 def halve(view: View, limits: Limits, why: str) -> Plan | None:
@@ -67,21 +81,20 @@ def halve(view: View, limits: Limits, why: str) -> Plan | None:
     would leave."""
     messages = sum(len(turn.entries) for turn in view.turns)
     stay = max(LEAST_KEPT, limits.context.keep_recent // 2)
-    leaving, squeeze = [], frozenset[int]()
+    leaving, across = list[Turn](), list[Turn]()
     for turn, end in zip(view.turns, accumulate(len(t.entries) for t in view.turns), strict=True):
         if turn not in view.movable:
             continue
         if end <= messages - stay:
             leaving.append(turn)
         elif end - len(turn.entries) < messages - stay and turn.squeezed != turn.entries:
-            squeeze = frozenset({turn.number})
-    change = cut_of(view, tuple(leaving)) if leaving else Change()
-    change = replace(change, squeeze=squeeze)
+            across = [turn]
+    removal = remove(view, leaving) if leaving else Removal(Change(), ())
+    change = removal.change
+    change = replace(change, forms=overlay(change.forms, squeeze(view, across)))
     if change.is_empty:
         return None
-    after = view.apply(change)
-    numbers = {*(turn.number for turn in leaving), *turns_of_leaving_stand_ins(view, change)}
-    return Plan(change, why, tuple(sorted(numbers)), after.tokens)
+    return Plan(change, why, removal.leaving, view.apply(change).tokens)
 
 
 def no_room(view: View, limits: Limits) -> NoRoom:
@@ -109,7 +122,9 @@ def describe(
         return ""
     there = {one.number for one in view.turns}
     gone = sorted({number for event in steps for number in event.leaving} - there)
-    squeezed = sorted({number for event in steps for number in event.change.squeeze} & there)
+    squeezed = sorted(
+        {number for event in steps for number in event.change.turns("squeezed")} & there
+    )
     clips = {seq for event in steps for seq in event.change.clip}
     clipped = {
         (e.turn == turn, e.message.role) for t in view.whole for e in t.entries if e.seq in clips
@@ -129,7 +144,7 @@ def describe(
     since = len(standing) - standing.index(steps[0])
     times = f" ({since} times)" if since > 1 else ""
     done = ", and ".join(filter(None, parts))
-    if all(event.reason == OF_STAND_IN for event in steps):
+    if all(event.reason == OF_FALLBACK for event in steps):
         return (
             f"(This request was too long for the model that stood in: {done}. Nothing is deleted, "
             "and it comes back with your first message that the usual model can answer.)"
@@ -163,9 +178,9 @@ def _as_little_as_needed(view: View, limits: Limits) -> Change:
     after, leaving = view, 0
     while after.tokens > aim and leaving < len(view.movable):
         leaving += 1
-        after = view.apply(cut_of(view, view.movable[:leaving]))
+        after = view.apply(remove(view, view.movable[:leaving]).change)
     is_needed = leaving or (after.tokens > aim and view.loose)
-    return cut_of(view, view.movable[:leaving]) if is_needed else Change()
+    return remove(view, view.movable[:leaving]).change if is_needed else Change()
 
 
 def _clip_current(view: View, limits: Limits) -> Change:
@@ -214,7 +229,7 @@ def _aggressively(view: View, limits: Limits) -> Change:
     change = _clips(view, limits, LONGEST)
     complete = view.complete
     surplus = len(view.turns) - MOST_TURNS
-    return change.combine(cut_of(view, complete[:surplus])) if surplus > 0 else change
+    return change.combine(remove(view, complete[:surplus]).change) if surplus > 0 else change
 
 
 def _all_but_the_current(view: View, limits: Limits) -> Change:
@@ -223,11 +238,9 @@ def _all_but_the_current(view: View, limits: Limits) -> Change:
 
 
 def _all_but_the_current_cut(view: View) -> Change:
-    if not view.complete and not view.stand_ins:
+    if not view.complete and not view.ranges:
         return Change()
-    last = [stand_in.seq for stand_in in view.stand_ins]
-    last += [entry.seq for turn in view.whole if turn.is_complete for entry in turn.entries]
-    return Change(cut=max(1 + max(last), view.boundaries.cut))
+    return remove(view, view.complete, with_pinned=True).change
 
 
 def _clips(

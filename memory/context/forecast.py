@@ -85,8 +85,8 @@ def forecast(
         return None
     later, plan = found
     after = later.apply(plan.change)
-    then = planner(after, limits) if plan.kind == "stub" else None
-    gone = {n for one in (plan, then) if one for n in (*one.leaving, *one.change.fold)}
+    then = planner(after, limits) if plan.name == "stub" else None
+    gone = {n for one in (plan, then) if one for n in (*one.leaving, *one.change.turns("line"))}
     raw = sum(turn.tokens for turn in after.turns if turn.number in gone)
     raw += stubs.count_freed(later, plan.change)
     return Forecast(later.current, plan, view.scale.part(raw), later, then)
@@ -184,10 +184,9 @@ def _with_running_over(view: View, sizes: Sizes) -> View:
 def _last_seq(view: View) -> int:
     """Return the last seq that the view knows of: what comes stands behind all that was cut or
     cleared, and behind the summaries that stand where turns stood."""
-    boundaries = view.boundaries
-    there = [turn.entries[-1].seq for turn in view.whole[-1:]]
-    summed = (stand_in.seq for stand_in in view.stand_ins)
-    return max(*there, *summed, boundaries.cut - 1, boundaries.folded.cut - 1, 0)
+    whole = view.whole[-1].entries[-1].seq if view.whole else 0
+    clipped = max((*view.layout.clipped, *view.layout.stubbed), default=0)
+    return max(whole, clipped)
 
 
 def _as(view: View, pick: Callable[[Iterable[int]], int], times: int = 1) -> Sizes:

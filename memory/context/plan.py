@@ -2,37 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import Any, Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from memory.context.change import Change, Kind
+from memory.context.forms import (
+    OWN,
+    ROLLED,
+    SUMMARY,
+    Change,
+    Form,
+    Forms,
+    Name,
+    RangeSummary,
+    give,
+    name_of,
+    overlay,
+)
 from memory.context.limits import Limits
 from memory.context.summary import Style
 from memory.context.view import View
 from memory.turns import Turn
 
 
+class Removal(Struct, frozen=True):
+    """A change by which turns leave, and these turns."""
+
+    change: Change
+    leaving: tuple[int, ...]
+
+
 class Plan(Struct, frozen=True):
     """`change` says what moves, `why` is the rule in words that a person reads; `tokens_after` is
     the meter's figure once it is carried out.
 
-    `leaving` are the turns that leave by it and are summarised; `kind` is that of the event that it
-    becomes. `strategy` made it ("": the one in force), `style` is how they are summarised ("": as
-    that one does it), `focus` what the summary is to keep above all; `once` are limits, as (name,
-    value), that hold for it alone.
+    `leaving` are the turns that leave by it and are summarised. `strategy` made it ("": the one in
+    force), `style` is how they are summarised ("": as that one does it), `focus` what the summary
+    is to keep above all; `once` are limits, as (name, value), that hold for it alone.
     """
 
     change: Change
     why: str
     leaving: tuple[int, ...] = ()
     tokens_after: int = 0
-    kind: Kind = "compact"
     strategy: str = ""
     style: Style | Literal[""] = ""
     focus: str = ""
     once: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def name(self) -> Name:
+        """The name of the event that it becomes."""
+        return name_of(self.change)
 
 
 LEAST_FREED = 1 / 20
@@ -50,7 +72,7 @@ def frees_enough(view: View, plan: Plan, limits: Limits) -> bool:
     about their number, whatever their size. What `slim` folds and rolls up is bounded by settings
     of its own, and shortening, by which no turn leaves, is done once and asks no model."""
     change = plan.change
-    if change.folded or change.rolled:
+    if change.folded is not None or change.rolled:
         return True
     after = view.apply(change)
     gone = view.raw_tokens - after.raw_tokens
@@ -58,7 +80,9 @@ def frees_enough(view: View, plan: Plan, limits: Limits) -> bool:
         return True
     if not plan.leaving or view.tokens > limits.ceiling >= after.tokens:
         return gone > 0
-    size = gone if change.stand_in else view.raw_tokens - view.prefix.system - view.prefix.tools
+    size = (
+        gone if change.makes("range") else view.raw_tokens - view.prefix.system - view.prefix.tools
+    )
     return gone - _count_growth(view, plan, limits, gone) >= max(1, LEAST_FREED * size)
 
 
@@ -70,7 +94,7 @@ def keeps_turn_limit(view: View, after: View, limits: Limits) -> bool:
 
 def _count_growth(view: View, plan: Plan, limits: Limits, gone: int) -> int:
     """Raw tokens by which the text in front grows once these turns are removed."""
-    is_in_place = plan.change.stand_in is not None or view.preface is None
+    is_in_place = plan.change.makes("range") or view.preface is None
     there = 0 if is_in_place or view.preface is None else view.preface.tokens
     return min(max(0, limits.summary_tokens - there), round(_SUMMARY * gone))
 
@@ -80,7 +104,7 @@ def count_staying(view: View) -> int:
     the tools, pinned turns and the running one."""
     movable = {turn.number for turn in view.movable}
     turns = (turn for turn in view.turns if turn.number not in movable)
-    written = (s.summary for s in view.stand_ins if s not in view.loose)
+    written = (s.summary for s in view.ranges if s not in view.loose)
     summed = sum(view.summaries[one].tokens for one in written if one in view.summaries)
     raw = view.prefix.system + view.prefix.tools + sum(turn.tokens for turn in turns) + summed
     return view.scale.tokens(raw)
@@ -97,40 +121,41 @@ def can_help(view: View, limits: Limits, threshold: int) -> bool:
 def is_filled_by_pins(view: View, limits: Limits) -> bool:
     """Return whether pinned turns and the running one are as many as the limit of turns allows, so
     that the newest of the others would leave as soon as it is over."""
-    pinned = sum(turn.number in view.boundaries.pinned for turn in view.complete)
+    pinned = sum(turn.number in view.layout.pinned for turn in view.complete)
     return pinned > 0 and pinned + 1 >= limits.max_turns
 
 
-def cut_of(view: View, leaving: tuple[Turn, ...], floor: int = 0) -> Change:
-    """Return the change that makes exactly these turns leave, at or behind `floor` and the cut that
-    there is: a turn that was kept when others left stands before it. The summaries that stand
-    between them leave, too, and those behind them where no turn is left that may."""
-    gone = {turn.number for turn in leaving}
-    seqs = [entry.seq for turn in view.whole if turn.number in gone for entry in turn.entries]
-    if all(turn.number in gone for turn in view.movable):
-        seqs += [stand_in.seq for stand_in in view.loose]
-    cut = max(1 + max(seqs), view.boundaries.cut, floor)
-    keep = {t.number for t in view.turns if t.number not in gone and t.entries[0].seq < cut}
-    return spare(view, Change(cut=cut, keep=frozenset(keep)))
+def find_leaving_ranges(view: View, last: int, gone: Collection[int]) -> list[RangeSummary]:
+    """Return the range summaries that leave along with the turns `gone`, of which `last` is the
+    newest: those before it, and all where no turn is left that may leave."""
+    is_all = all(turn.number in gone for turn in view.movable)
+    return [one for one in view.loose if is_all or one.turns[-1] <= last]
 
 
-def spare(view: View, change: Change) -> Change:
-    """Return the cut, with the turns of those stand-ins kept that stay where it is made: pinned
-    ones, and those that stand behind it for a turn before it."""
-    if not view.stand_ins:
-        return change
-    last = max((t.number for t in view.whole if t.entries[-1].seq < change.cut), default=0)
-    staying = (
-        s
-        for s in view.stand_ins
-        if (s.turns[0] <= last if s.seq >= change.cut else s not in view.loose)
-    )
-    return replace(change, keep=change.keep.union(*(s.turns for s in staying)))
+def remove(view: View, turns: Collection[Turn], *, with_pinned: bool = False) -> Removal:
+    """Remove exactly these turns and the range summaries before them, into a summary in front that
+    continues the one that is there."""
+    gone = {turn.number for turn in turns}
+    last = max(gone, default=0)
+    ranges = view.ranges if with_pinned else find_leaving_ranges(view, last, gone)
+    leaving = tuple(sorted(gone.union(*(one.turns for one in ranges))))
+    return Removal(summarise_in_front(view, leaving), leaving)
 
 
-def turns_of_leaving_stand_ins(view: View, change: Change) -> tuple[int, ...]:
-    """Return the turns of those stand-ins that leave by a change."""
-    if not view.stand_ins:
-        return ()
-    stay = {stand_in.seq for stand_in in view.apply(change).stand_ins}
-    return tuple(turn for s in view.stand_ins if s.seq not in stay for turn in s.turns)
+def summarise_in_front(view: View, leaving: Collection[int]) -> Change:
+    """Return the change by which turns leave into a summary of all that was summarised before."""
+    layout, front = view.layout, view.layout.front
+    before = layout.after.get(OWN, 0) if front == OWN else front or 0
+    forms = give(layout.turns_gone(ROLLED), Form("gone", ROLLED))  # whatever strategy comes
+    return Change(overlay(forms, give({*layout.turns("summary"), *leaving}, SUMMARY)), after=before)
+
+
+def squeeze(view: View, turns: Iterable[Turn]) -> Forms:
+    """Return the forms by which the question and the reply alone stay of these turns, of those that
+    were not squeezed before."""
+    spans: Forms = ()
+    for turn in turns:
+        form = view.layout.form(turn.number)
+        if form.kind != "squeezed":
+            spans = overlay(spans, give([turn.number], form._replace(kind="squeezed")))
+    return spans

@@ -1,11 +1,11 @@
-"""A summary of any turns in the middle, which stands where they stood. Pure."""
+"""A summary of any turns in the middle, which takes their place. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from memory.context.change import Change, StandIn
 from memory.context.compaction import ASKED, Planner
+from memory.context.forms import RANGE, Change, give
 from memory.context.limits import Limits
 from memory.context.plan import Plan
 from memory.context.view import View
@@ -19,14 +19,12 @@ def summarise(numbers: Collection[int], focus: str = "") -> Planner:
         del limits
         wanted = frozenset(numbers)
         turns = [turn for turn in view.movable if turn.number in wanted]
-        swallowed = [s for s in view.loose if not wanted.isdisjoint(s.turns)]
+        swallowed = [one for one in view.loose if not wanted.isdisjoint(one.turns)]
         if len(turns) + len(swallowed) < (1 if turns else 2):
             return None  # one summary alone is what it would become again
-        gone = {turn.number for turn in turns}
-        seqs = [e.seq for turn in view.whole if turn.number in gone for e in turn.entries]
-        gone.update(*(s.turns for s in swallowed))
+        gone = {turn.number for turn in turns}.union(*(one.turns for one in swallowed))
         leaving = tuple(sorted(gone))
-        change = Change(stand_in=StandIn(leaving, max([*seqs, *(s.seq for s in swallowed)])))
+        change = Change(give(leaving, RANGE))
         why = f"{ASKED}: {focus}" if focus else ASKED
         return Plan(change, why, leaving, view.apply(change).tokens, focus=focus)
 

@@ -30,7 +30,7 @@ def find_stuck(view: View, limits: Limits) -> Stuck:
     over = _when_over(view)
     if limits.strategy not in THRESHOLDS or can_help(over, limits, limits.threshold):
         return ""
-    free = replace(over, boundaries=replace(view.boundaries, pinned=frozenset()))
+    free = replace(over, layout=replace(view.layout, pinned=frozenset()))
     return "pins" if can_help(free, limits, limits.threshold) else "prompt"
 
 
@@ -54,7 +54,7 @@ def explain_stuck(view: View, limits: Limits) -> str:
     setting, threshold = THRESHOLDS[limits.strategy], limits.threshold
     size = count_staying(_when_over(view))
     if stuck == "pins":
-        turns = format_turns(sorted({t.number for t in view.turns} & view.boundaries.pinned))
+        turns = format_turns(sorted({t.number for t in view.turns} & view.layout.pinned))
         return (
             f"Turns leave at {threshold:,} tokens (`{setting}`), but what cannot leave has "
             f"{size:,} already, with the pinned {turns}. So nothing else is cut either: unpin some "

@@ -390,7 +390,7 @@ class SummaryWriter:
                 tokens=self._services.meter.count(draft.text),
                 model=draft.model,
                 is_untrusted=source.is_untrusted,
-                stand_ins=tuple(one.id for one in source.stood),
+                ranges=tuple(one.id for one in source.stood),
                 receipt=draft.receipt,
             ),
             is_numbered=spec.style not in words.OUT_OF_CONTEXT,
@@ -426,11 +426,11 @@ class SummaryWriter:
         entries, before = await self._services.store.read(read)
         turns = self._leave_out_taken_away(entries)
         there = {turn.number for turn in turns}
-        stood = [await self._find_stand_in(event, made) for event, made in spec.stand_ins]
+        stood = [await self._find_range(event, made) for event, made in spec.ranges]
         whole = (one for one in stood if one is not None and there.issuperset(one.turns))
         return SummarySource(turns, before, tuple(whole))
 
-    async def _find_stand_in(self, event: int, made: int) -> Summary | None:
+    async def _find_range(self, event: int, made: int) -> Summary | None:
         """Return the summary of the turns that an event removed, as a person has edited it, if they
         did; what the daily memory has is the one that was written."""
         summary = await self.read(made or await self.summary_of(event))
@@ -448,7 +448,7 @@ class SummaryWriter:
 
     def _leave_out_taken_away(self, entries: Sequence[Entry]) -> tuple[Turn, ...]:
         away = self._state.replayed.taken_away
-        return transcript.as_turns(e for e in entries if not away.has(e.seq, e.turn))
+        return transcript.as_turns(e for e in entries if not away.has(e.turn))
 
     async def _store(self, summary: Summary, is_numbered: bool) -> Summary:
         return await self._services.store.write(

@@ -1,5 +1,5 @@
-"""The view of a conversation that the model sees: a pure value, made from the transcript and
-boundaries."""
+"""The view of a conversation that the model sees: a pure value, made from the transcript and the
+layout."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from memory.context.change import Boundaries, Change, Clip, StandIn
+from memory.context.forms import Change, Clip, Layout, RangeSummary
 from memory.context.meter import PrefixTokens, PromptPrefix
 from memory.messages import (
     NOTHING_BESIDE,
@@ -91,15 +91,15 @@ class View(Struct, frozen=True, dict=True):
     """The content of the next request, besides the prompt prefix.
 
     `whole` are the turns in context, oldest first, as they are in the transcript; `turns` are the
-    same as the boundaries show them; `lines` are those of all turns that may stand in the activity
-    log, oldest first; `current` is the running turn's number or 0, `newest` that of the last turn
+    same as the layout shows them; `lines` are those of all turns that may be in the activity log,
+    oldest first; `current` is the running turn's number or 0, `newest` that of the last turn
     there was, in context or not; `summaries` are those that replace ranges of turns, by id.
     """
 
     whole: tuple[Turn, ...]
     turns: tuple[Turn, ...]
     prefix: PrefixTokens
-    boundaries: Boundaries = field(default_factory=Boundaries)
+    layout: Layout = field(default_factory=Layout)
     scale: Scale = UNSCALED
     preface: Preface | None = None
     lines: tuple[LogLine, ...] = ()
@@ -111,7 +111,7 @@ class View(Struct, frozen=True, dict=True):
 
     @cached_property
     def raw_tokens(self) -> int:
-        turns = sum(turn.tokens for turn in self.turns) + self.stand_in_tokens
+        turns = sum(turn.tokens for turn in self.turns) + self.range_tokens
         calls = self.prefix.per_call and self.prefix.per_call * self._count_calls()
         return self.prefix.system + self.prefix.tools + self.front_tokens + turns + calls
 
@@ -121,30 +121,30 @@ class View(Struct, frozen=True, dict=True):
         return sum(call.name not in direct for one in messages for call in one.tool_calls)
 
     @property
-    def stand_ins(self) -> tuple[StandIn, ...]:
-        """The summaries that stand where their turns stood, and those still to be written."""
-        return self.boundaries.stand_ins
+    def ranges(self) -> tuple[RangeSummary, ...]:
+        """The range summaries, also those that are still to be written."""
+        return self.layout.ranges
 
     @property
-    def loose(self) -> tuple[StandIn, ...]:
-        """The stand-ins that a strategy may let go: those of which no turn is pinned."""
-        pinned = self.boundaries.pinned
-        return tuple(s for s in self.stand_ins if pinned.isdisjoint(s.turns))
+    def loose(self) -> tuple[RangeSummary, ...]:
+        """The range summaries that a strategy may remove: those of which no turn is pinned."""
+        pinned = self.layout.pinned
+        return tuple(one for one in self.ranges if pinned.isdisjoint(one.turns))
 
     @cached_property
-    def stand_in_tokens(self) -> int:
-        """Raw tokens of the summaries that stand where their turns stood."""
-        return self.count_stand_ins()
+    def range_tokens(self) -> int:
+        """Raw tokens of the range summaries."""
+        return self.count_ranges()
 
-    def count_stand_ins(self, before: int | None = None) -> int:
-        """Raw tokens of those that stand before the entry with this seq (None: of all)."""
-        ahead = (s for s in self._written if before is None or s.seq < before)
-        return sum(self.summaries[stand_in.summary].tokens for stand_in in ahead)
+    def count_ranges(self, before: int | None = None) -> int:
+        """Raw tokens of the range summaries that are sent before this turn (None: of all)."""
+        ahead = (s for s in self._written if before is None or s.turns[-1] < before)
+        return sum(self.summaries[one.summary].tokens for one in ahead)
 
     @property
-    def _written(self) -> list[StandIn]:
+    def _written(self) -> list[RangeSummary]:
         """Return the range summaries that are sent: the others are still to be written."""
-        return [s for s in self.stand_ins if s.summary in self.summaries]
+        return [one for one in self.ranges if one.summary in self.summaries]
 
     @cached_property
     def front_tokens(self) -> int:
@@ -156,19 +156,16 @@ class View(Struct, frozen=True, dict=True):
 
     @cached_property
     def log(self) -> tuple[LogLine, ...]:
-        """The activity log: the lines of turns that are out of context, but for those rolled up,
-        and those that a person dropped."""
+        """The activity log: the lines of the turns that have this form."""
         if not self.lines:
             return ()
-        away = {turn.number for turn in self.turns} | self.boundaries.dropped
-        away.update(*(stand_in.turns for stand_in in self.stand_ins))
-        first = self.boundaries.log_begin
-        log = tuple(line for line in self.lines if line.turn >= first and line.turn not in away)
-        return _tell_hours_once(log) if self.boundaries.folded.newest else log
+        form = self.layout.form
+        log = tuple(line for line in self.lines if form(line.turn).kind == "line")
+        return _tell_hours_once(log) if self.layout.folded else log
 
     @property
     def logged(self) -> tuple[int, ...]:
-        """The turns that stand in the activity log, in order."""
+        """The turns of which a line is in the activity log, in order."""
         return tuple(sorted({line.turn for line in self.log}))
 
     @cached_property
@@ -195,7 +192,7 @@ class View(Struct, frozen=True, dict=True):
     @cached_property
     def movable(self) -> tuple[Turn, ...]:
         """The turns that a strategy may let go: complete, and not pinned."""
-        return tuple(t for t in self.complete if t.number not in self.boundaries.pinned)
+        return tuple(t for t in self.complete if t.number not in self.layout.pinned)
 
     @property
     def messages(self) -> list[Message]:
@@ -224,8 +221,8 @@ class View(Struct, frozen=True, dict=True):
     def apply(self, change: Change) -> View:
         """Return the view after a change that makes it smaller. The preface is left as it is: what
         will stand there is not known yet."""
-        boundaries = self.boundaries.apply(change)
-        return replace(self, turns=apply_boundaries(self.whole, boundaries), boundaries=boundaries)
+        layout = self.layout.apply(change)
+        return replace(self, turns=apply_layout(self.whole, layout), layout=layout)
 
     @property
     def front(self) -> str:
@@ -254,8 +251,8 @@ class View(Struct, frozen=True, dict=True):
         return system + _in_front(front, messages)
 
     def _conversation_on_wire(self) -> list[dict[str, Any]]:
-        """Return the turns; what stands where turns stood is sent in front of the next question, of
-        whose row in the transcript it is no part."""
+        """Return the turns; a range summary is sent in front of the next question, of whose row in
+        the transcript it is no part."""
         waiting = self._written
         if not waiting and self.rendering != "exchange" and self._has_own_ids:
             return [message for turn in self.turns for message in turn.wire]
@@ -263,7 +260,7 @@ class View(Struct, frozen=True, dict=True):
         for entry in self._sent:
             wire.append(self._message_on_wire(entry))
             if entry.message.role == "user":
-                due = [s for s in waiting if s.seq < entry.seq]
+                due = [s for s in waiting if s.turns[-1] < entry.turn]
                 waiting = waiting[len(due) :]
                 wire[-1:] = _in_front(self._as_sent(due), wire[-1:])
         if waiting:  # no request is made before there is a question
@@ -289,11 +286,11 @@ class View(Struct, frozen=True, dict=True):
     def _message_on_wire(self, entry: Entry) -> dict[str, Any]:
         """Under `slim` the model sees its own line again with its newest replies, and goes on to
         write them."""
-        has_line = self.rendering == "exchange" and entry.turn >= self.boundaries.folded.newest
+        has_line = self.rendering == "exchange" and entry.turn >= self.layout.folded
         return _with_line(entry.message) if has_line else entry.message.to_wire()
 
-    def _as_sent(self, stand_ins: Sequence[StandIn]) -> str:
-        return "\n\n".join(wrap_summary(self.summaries[s.summary].text) for s in stand_ins)
+    def _as_sent(self, ranges: Sequence[RangeSummary]) -> str:
+        return "\n\n".join(wrap_summary(self.summaries[s.summary].text) for s in ranges)
 
 
 def _with_unique_ids(entries: list[Entry]) -> list[Entry]:
@@ -381,27 +378,24 @@ def wrap_summary(summary: str) -> str:
     return mark_text(summary, "summary-of-earlier-turns")
 
 
-def apply_boundaries(turns: Sequence[Turn], boundaries: Boundaries) -> tuple[Turn, ...]:
-    """Return the turns in context as the boundaries show them: those left out are gone, squeezed
-    ones are shortened to what the person said and the last reply, long results are clipped, old
-    ones may be stubs."""
+def apply_layout(turns: Sequence[Turn], layout: Layout) -> tuple[Turn, ...]:
+    """Return the turns in context as the layout shows them: those left out are gone, squeezed ones
+    are shortened to what the person said and the last reply, long results are clipped, old ones may
+    be stubs."""
     kept = []
-    changed = boundaries.dropped | boundaries.squeezed | boundaries.covered
-    begin = max(boundaries.cut, boundaries.folded.cut)
-    held = boundaries.keep | boundaries.folded.keep
-    is_shorter = bool(boundaries.clipped or boundaries.stubbed)
+    is_shorter = bool(layout.clipped or layout.stubbed)
     for turn in turns:
-        is_whole = turn.entries[0].seq >= begin
-        if is_whole and turn.number not in changed and not is_shorter:
+        kind, first, _ = layout.form(turn.number)
+        if kind == "whole" and not is_shorter:
             kept.append(turn)  # nearly always
             continue
-        if turn.entries[-1].seq < begin and turn.number not in held:
+        if kind not in ("whole", "tail", "squeezed"):
             continue
-        entries = tuple(e for e in turn.entries if boundaries.shows(e.seq, turn.number))
-        if turn.number in boundaries.squeezed and turn.is_complete and entries:
+        entries = tuple(e for e in turn.entries if kind == "whole" or e.seq >= first)
+        if kind == "squeezed" and turn.is_complete and entries:
             entries = Turn(turn.number, entries).squeezed
         if is_shorter:
-            entries = tuple(_shorten_entry(entry, turn, boundaries) for entry in entries)
+            entries = tuple(_shorten_entry(entry, turn, layout) for entry in entries)
         if entries == turn.entries:
             kept.append(turn)
         elif entries:
@@ -409,16 +403,15 @@ def apply_boundaries(turns: Sequence[Turn], boundaries: Boundaries) -> tuple[Tur
     return tuple(kept)
 
 
-def in_play(turns: Sequence[Turn], boundaries: Boundaries) -> tuple[Turn, ...]:
-    """Return the turns that the boundaries leave in context, whole: those whose last entry they
-    show."""
-    return tuple(turn for turn in turns if boundaries.shows(turn.entries[-1].seq, turn.number))
+def in_context(turns: Sequence[Turn], layout: Layout) -> tuple[Turn, ...]:
+    """Return the turns that the layout leaves in context, whole."""
+    return tuple(turn for turn in turns if layout.shows(turn.number))
 
 
-def _shorten_entry(entry: Entry, turn: Turn, boundaries: Boundaries) -> Entry:
-    if (tokens := boundaries.stubbed.get(entry.seq)) is not None:
+def _shorten_entry(entry: Entry, turn: Turn, layout: Layout) -> Entry:
+    if (tokens := layout.stubbed.get(entry.seq)) is not None:
         return replace(entry, message=make_stub(entry, turn), tokens=tokens)
-    clip = boundaries.clipped.get(entry.seq)
+    clip = layout.clipped.get(entry.seq)
     if clip is None:
         return entry
     return replace(entry, message=clip_message(entry.message, clip), tokens=clip.tokens)

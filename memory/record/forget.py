@@ -20,7 +20,7 @@ import orjson
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from memory.context.change import Change, StandIn, ViewEvent
+from memory.context.forms import RANGE, SUMMARY, Change, ViewEvent, without_turns
 from memory.keys import ConversationKey
 from memory.record import (
     branches,
@@ -35,9 +35,6 @@ from memory.record import (
 from memory.record.database import Database
 from memory.record.summaries import Job
 from memory.turns import Entry
-
-_NAMED = ("keep", "drop", "squeeze", "pin", "unpin", "fold", "back")  # turns that a change names
-
 
 Unindex = Callable[[Database, int, Collection[int] | None], None]
 """Takes turns of a conversation out of the index of a search (None: all of it)."""
@@ -239,7 +236,7 @@ def _delete_turns(
     database: Database, conversation: int, turns: frozenset[int], unindex: Unindex
 ) -> None:
     gone = _find_gone(database, conversation, turns)
-    dropped: set[int] = set()
+    dropped: dict[int, int] = {}
     priors: dict[int, int] = {}
     for row, lost in sorted(gone.turns.items()):  # a branch after what it shares with
         unindex(database, row, lost)  # while the words are there that are to go
@@ -372,58 +369,53 @@ def _open_jobs_again(
             summaries.open_again(database, replace(job, turns=rest, prior=prior))
 
 
-def _scrub_events(database: Database, conversation: int, gone: _Gone, dropped: set[int]) -> None:
-    """Take out of the events what they say of what is gone; `dropped` are those that go."""
+def _scrub_events(
+    database: Database, conversation: int, gone: _Gone, dropped: dict[int, int]
+) -> None:
+    """Take out of the events what they say of what is gone; `dropped` are those that go, with the
+    event whose summary each has continued."""
     columns = tables.ViewEvent
     for event in transcript.own_events(database, conversation):
-        rest = event.change.target not in dropped and without(event, gone, conversation)
+        rest = event.change.target not in dropped and without(event, gone, conversation, dropped)
         if not rest:
-            dropped.add(event.id)
+            dropped[event.id] = dropped.get(event.change.after, event.change.after)
             columns.delete().where(columns.id == event.id).execute(database)
         elif rest != event:
             transcript.rewrite_event(database, rest)
 
 
-def without(event: ViewEvent, gone: _Gone, conversation: int) -> ViewEvent | None:
+def without(
+    event: ViewEvent, gone: _Gone, conversation: int, dropped: Mapping[int, int]
+) -> ViewEvent | None:
     """Return the event of a conversation without what is gone; None where it spoke of nothing
-    else."""
+    else. A summary whose own turns are all gone is none any more: its other turns have the form
+    that they had before."""
     change, lost = event.change, gone.turns[conversation]
-    named = {name: getattr(change, name) - lost for name in _NAMED}
-    clip = {seq: clip for seq, clip in change.clip.items() if seq not in gone.seqs}
-    stub = {seq: tokens for seq, tokens in change.stub.items() if seq not in gone.seqs}
-    folded = change.folded and replace(change.folded, keep=change.folded.keep - lost)
-    preface = 0 if change.preface in gone.summaries else change.preface
+    leaving = tuple(turn for turn in event.leaving if turn not in lost)
+    forms = without_turns(change.forms, lost)
+    if event.leaving and not leaving:
+        forms = tuple(span for span in forms if span.form not in (SUMMARY, RANGE))
+    texts = {
+        slot: text
+        for slot, text in change.texts.items()
+        if text not in gone.summaries and slot not in dropped
+    }
     rest = replace(
         event,
         change=replace(
             change,
-            clip=clip,
-            stub=stub,
-            preface=preface,
-            folded=folded,
-            stand_in=_stand_in_without(change.stand_in, gone, lost),
-            **named,
+            forms=forms,
+            clip={seq: clip for seq, clip in change.clip.items() if seq not in gone.seqs},
+            stub={seq: tokens for seq, tokens in change.stub.items() if seq not in gone.seqs},
+            pin=change.pin - lost,
+            unpin=change.unpin - lost,
+            texts=texts,
+            after=dropped.get(change.after, change.after),
         ),
-        leaving=tuple(turn for turn in event.leaving if turn not in lost),
+        leaving=leaving,
         snapshot=event.snapshot
         and replace(event.snapshot, examples=()),  # whose they are is unknown
     )
-    boundaries = Change(
-        change.cut, rest.change.keep, roll=change.roll, folded=folded, rolled=change.rolled
-    )
-    says_more = rest.leaving or replace(rest.change, target=0) != boundaries
-    return rest if says_more or rest == event else None
-
-
-def _stand_in_without(
-    stand_in: StandIn | None, gone: _Gone, lost: frozenset[int]
-) -> StandIn | None:
-    """Return the range summary of the turns that are left, whose text is to be written anew; None
-    for an event that only named a summary which is deleted."""
-    if stand_in is None:
-        return None
-    is_gone = stand_in.summary in gone.summaries
-    turns = tuple(turn for turn in stand_in.turns if turn not in lost)
-    if not turns and (stand_in.turns or is_gone):
-        return None
-    return replace(stand_in, turns=turns, summary=0 if is_gone else stand_in.summary)
+    left = replace(rest.change, target=0, after=0, folded=None, rolled=None)
+    is_empty = left in (Change(), Change(reference=""))
+    return None if is_empty and rest != event else rest

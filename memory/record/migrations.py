@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from peewee import DatabaseError
 
+from memory.record import old_events
 from memory.record.database import Database
 
 
@@ -574,6 +575,14 @@ def _feature_schema(database: Database) -> None:
     )
 
 
+def _forms_of_turns(database: Database) -> None:
+    """Store the forms that events give to turns (`memory/record/old_events.py`)."""
+    for table in ("summary", "job"):
+        database.execute_sql(f"ALTER TABLE {table} RENAME COLUMN stand_ins TO ranges")
+    old_events.convert(database)
+    database.execute_sql("DELETE FROM proposal")  # the person is asked anew
+
+
 MIGRATIONS: list[Callable[[Database], None]] = [
     _first_tables,
     _spending,
@@ -622,6 +631,7 @@ MIGRATIONS: list[Callable[[Database], None]] = [
     _learnt_models,
     _link_requests,
     _feature_schema,
+    _forms_of_turns,
 ]
 
 

@@ -8,8 +8,8 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memory.context.change import Actor, Change
 from memory.context.compaction import SummarySpec
+from memory.context.forms import Actor, Change
 from memory.context.plan import Plan
 from memory.record import tables
 from memory.record.database import Database
@@ -82,7 +82,7 @@ def _read(row: dict[str, Any]) -> Proposal:
             tuple(spec.pop("turns")),
             pinned=frozenset(spec.pop("pinned")),
             once=_pairs(spec.pop("once")),
-            stand_ins=tuple((event, made) for event, made in spec.pop("stand_ins")),
+            ranges=tuple((event, made) for event, made in spec.pop("ranges")),
             **spec,
         ),
         row["summary"],

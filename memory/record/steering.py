@@ -3,7 +3,7 @@ it."""
 
 from __future__ import annotations
 
-from memory.context.change import ViewEvent
+from memory.context.forms import ViewEvent
 from memory.context.steering import find_steering
 from memory.keys import ConversationKey
 from memory.record import branches, summaries, tables, transcript
@@ -31,7 +31,6 @@ def _row(database: Database, key: ConversationKey) -> int:
 
 def _told(database: Database, event: ViewEvent) -> tuple[int, ...]:
     """Return the turns that the summary tells of which an event puts into the context."""
-    stand_in = event.change.stand_in
-    wanted = max(event.change.preface, stand_in.summary if stand_in else 0)
-    summary = summaries.summary(database, wanted) if wanted > 0 else None
+    wanted = max(event.change.texts.values(), default=0)
+    summary = summaries.summary(database, wanted) if wanted else None
     return summaries.list_covered_turns(database, summary) if summary else ()

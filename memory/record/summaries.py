@@ -25,7 +25,7 @@ from memory.record.tables import readable
 class Summary(Struct, frozen=True):
     """A summary of `turns` and, cumulatively, of what the summary `prior` covered (0: none).
 
-    `number` is its conversation's own, 0 for one that is for the daily memory alone; `stand_ins`
+    `number` is its conversation's own, 0 for one that is for the daily memory alone; `ranges`
     are the ids of the range summaries of some of `turns` when it was written. `edits` is the id of
     the summary that was written for the turns, where this is a person's edit of it. `receipt` says
     what it kept, None where that is not known. `section` is the part of it that the daily memory
@@ -44,7 +44,7 @@ class Summary(Struct, frozen=True):
     is_untrusted: bool = False
     section: str = ""
     number: int = 0
-    stand_ins: tuple[int, ...] = ()
+    ranges: tuple[int, ...] = ()
     edits: int = 0
     receipt: Receipt | None = None
 
@@ -61,7 +61,7 @@ class Summary(Struct, frozen=True):
 
 class Job(Struct, frozen=True):
     """Turns that left by an event and are on their way to the daily memory. `summary` is the one
-    that exists for them already, or 0; `style` how one is made; `stand_ins` are the events whose
+    that exists for them already, or 0; `style` how one is made; `ranges` are the events whose
     summaries stood for some of the turns until then, each with the id of that, or 0; `edited` is
     the summary that a person had put in the place of that of `prior`, or 0."""
 
@@ -73,7 +73,7 @@ class Job(Struct, frozen=True):
     summary: int = 0
     is_done: bool = False
     id: int = 0
-    stand_ins: tuple[tuple[int, int], ...] = ()
+    ranges: tuple[tuple[int, int], ...] = ()
     edited: int = 0
 
 
@@ -96,7 +96,7 @@ def insert_summary(
         model=summary.model,
         is_untrusted=summary.is_untrusted,
         number=number,
-        stand_ins=orjson.dumps(summary.stand_ins).decode(),
+        ranges=orjson.dumps(summary.ranges).decode(),
         edits=summary.edits,
         receipt=_dump_receipt(summary.receipt),
         at=time.time(),
@@ -155,7 +155,7 @@ def insert_job(database: Database, conversation: int, job: Job) -> int:
         focus=job.focus,
         style=job.style,
         summary=job.summary,
-        stand_ins=orjson.dumps(job.stand_ins).decode(),
+        ranges=orjson.dumps(job.ranges).decode(),
         edited=job.edited,
         at=time.time(),
         is_done=False,
@@ -322,7 +322,7 @@ def leave_told(database: Database, conversation: int) -> None:
                 focus="",
                 style="excerpt",
                 summary=0,
-                stand_ins="[]",
+                ranges="[]",
                 edited=0,
                 reference="",
             )
@@ -465,7 +465,7 @@ def _summary(row: dict[str, Any]) -> Summary:
         bool(row["is_untrusted"]),
         row["section"],
         row["number"],
-        tuple(orjson.loads(row["stand_ins"])),
+        tuple(orjson.loads(row["ranges"])),
         row["edits"],
         _read_receipt(row["receipt"]),
     )
@@ -481,6 +481,6 @@ def _job(row: dict[str, Any]) -> Job:
         row["summary"],
         bool(row["is_done"]),
         row["id"],
-        tuple((event, made) for event, made in orjson.loads(row["stand_ins"])),
+        tuple((event, made) for event, made in orjson.loads(row["ranges"])),
         row["edited"],
     )

@@ -17,7 +17,7 @@ from typing import Any, get_args
 import orjson
 from peewee import SQL, fn
 
-from memory.context.change import Change, ViewEvent
+from memory.context.forms import NOTHING_AWAY, WHOLE, Change, TakenAway, ViewEvent, give
 from memory.context.replay import replay
 from memory.context.snapshot import Snapshot
 from memory.context.steering import limit
@@ -25,7 +25,7 @@ from memory.messages import Image, Message, Role, ToolCall
 from memory.record import tables
 from memory.record.branches import Ancestor, any_of, find_sharing_rows, lineage, within
 from memory.record.database import Database
-from memory.turns import NOTHING_AWAY, Entry, TakenAway, Turn
+from memory.turns import Entry, Turn
 
 log = logging.getLogger(__name__)
 
@@ -58,20 +58,28 @@ def insert(
     )
 
 
-def entries_from(database: Database, conversation: int, seq: int) -> list[Entry]:
-    """Return the entries of a conversation from `seq` on, in order."""
+def entries_in(
+    database: Database, conversation: int, spans: Sequence[tuple[int, int | None]]
+) -> list[Entry]:
+    """Return the entries of the turns in these spans, in order; the last one may be open (None)."""
     links = lineage(database, conversation)
-    if len(links) == 1:
-        return [to_entry(row) for row in _own_from.tuples(database, conversation, seq)]
-    query = _select().where(_from_seq(links, seq))
-    rows = query.order_by(tables.Message.seq).tuples().execute(database)
-    return [to_entry(row) for row in rows]
+    if len(links) == len(spans) == 1 and spans[0][1] is None:
+        return [to_entry(row) for row in _own_from.tuples(database, conversation, spans[0][0])]
+    columns = tables.Message
+    wanted = any_of(
+        [
+            columns.turn >= first if last is None else columns.turn.between(first, last)
+            for first, last in spans
+        ]
+    )
+    query = _select().where(within(columns, columns.turn, links, "turn") & wanted)
+    return [to_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
 
 
 @tables.Prepared
-def _own_from(conversation: int, seq: int) -> Any:
+def _own_from(conversation: int, turn: int) -> Any:
     columns = tables.Message
-    mine = (columns.conversation == conversation) & (columns.seq >= seq)
+    mine = (columns.conversation == conversation) & (columns.turn >= turn)
     return _select().where(mine).order_by(columns.seq)
 
 
@@ -127,13 +135,19 @@ def places(database: Database, conversation: int) -> list[tuple[int, int]]:
     return list(query.where(_from_seq(lineage(database, conversation))).tuples().execute(database))
 
 
-def spans(database: Database, conversation: int, turns: Collection[int]) -> list[tuple[int, int]]:
-    """Return the seqs at which these turns begin and end."""
+def places_of(
+    database: Database, conversation: int, spans: Sequence[tuple[int, int]]
+) -> list[tuple[int, int, int]]:
+    """Return the first and last seqs of the turns in each span, by the conversation that has their
+    rows."""
     columns = tables.Message
-    query = columns.select(fn.MIN(columns.seq), fn.MAX(columns.seq)).where(
-        _of_turns(database, conversation, turns)
-    )
-    return list(query.group_by(columns.turn).tuples().execute(database))
+    found = []
+    for first, last in spans:
+        links = [link for link in lineage(database, conversation) if link.turn >= first]
+        here = within(columns, columns.turn, links, "turn") & columns.turn.between(first, last)
+        query = columns.select(columns.conversation, fn.MIN(columns.seq), fn.MAX(columns.seq))
+        found += query.where(here).group_by(columns.conversation).tuples().execute(database)
+    return found
 
 
 def results_of(database: Database, conversation: int, tools: Collection[str]) -> frozenset[int]:
@@ -217,7 +231,7 @@ def turns_away(database: Database, conversation: int, away: TakenAway) -> frozen
     """Return the turns that a person removed, as far as they are kept."""
     if away == NOTHING_AWAY:
         return frozenset()
-    return frozenset(turn for seq, turn in places(database, conversation) if away.has(seq, turn))
+    return frozenset(turn for _, turn in places(database, conversation) if away.has(turn))
 
 
 def turns_away_anywhere(database: Database, conversation: int, own: TakenAway) -> frozenset[int]:
@@ -328,7 +342,7 @@ def insert_event(database: Database, conversation: int, event: ViewEvent) -> int
         reason=event.reason,
         change=orjson.dumps(event.change.to_json()).decode(),
         turn=event.turn,
-        leaving=orjson.dumps(event.leaving).decode(),
+        leaving=orjson.dumps(_pairs(event.leaving)).decode(),
         tokens_before=event.tokens_before,
         tokens_after=event.tokens_after,
         broken=event.broken,
@@ -391,7 +405,7 @@ def rewrite_event(database: Database, event: ViewEvent) -> None:
     columns = tables.ViewEvent
     columns.update(
         change=orjson.dumps(event.change.to_json()).decode(),
-        leaving=orjson.dumps(event.leaving).decode(),
+        leaving=orjson.dumps(_pairs(event.leaving)).decode(),
         snapshot=_snapshot(event),
     ).where(columns.id == event.id).execute(database)
 
@@ -495,6 +509,11 @@ def to_entry(row: tuple[int, int, str, str, str, int, float]) -> Entry:
         return Entry(seq, turn, kept, tokens, DAMAGED)
 
 
+def _pairs(turns: Sequence[int]) -> list[tuple[int, int]]:
+    """Return turns as the first and last of those that are side by side."""
+    return [(span.first, span.last) for span in give(turns, WHOLE)]
+
+
 def _snapshot(event: ViewEvent) -> str:
     return orjson.dumps(event.snapshot.to_json()).decode() if event.snapshot else ""
 
@@ -517,7 +536,11 @@ def _event(row: dict[str, Any]) -> ViewEvent:
         reason=row["reason"],
         change=Change.from_json(orjson.loads(row["change"])),
         turn=row["turn"],
-        leaving=tuple(orjson.loads(row["leaving"])),
+        leaving=tuple(
+            number
+            for first, last in orjson.loads(row["leaving"])
+            for number in range(first, last + 1)
+        ),
         tokens_before=row["tokens_before"],
         tokens_after=row["tokens_after"],
         broken=row["broken"],

@@ -10,7 +10,6 @@ from msgspec import to_builtins
 from msgspec.structs import asdict, replace
 
 from channels.language import _, explain, number_of
-from memory.context.change import Change
 from memory.record.conversations import Standing
 from memory.turns import Turn
 from plugins.api import (
@@ -290,7 +289,7 @@ async def last_turns(ask: Ask, most: int) -> tuple[Turn, ...]:
     is behind those."""
     context = ask.conversation.context
     turns = context.view().whole
-    summed = {turn for one in context.view().stand_ins for turn in one.turns}
+    summed = {turn for one in context.view().ranges for turn in one.turns}
     if summed:
         numbers = sorted(summed.union(turn.number for turn in turns))
         turns = await context.turns(numbers[-most:]) if len(numbers) >= most else turns
@@ -314,7 +313,7 @@ async def _take_back(ask: Ask, turns: tuple[Turn, ...], why: str) -> str:
     is_stopped = ask.bot.turns.stop(conversation.key)
     await conversation.context.idle.wait()
     numbers = tuple(turn.number for turn in turns)
-    if await conversation.editor.change("drop", Change(drop=frozenset(numbers)), why) is None:
+    if await conversation.editor.drop(numbers, why) is None:
         raise CommandError(say_gone(numbers))
     return _("I stopped the running answer.") + " " if is_stopped else ""
 

@@ -41,8 +41,7 @@ async def search(ask: Ask, rest: str) -> Reply:
         )
     conversation = ask.conversation
     found = await conversation.memory.search(rest, HITS)
-    events = await conversation.context.history()
-    where = states(conversation.context.view(), events, conversation.context.limits.strategy)
+    where = states(conversation.context.view())
     total = found.notes.total + found.said.total
     told = [_to_data(ask, hit, where) for hit in found.said.hits]
     notes = [*map(_note, found.notes.hits)]

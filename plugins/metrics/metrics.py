@@ -30,13 +30,13 @@ from prometheus_client.registry import Collector
 from agent.models.base import AccountRefused, ModelCall
 from bot.problems import problem_of
 from bot.recent import EndedTurn, RecentActivity, Workload
-from memory.context.change import Kind, ViewEvent
+from memory.context.forms import Name, ViewEvent
 from memory.ledger import Spent
 
 OTHER = "other"
 MOST_NAMES = 100
 """Different names of models, and of tools, that are told apart."""
-COMPACTING: frozenset[Kind] = frozenset({"compact", "squeeze", "clip", "stub", "fold", "restart"})
+COMPACTING: frozenset[Name] = frozenset({"compact", "squeeze", "clip", "stub", "fold", "restart"})
 """Events by which something leaves what the model sees, or is shortened there."""
 LATELY = 100
 """Calls to models over which the share of cache hits goes."""
@@ -161,9 +161,9 @@ class Metrics(RecentActivity):
         self._prompts.append((spent.prompt, spent.cached))
 
     def view_changed(self, event: ViewEvent) -> None:
-        if event.kind in COMPACTING:
+        if event.name in COMPACTING:
             strategy = event.strategy or "none"
-            self._compactions.labels(strategy, event.actor, event.kind).inc()
+            self._compactions.labels(strategy, event.actor, event.name).inc()
             self._freed.labels(strategy).inc(max(0, event.tokens_before - event.tokens_after))
         if event.broken > 0:
             self._broken.inc(event.broken)

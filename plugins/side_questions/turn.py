@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 
 from memory.context import compaction, emergency
-from memory.context.change import Change
+from memory.context.forms import Change
 from memory.context.meter import PromptPrefix
-from memory.context.view import View, apply_boundaries
+from memory.context.view import View, apply_layout
 from memory.ledger import Spent
 from memory.messages import Message
 from memory.turn_log import OpenTurn, Overflow, TurnLog
@@ -51,12 +51,12 @@ class SideTurn(OpenTurn):
         view = state.view(prefix, state.limits)
         question = Turn(self.number, tuple(self.entries))
         whole = (*(turn for turn in view.whole if turn.is_complete), question)
-        boundaries = view.boundaries.apply(self._cuts)
+        layout = view.layout.apply(self._cuts)
         return replace(
             view,
             whole=whole,
-            turns=apply_boundaries(whole, boundaries),
-            boundaries=boundaries,
+            turns=apply_layout(whole, layout),
+            layout=layout,
             current=self.number,
             newest=self.number,
         )

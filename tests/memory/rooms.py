@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
 from typing import Any
 
+from memory.context.forms import Change
 from memory.context.limits import Limits
 from memory.context.meter import Meter, PromptPrefix
+from memory.context.plan import Plan, squeeze
 from memory.context.summary import SummaryRequest, SummaryResult
 from memory.context.view import View
 from memory.conversation import Conversation
@@ -120,3 +122,15 @@ class Lodge:
 def texts(view: View) -> list[str]:
     """Return what the messages of the next request say, without the frame."""
     return [str(message["content"]) for message in view.to_wire(PromptPrefix(""))]
+
+
+async def carry_out(conversation: Conversation, change: Change) -> None:
+    """Change what is in context, as an emergency would."""
+    async with conversation.context.changing:
+        await conversation.compactor.carry_out(Plan(change, "a test wants it"), "emergency")
+
+
+async def squeeze_turns(conversation: Conversation, turns: Collection[int]) -> None:
+    """Squeeze these turns to question and reply."""
+    there = [turn for turn in conversation.context.view().turns if turn.number in turns]
+    await carry_out(conversation, Change(squeeze(conversation.context.view(), there)))

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from memory.context.change import Change
 from memory.context.strategies import STRATEGIES
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
@@ -67,14 +66,14 @@ async def test_each_branch_sends_what_it_shares_and_then_its_own(lodge: Lodge) -
 
 async def test_undo_in_a_branch_reaches_before_it_and_into_no_other(lodge: Lodge) -> None:
     parent = await talk(lodge, 3)
-    await parent.editor.change("drop", Change(drop=frozenset({2})))
+    await parent.editor.drop({2})
     branch = await fork(lodge)
     before = sends(parent)
     await branch.editor.undo()
     assert numbers(branch) == [1, 2, 3]
     assert sends(parent) == before
-    await parent.editor.change("pin", Change(pin=frozenset({1})))
-    assert not branch.context.boundaries.pinned
+    await parent.editor.pin({1})
+    assert not branch.context.layout.pinned
     await lodge.restart()
     branch, parent = await lodge.conversation(branch.key), await lodge.conversation()
     assert numbers(branch) == [1, 2, 3]
@@ -164,7 +163,7 @@ async def test_what_one_branch_took_away_only_the_other_finds(lodge: Lodge) -> N
     await lodge.says("a giraffe at noon")
     branch = await fork(lodge)
     await lodge.says("at night", key=branch.key)
-    await branch.editor.change("drop", Change(drop=frozenset({1})))
+    await branch.editor.drop({1})
     parent = await lodge.conversation()
 
     async def recalls(asking: Conversation, text: str) -> bool:
@@ -221,7 +220,7 @@ async def test_branches_of_branches_are_bounded_and_a_circle_of_them_ends(
     while key.number < 5:
         key = await lodge.conversations.fork(key)
         there = await lodge.conversation(key)
-        await there.editor.change("pin", Change(pin=frozenset({1})))  # or all begin with the first
+        await there.editor.pin({1})  # or all begin with the first
     with pytest.raises(ValueError, match="each of the one before, are the most"):
         await lodge.conversations.fork(key)
     assert sends(await lodge.conversation(key)) == ["question 1 of 1", "Yes."]

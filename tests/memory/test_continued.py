@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from memory.context.change import Change
 from memory.context.continued import KEPT_FOR, LEAST, AsSent, Beginning, find_beginning, pays
 from memory.context.cut_cost import InputPrice
+from memory.context.forms import Change, Clip, Form, give
 from memory.context.meter import PromptPrefix
 from memory.ledger import Spent
 from memory.messages import NOTHING_BESIDE, Image
 from memory.turns import Turn
-from tests.memory.rooms import Lodge
+from tests.memory.rooms import Lodge, carry_out
 
 CACHED = Spent("answer", "fake", 2_000, 1_900, 5, None)
 
@@ -95,16 +95,16 @@ async def test_turns_behind_another_summary_than_theirs_have_none(lodge: Lodge) 
     assert find(now, now.view.whole[:3], prior=1) is None
 
 
-@pytest.mark.parametrize("kind", ["squeeze", "stub"])
+@pytest.mark.parametrize("kind", ["squeeze", "clip"])
 async def test_turns_that_are_not_sent_as_they_were_said_have_none(lodge: Lodge, kind: str) -> None:
     conversation = await lodge.conversation()
     turn = conversation.context.view().whole[1]
     change = (
-        Change(squeeze=frozenset({2}))
+        Change(give({2}, Form("squeezed")))
         if kind == "squeeze"
-        else Change(stub={turn.entries[2].seq: 5})
+        else Change(clip={turn.entries[0].seq: Clip(3, 2)})
     )
-    await conversation.editor.change("squeeze", change)
+    await carry_out(conversation, change)
     now = await sent(lodge)
     assert find(now, now.view.whole[:3]) is None
     assert find(now, now.view.whole[:1]) is not None

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from memory.context.change import Change
 from memory.conversation import Conversation
 from memory.conversations import IDLE
 from memory.events import Event, Events, Listener
@@ -60,7 +59,7 @@ async def seen(conversation: Conversation) -> dict[str, Any]:
     return {
         "request": json.dumps(view.to_wire(FRAME)),
         "tokens": (view.tokens, view.raw_tokens, view.scale),
-        "boundaries": view.boundaries,
+        "boundaries": view.layout,
         "events": (await conversation.context.history()),
         "forecast": conversation.compactor.forecaster.forecast(),
         "newest": conversation.context.newest,
@@ -74,7 +73,7 @@ async def test_one_that_left_memory_comes_back_byte_for_byte(lodge: Lodge) -> No
         await lodge.says(f"question {number}", results=["a result"] * (number % 2))
         await lodge.settle()  # so that no summary is late and put in place at a turn of its own
     conversation = await lodge.conversation()
-    await conversation.editor.change("pin", Change(pin=frozenset({9})))
+    await conversation.editor.pin({9})
     view = conversation.context.view()
     await conversation.calibration.learn(view, view.raw_tokens * 6 // 5, lodge.limits.model)
     await lodge.says("one more")
@@ -142,7 +141,7 @@ async def test_one_that_waits_for_another_strategy_stays_until_it_has_it(lodge: 
     await crowd_out(lodge)
     assert is_loaded(lodge)
     await lodge.says("Again.")
-    assert [event.kind for event in (await (await lodge.conversation()).context.history())] == [
+    assert [event.name for event in (await (await lodge.conversation()).context.history())] == [
         "rebase"
     ]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from memory.context.change import Change, Folded
+from memory.context.forms import Change
 from memory.context.limits import Limits
 from memory.context.meter import PrefixTokens
 from memory.context.strategies import slim
@@ -34,7 +34,7 @@ def hold(sizes: list[int], limits: Limits, steps: int = 0) -> Iterator[tuple[Vie
         asked = asked.apply(Change())
         plan = slim.plan(asked, limits)
         view = asked.apply(plan.change) if plan else asked
-        yield view, plan.change.fold if plan else frozenset()
+        yield view, frozenset(plan.change.turns("line")) if plan else frozenset()
         calls = [
             Entry(100 * number + i + 1, number, Message("assistant"), 0, START)
             for i in range(steps + 1)
@@ -71,7 +71,7 @@ def test_every_turn_is_there_in_full_or_as_a_line_or_has_rolled_up(
         shown = [turn.number for turn in view.turns]
         assert set(shown[-1 - full :]) == set(range(max(1, number - full), number + 1))
         assert sorted((*view.logged, *shown)) == list(
-            range(max(1, view.boundaries.log_begin), number + 1)
+            range(max(1, view.layout.log_begin), number + 1)
         )
         assert len(view.log) <= most
         least = most if fold_turns == 1 else max(1, most // 4)
@@ -93,10 +93,3 @@ def test_long_turns_fold_sooner_than_short_ones_and_wait_behind_long_ones() -> N
     short = first_fold([600] * 40)
     assert first_fold([20_000] + [600] * 40) < short
     assert first_fold([600] * (short - 2) + [20_000] + [600] * 40) > short
-
-
-def test_a_fold_of_an_older_version_is_read_as_it_was_written() -> None:
-    for folded in (Folded(5, frozenset({2}), 3), Folded(5, frozenset(), 3, 9)):
-        change = Change(folded=folded)
-        assert Change.from_json(change.to_json()) == change
-    assert Change.from_json({"folded": [5, [2], 3]}).folded == Folded(5, frozenset({2}), 3)

@@ -13,11 +13,10 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memory.context.change import Change
 from memory.context.summary import SummaryRequest
 from memory.record.forget import find_tainted
 from memory.record.offload import LocalWorkspace
-from tests.memory.rooms import KEY, Lodge, Obedient
+from tests.memory.rooms import KEY, Lodge, Obedient, squeeze_turns
 from tests.waiting import until
 
 TURNS = st.frozensets(st.integers(1, 9), min_size=1, max_size=4)
@@ -61,13 +60,13 @@ async def take(lodge: Lodge, step: tuple[Any, ...]) -> None:
         case (name,):
             await getattr(conversation.editor, name)()
         case ("pin" | "drop" as kind, turns):
-            await conversation.editor.change(kind, Change(**{kind: turns}))
+            await getattr(conversation.editor, kind)(turns)
         case (name, turns):
             acts: dict[str, Callable[[frozenset[int]], Awaitable[object]]] = {
                 "range": conversation.compactor.compact_range,
                 "free": conversation.compactor.free_range,
                 "expand": conversation.editor.expand,
-                "squeeze": lambda ns: conversation.editor.change("compact", Change(squeeze=ns)),
+                "squeeze": lambda ns: squeeze_turns(conversation, ns),
             }
             await acts[name](turns)
 

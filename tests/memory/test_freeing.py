@@ -12,7 +12,6 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from memory.context.change import Change
 from memory.context.emergency import NoRoom
 from memory.context.plan import LEAST_FREED
 from memory.context.strategies import STRATEGIES
@@ -49,7 +48,7 @@ STEPS = st.lists(
 async def steer(conversation: Conversation, what: str, *turns: int) -> None:
     compactor = conversation.compactor
     if what == "pin":
-        await conversation.editor.change("pin", Change(pin=frozenset(turns)))
+        await conversation.editor.pin(turns)
     elif what == "compact":
         await compactor.compact_for_person()
     elif what == "free":
@@ -102,20 +101,21 @@ async def check(lodge: Lodge, before: View, known: int, *, is_alone: bool) -> in
     ceiling = conversation.context.limits.ceiling
     fixed = before.prefix.system + before.prefix.tools
     for event in events[known:]:
-        if not event.leaving or event.change.folded or event.change.rolled:
+        if not event.leaving or event.change.folded is not None or event.change.rolled:
             continue
         if "turns were over the limit" in event.reason:
             continue  # which holds whatever their size
         freed = event.tokens_before - event.tokens_after
         assert freed > 0
         is_needed = event.tokens_before > ceiling
-        if not is_needed and event.change.stand_in is None and not event.change.preface:
+        if not is_needed and not event.change.makes("range") and not event.change.texts:
             assert freed >= LEAST_FREED * (event.tokens_before - fixed), event
     if is_alone and len(events) > known and events[-1].leaving:
         view = conversation.context.view()
         is_shorter = view.tokens < before.tokens
         is_bound = "turns were over the limit" in events[-1].reason
-        assert is_shorter or is_bound or events[-1].change.folded or events[-1].change.rolled
+        is_slim = events[-1].change.folded is not None or events[-1].change.rolled
+        assert is_shorter or is_bound or is_slim
     return len(events)
 
 
@@ -141,7 +141,7 @@ async def pin(lodge: Lodge, *turns: int) -> Conversation:
     conversation = await lodge.conversation()
     await lodge.settle()  # a summary may have been written ahead
     lodge.summarizer.requests.clear()
-    await conversation.editor.change("pin", Change(pin=frozenset(turns)))
+    await conversation.editor.pin(turns)
     return conversation
 
 
@@ -163,7 +163,7 @@ async def test_one_pinned_turn_over_the_budget_lets_no_other_turn_be_paid_for(
     conversation = await pin(lodge, 1)
     views = await talk_on(lodge)
     assert not lodge.summarizer.requests
-    assert [event.kind for event in await conversation.context.history()] == ["pin"]
+    assert [event.name for event in await conversation.context.history()] == ["pin"]
     assert [turn.number for turn in views[-1].turns] == list(range(1, 10)), "the newest is there"
     told = [conversation.compactor.tell_stuck(turn) for turn in (9, 9, 10, 11)]
     assert "unpin" in told[0]

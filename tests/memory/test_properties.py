@@ -17,8 +17,8 @@ import orjson
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from memory.context.change import Change, ViewEvent
 from memory.context.emergency import NoRoom
+from memory.context.forms import ViewEvent
 from memory.context.replay import replay
 from memory.context.strategies import STRATEGIES, next_plan
 from memory.context.summary import SummaryRequest
@@ -169,7 +169,7 @@ class Witness:
         """No result of the running turn is a stub, and what a stub stands for can be read again."""
         whole = {entry.seq: entry for turn in view.whole for entry in turn.entries}
         for entry in (entry for turn in view.turns for entry in turn.entries):
-            if entry.seq in view.boundaries.stubbed:
+            if entry.seq in view.layout.stubbed:
                 assert entry.turn != view.current
                 (hit,) = (await conversation.passages(Exactly(entry.turn, entry.seq))).hits
                 assert hit.text == whole[entry.seq].message.shown_text
@@ -193,7 +193,7 @@ def same_or_clipped(text: str, sent: str) -> bool:
 
 def is_held(history: list[ViewEvent]) -> bool:
     """Return True if an undo may be holding cuts off (the rule itself is tested apart)."""
-    kinds = [event.kind for event in history if event.kind != "inject"]
+    kinds = [event.kind for event in history]
     return "undo" in kinds or "redo" in kinds
 
 
@@ -210,7 +210,7 @@ async def steer(lodge: Lodge, conversation: Conversation, step: tuple[Any, ...])
         case ("clear" | "new" as kind,):
             await conversation.editor.clear(kind)
             assert not conversation.context.view().turns
-            assert not conversation.context.view().stand_ins
+            assert not conversation.context.view().ranges
         case ("restart",):
             before = conversation.context.view().to_wire(lodge.frame)
             waits = conversation.context.waits_for_strategy  # which is in force then
@@ -220,7 +220,7 @@ async def steer(lodge: Lodge, conversation: Conversation, step: tuple[Any, ...])
         case ("settle",):
             await lodge.settle()
         case ("pin" | "unpin" | "drop" as kind, turns):
-            await conversation.editor.change(kind, Change(**{kind: turns}))
+            await getattr(conversation.editor, kind)(turns)
         case (name, value):
             lodge.limit(**{name: value})
 
@@ -327,11 +327,11 @@ async def steer_range(lodge: Lodge, conversation: Conversation, what: str, turns
 def stand_in_for_all(view: View) -> None:
     """No turn is in play that a summary in its place stands for, none has two of them, and they
     stand in the order of the transcript."""
-    covered = [turn for stand_in in view.stand_ins for turn in stand_in.turns]
+    covered = [turn for stand_in in view.ranges for turn in stand_in.turns]
     assert len(covered) == len(set(covered))
     assert not {turn.number for turn in view.turns} & {*covered}
     assert not {*covered} & {*view.logged}
-    places = [stand_in.seq for stand_in in view.stand_ins]
+    places = [one.turns[-1] for one in view.ranges]
     assert places == sorted(places)
 
 

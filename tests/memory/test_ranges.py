@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from memory.context.change import Change
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
@@ -119,16 +118,16 @@ async def test_a_summary_of_what_came_from_outside_is_tainted(lodge: Lodge) -> N
     await turn.record(result)
     await turn.record(Message("assistant", "They say so."))
     await conversation.compactor.compact_range([1, 2])
-    clean = [s.summary for s in conversation.context.boundaries.stand_ins]
+    clean = [s.summary for s in conversation.context.layout.ranges]
     await conversation.compactor.compact_range([4])
     view = conversation.context.view()
-    assert [(s.turns, view.summaries[s.summary].is_untrusted) for s in view.stand_ins] == [
+    assert [(s.turns, view.summaries[s.summary].is_untrusted) for s in view.ranges] == [
         ((1, 2), False),
         ((4,), True),
     ]
     assert view.has_outside
-    assert clean == [view.stand_ins[0].summary]
-    await conversation.editor.change("drop", Change(drop=frozenset({4})))
+    assert clean == [view.ranges[0].summary]
+    await conversation.editor.drop({4})
     assert not conversation.context.view().has_outside
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from memory.context.change import Change
 from memory.context.limits import Limits
 from memory.context.lines import Line, as_text
 from memory.context.view import ACKNOWLEDGED, LOG, View
@@ -141,7 +140,7 @@ async def test_a_raised_k_brings_back_nothing_that_a_person_put_away(lodge: Lodg
     conversation = await lodge.conversation()
     await conversation.editor.clear()
     await talk(lodge, range(5, 9))
-    await conversation.editor.change("drop", Change(drop=frozenset({6})))
+    await conversation.editor.drop({6})
     lodge.limit(full_turns=10)
     view = await talk(lodge, range(9, 10))
     assert [turn.number for turn in view.turns] == [5, 7, 8, 9]
@@ -149,7 +148,10 @@ async def test_a_raised_k_brings_back_nothing_that_a_person_put_away(lodge: Lodg
     assert await conversation.editor.undo() is not None, "the drop"
     assert await conversation.editor.undo() is not None, "the clear"
     view = await talk(lodge, range(10, 11))
-    assert [turn.number for turn in view.turns] == list(range(1, 11))
+    assert [turn.number for turn in view.turns] == list(range(3, 11))
+    assert view.logged == (1, 2), "as they were before the clear"
+    view = await talk(lodge, range(11, 16))
+    assert [turn.number for turn in view.turns][-11:] == list(range(5, 16))
 
 
 async def test_a_roll_up_is_undone_also_after_folds(lodge: Lodge) -> None:
@@ -299,9 +301,9 @@ async def test_compact_takes_the_log_into_the_summary(lodge: Lodge) -> None:
 async def test_a_pinned_turn_stays_in_full_and_a_dropped_one_leaves_the_log(lodge: Lodge) -> None:
     conversation = await lodge.conversation()
     await talk(lodge, range(1, 3))
-    await conversation.editor.change("pin", Change(pin=frozenset({2})))
+    await conversation.editor.pin({2})
     await talk(lodge, range(3, 8))
-    await conversation.editor.change("drop", Change(drop=frozenset({1})))
+    await conversation.editor.drop({1})
     view = await talk(lodge, range(8, 9))
     assert [turn.number for turn in view.turns] == [2, 5, 6, 7, 8]
     assert [line.turn for line in view.log] == [3, 4]

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.context.change import Change, ViewEvent
 from memory.context.emergency import REASON, describe
+from memory.context.forms import Change, Form, ViewEvent, give
 from memory.context.limits import Limits
 from memory.context.strategies.split import safe_split
 from memory.conversation import Conversation
@@ -22,7 +22,7 @@ from memory.messages import Message, Role, ToolCall
 from memory.turn_log import Overflow
 from memory.turns import Entry
 from tests.fakes.openai_server import refusal
-from tests.memory.rooms import FRAME, Lodge, texts
+from tests.memory.rooms import FRAME, Lodge, squeeze_turns, texts
 from tests.memory.test_slim import sent
 
 LONG = "word " * 100
@@ -161,7 +161,7 @@ async def test_the_running_turn_is_never_cut(lodge: Lodge) -> None:
 async def test_pinned_turns_stay(lodge: Lodge) -> None:
     await lodge.says("Pin me.")
     conversation = await lodge.conversation()
-    await conversation.editor.change("pin", Change(pin=frozenset({1})))
+    await conversation.editor.pin({1})
     await filled(lodge)
     await compacted(lodge)
     assert conversation.context.view().messages[0].text == "Pin me."
@@ -265,7 +265,7 @@ async def test_it_compacts_at_the_trigger_and_then_cools_down(lodge: Lodge) -> N
     talk = await full_talk(lodge)
     await talk.compactor.at_turn_start()
     (event,) = await talk.context.history()
-    assert event.kind == "compact"
+    assert event.name == "compact"
     assert event.reason.endswith("the pressure was 0.87, the trigger is 0.75")
     assert talk.context.pressure < 0.75
     await talk.compactor.at_turn_start()
@@ -305,7 +305,7 @@ async def test_a_trigger_of_zero_compacts_as_soon_as_anything_can_leave(lodge: L
         await lodge.says(f"Question {number}: " + "word " * 60)
     talk = await lodge.conversation()
     await talk.compactor.at_turn_start()
-    assert [event.kind for event in await talk.context.history()] == ["compact"]
+    assert [event.name for event in await talk.context.history()] == ["compact"]
 
 
 async def test_a_squeezed_turn_whose_question_leaves_by_a_split_strands_no_call(
@@ -314,7 +314,7 @@ async def test_a_squeezed_turn_whose_question_leaves_by_a_split_strands_no_call(
     for number in range(1, 4):
         await lodge.says(f"question {number}", ["a result", "another"], f"reply {number}")
     talk = await lodge.conversation()
-    await talk.editor.change("squeeze", Change(squeeze=frozenset({2})))
+    await squeeze_turns(talk, {2})
     await talk.compactor.compact_by_rule(keep_recent=7)
     for _ in range(2):
         view = talk.context.view()
@@ -328,8 +328,7 @@ async def test_an_emergency_that_only_squeezes_says_what_stayed(lodge: Lodge) ->
     await lodge.says("question", ["found"], reply="answer")
     conversation = await lodge.conversation()
     context = conversation.context
-    event = ViewEvent(
-        NOW, "squeeze", "emergency", REASON, Change(squeeze=frozenset({1})), turn=1, id=1
-    )
+    squeezed = Change(give({1}, Form("squeezed")))
+    event = ViewEvent(NOW, "view", "emergency", REASON, squeezed, turn=1, id=1)
     said = describe([event], context.view(), context.limits, turn=1)
     assert "4,000 tokens: of t1 only the question and the reply stayed. Nothing is deleted" in said

@@ -7,19 +7,42 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.context.change import Actor, Change, Folded, Kind, ViewEvent
+from memory.context.forms import (
+    OWN,
+    SUMMARY,
+    WHOLE,
+    Actor,
+    Change,
+    Clip,
+    Form,
+    Forms,
+    Kind,
+    ViewEvent,
+    give,
+    overlay,
+    turns_of,
+)
 from memory.context.steering import find_steering, limit
 
 TURNS = st.frozensets(st.integers(1, 9))
-KINDS = st.sampled_from(
-    ["compact", "clear", "new", "drop", "pin", "unpin", "squeeze", "fold", "expand", "hold"]
-)
+KINDS: st.SearchStrategy[Kind] = st.sampled_from(["view", "text", "edit", "hold"])
+FORM = st.sampled_from([WHOLE, SUMMARY, Form("gone", 1), Form("line", 3), Form("tail", 30)])
+
+
+@st.composite
+def forms(draw: st.DrawFn) -> Forms:
+    made: Forms = ()
+    for _ in range(draw(st.integers(0, 3))):
+        made = overlay(made, give(draw(TURNS), draw(FORM)))
+    return made
+
+
 CHANGES = st.builds(
     Change,
-    cut=st.integers(0, 90),
-    roll=st.integers(0, 9),
-    folded=st.none() | st.builds(Folded, cut=st.integers(0, 90), keep=TURNS),
-    **dict.fromkeys(("keep", "drop", "pin", "unpin", "squeeze", "fold", "back"), TURNS),
+    forms(),
+    clip=st.dictionaries(st.integers(1, 90), st.just(Clip(9, 9)), max_size=2),
+    pin=TURNS,
+    unpin=TURNS,
 )
 
 
@@ -42,11 +65,9 @@ def test_what_is_limited_to_some_turns_speaks_of_no_later_one_and_is_so_for_good
     if limited is None:
         return
     now = limited.change
-    named = now.keep | now.drop | now.pin | now.unpin | now.squeeze | now.fold | now.back
+    named = {*turns_of(now.forms), *now.pin, *now.unpin}
     assert max([*named, *limited.leaving, limited.turn, 0]) <= turn
-    assert now.cut <= seq + 1
-    assert now.roll <= turn + 1
-    assert now.folded is None or now.folded.cut <= seq + 1
+    assert max(now.clip, default=0) <= seq
     assert limit(limited, turn, seq) == limited
 
 
@@ -57,8 +78,11 @@ def test_nothing_changes_of_what_speaks_of_earlier_turns_alone(kind: Kind, chang
     assert limited is None or limited == whole
 
 
+REMOVED = Change(give({1, 2}, SUMMARY))
+
+
 def test_what_a_strategy_did_comes_along_only_where_a_person_has_judged_it() -> None:
-    planned = event("compact", Change(cut=5), "strategy", 7, frozenset({1, 2}))
+    planned = event("view", REMOVED, "strategy", 7, frozenset({1, 2}))
     undone = event("undo", Change(target=7), id=8)
     of_nothing = event("undo", Change(target=99), id=9)
     assert find_steering([planned], (), 4) == []
@@ -67,8 +91,10 @@ def test_what_a_strategy_did_comes_along_only_where_a_person_has_judged_it() -> 
 
 
 def test_a_summary_that_came_late_comes_along_with_what_it_is_of() -> None:
-    cut = event("compact", Change(cut=5), id=3, leaving=frozenset({1}))
-    late = event("inject", Change(preface=1, target=3), "strategy", 4)
+    cut = event("view", Change(give({1}, SUMMARY)), id=3, leaving=frozenset({1}))
+    late = event("text", Change(texts={3: 1}), "strategy", 4)
     assert find_steering([cut, late], (), 2) == [cut, late]
     assert find_steering([late], (3,), 2) == [late]
     assert find_steering([late], (), 2) == []
+    own = event("view", Change(give({1}, SUMMARY), texts={OWN: 1}), id=5, leaving=frozenset({1}))
+    assert find_steering([own], (), 2) == [own]

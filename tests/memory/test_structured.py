@@ -55,7 +55,7 @@ async def until(lodge: Lodge, is_enough: Callable[[View], bool]) -> View:
 async def cut(lodge: Lodge) -> View:
     """Turns until the first compaction; the request that followed it."""
     conversation = await lodge.conversation()
-    return await until(lodge, lambda view: conversation.context.replayed.cut is not None)
+    return await until(lodge, lambda view: conversation.context.layout.front is not None)
 
 
 async def test_it_fires_at_the_trigger_and_keeps_the_reserve(lodge: Lodge) -> None:
@@ -218,8 +218,8 @@ async def test_what_is_said_while_its_summary_is_written_overtakes_nothing(lodge
 async def test_a_second_compression_continues_the_first(lodge: Lodge) -> None:
     await cut(lodge)
     conversation = await lodge.conversation()
-    first = conversation.context.replayed.cut
-    await until(lodge, lambda view: conversation.context.replayed.cut != first)
+    first = conversation.context.layout.front
+    await until(lodge, lambda view: conversation.context.layout.front != first)
     assert "Build a shed." in lodge.summarizer.requests[-1].text
 
 

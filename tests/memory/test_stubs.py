@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from memory.context.change import Change
 from memory.context.forecast import forecast
 from memory.context.view import View
 from memory.conversation import Conversation
@@ -41,7 +40,7 @@ def stubs(view: View) -> list[int]:
 
 async def events(lodge: Lodge) -> list[tuple[str, str]]:
     history = await (await lodge.conversation()).context.history()
-    return [(event.kind, event.actor) for event in history]
+    return [(event.name, event.actor) for event in history]
 
 
 async def fetch(conversation: Conversation, text: str) -> list[str]:
@@ -136,7 +135,7 @@ async def test_what_a_batch_frees_at_least_follows_the_window(lodge: Lodge) -> N
 async def test_pinned_turns_keep_their_results(lodge: Lodge) -> None:
     stubbing(lodge, stub_keep=0)
     await lodge.says("question 1", [RESULT])
-    await (await lodge.conversation()).editor.change("pin", Change(pin=frozenset({1})))
+    await (await lodge.conversation()).editor.pin({1})
     await lodge.says("question 2", [RESULT, RESULT])
     (view,) = await lodge.says("question 3")
     assert stubs(view) == [2, 2]
@@ -152,7 +151,7 @@ async def test_undo_brings_results_back_and_redo_puts_them_away_also_after_a_res
     with_stubs = texts(conversation.context.view())
     event = await conversation.editor.undo()
     assert event is not None
-    assert event.kind == "stub"
+    assert event.name == "stub"
     whole = texts(conversation.context.view())
     assert whole.count(RESULT) == 3
     (view,) = await lodge.says("question 3")
@@ -197,7 +196,7 @@ async def test_what_a_person_took_away_can_not_be_read_again(lodge: Lodge, way: 
     named = next(text for text in texts(view) if text.startswith("[put away"))
     conversation = await lodge.conversation()
     if way == "drop":
-        await conversation.editor.change("drop", Change(drop=frozenset({1})))
+        await conversation.editor.drop({1})
     elif way == "clear":
         await conversation.editor.clear()
     else:
@@ -244,11 +243,11 @@ async def test_the_next_batch_is_foreseen_and_shown(lodge: Lodge) -> None:
     conversation = await lodge.conversation()
     coming = forecast(conversation.context.view(), conversation.context.limits)
     assert coming is not None
-    assert coming.plan.kind == "stub"
+    assert coming.plan.name == "stub"
     assert coming.at_turn == 5
     await lodge.says("question 4", [RESULT])
     preview = await conversation.compactor.forecaster.preview()
-    assert [plan.kind for plan in preview.plans] == ["stub"]
+    assert [plan.name for plan in preview.plans] == ["stub"]
     (view,) = await lodge.says("question 5")
     assert stubs(view) == stubs(preview.then) == [1, 2, 3]
     assert abs(view.tokens - preview.then.tokens) < 60

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from memory.context.change import Change
 from memory.conversation import Conversation
 from memory.files import WHOLE
 from memory.messages import Message, ToolCall
@@ -55,7 +54,7 @@ async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
 
 
 async def drop(conversation: Conversation, *turns: int) -> None:
-    await conversation.editor.change("drop", Change(drop=frozenset(turns)))
+    await conversation.editor.drop(turns)
 
 
 async def test_lines_and_results_come_back_as_they_were(lodge: Lodge, tmp_path: Path) -> None:
@@ -106,7 +105,7 @@ async def test_a_late_summary_leaves_out_what_is_taken_away(lodge: Lodge, tmp_pa
     for number in range(1, 5):
         await lodge.says(f"Question {number}.")
     conversation = await lodge.conversation()
-    assert conversation.context.replayed.cut is not None
+    assert conversation.context.layout.front is not None
     await conversation.editor.undo()
     await drop(conversation, 1)
     lodge.summarizer.gate.set()

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from memory.context.change import Change
 from memory.context.emergency import NoRoom
 from memory.context.forecast import forecast
 from memory.context.view import View
@@ -124,7 +123,7 @@ async def test_two_limits_in_one_pass_make_one_event_and_one_summary(lodge: Lodg
     await lodge.settle()
     assert view.tokens <= 2_000
     events = (await (await lodge.conversation()).context.history())[before:]
-    assert [event.kind for event in events] == ["compact"]
+    assert [event.name for event in events] == ["compact"]
     assert "turns were over" in events[0].reason
     assert "tokens were over" in events[0].reason
 
@@ -210,12 +209,12 @@ async def test_a_lower_limit_holds_from_the_next_step_on_in_the_turn_that_runs(
 
 async def test_pinned_turns_stay(lodge: Lodge) -> None:
     await lodge.says("my name is Ann")
-    await (await lodge.conversation()).editor.change("pin", Change(pin=frozenset({1})))
+    await (await lodge.conversation()).editor.pin({1})
     lodge.limit(max_turns=6)
     for count in range(20):
         (view,) = await lodge.says(f"question {count}")
         assert numbers(view)[0] == 1
-    await (await lodge.conversation()).editor.change("unpin", Change(unpin=frozenset({1})))
+    await (await lodge.conversation()).editor.unpin({1})
     for count in range(6):
         (view,) = await lodge.says(f"question {count}")
     assert numbers(view)[0] > 1

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from memory.context import summary as words
-from memory.context.change import Change
 from memory.context.compaction import SummarySpec
 from memory.context.emergency import NoRoom
+from memory.context.forms import Change
 from memory.context.plan import Plan
 from memory.context.strategies import STRATEGIES
 from memory.context.summary import SummaryRequest
@@ -115,8 +115,7 @@ async def live(
 async def check(lodge: Lodge, conversation: Conversation, inputs: Inputs, turns: int) -> None:
     view = conversation.context.view()
     sent = "\n".join(str(message["content"]) for message in view.to_wire(lodge.frame))
-    cut = conversation.context.replayed.cut
-    read = await list_read(conversation, cut.id if cut else 0)
+    read = await list_read(conversation, conversation.context.layout.front or 0)
     for number in set(range(1, turns + 1)) - {*view.logged}:
         for fact in (f"Question-{number}.", f"Answer-{number}."):
             made_of = [inputs.of[one.id] for one in read if number in one.turns]
@@ -133,7 +132,7 @@ async def list_read(conversation: Conversation, event: int) -> list[Summary]:
     while left:
         if (one := await writer.read(left.pop())) is not None:
             found.append(one)
-            left += [*([one.prior] if one.prior else []), *one.stand_ins]
+            left += [*([one.prior] if one.prior else []), *one.ranges]
     return found
 
 

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from agent.models.base import AccountRefused, ModelCall
 from bot.recent import EndedTurn
 from channels.message import Problem
-from memory.context.change import Actor, Change, ViewEvent
+from memory.context.forms import SUMMARY, Actor, Change, ViewEvent, give
 from memory.ledger import Spent
 from plugins.metrics.metrics import Metrics
 from tests.metrics.test_metrics import QUEUES
@@ -43,7 +43,9 @@ def fill(metrics: Metrics) -> None:
     metrics.spent(Spent("answer", "m", 9, 1, 1, 0.1, written=1, reasoning=1))
     metrics.spent(Spent("answer", "m", 9, 1, 1, None))
     for actor in get_args(Actor):
-        event = ViewEvent(datetime.now(UTC), "compact", actor, "", Change(), "trim", broken=1)
+        event = ViewEvent(
+            datetime.now(UTC), "view", actor, "", Change(give({1}, SUMMARY)), "trim", broken=1
+        )
         metrics.view_changed(event)
     metrics.summary_failed()
     metrics.reply_sent("web")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from msgspec.structs import replace
 
 from agent.models.long_context import long_context_of
-from memory.context.change import Actor, Change, Kind, ViewEvent
 from memory.context.cut_cost import InputPrice
+from memory.context.forms import SUMMARY, Actor, Change, ViewEvent, give
 from memory.context.limits import Limits
 from memory.ledger import Bill
 from plugins.builtin.context.advise import CALLS_RULE, ROWS, Advice, advice, as_text
@@ -29,7 +29,7 @@ NOW = datetime.fromtimestamp(0, UTC)
 
 def event(
     turn: int,
-    kind: Kind = "compact",
+    what: Literal["compact", "undo"] = "compact",
     actor: Actor = "strategy",
     reason: str = "",
     sizes: tuple[int, int] = (9_000, 3_000),
@@ -37,8 +37,10 @@ def event(
 ) -> ViewEvent:
     strategy = more.pop("strategy", "summarize")
     change = Change(target=more.pop("target", 0))
+    if what == "compact":
+        change = Change(give({1}, SUMMARY))
     return ViewEvent(
-        NOW, kind, actor, reason, change, strategy, turn,
+        NOW, "view" if what == "compact" else what, actor, reason, change, strategy, turn,
         tokens_before=sizes[0], tokens_after=sizes[1], **more,
     )  # fmt: skip
 

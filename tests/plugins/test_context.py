@@ -13,9 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from memory.context.change import Boundaries, Change, Clip, Kind, ViewEvent
+from memory.context.forms import (
+    ASIDE,
+    CLEARED,
+    DROPPED,
+    Clip,
+    Form,
+    Layout,
+    give,
+    overlay,
+)
 from memory.context.meter import PrefixTokens, PromptPrefix
-from memory.context.view import Scale, View, apply_boundaries
+from memory.context.view import Scale, View, apply_layout
 from memory.messages import Message, ToolCall
 from memory.record.search.excerpts import pieces
 from memory.record.search.said import Span, spans
@@ -97,13 +106,13 @@ def with_a_tool(number: int) -> Turn:
     )
 
 
-def view(turns: tuple[Turn, ...], current: int = 0, **bounds: object) -> View:
-    boundaries = replace(Boundaries(), **bounds)
+def view(turns: tuple[Turn, ...], current: int = 0, **shown: object) -> View:
+    layout = replace(Layout(), **shown)
     return View(
         turns,
-        apply_boundaries(turns, boundaries),
+        apply_layout(turns, layout),
         PrefixTokens(0, 0),
-        boundaries,
+        layout,
         current=current,
         newest=9,
     )
@@ -126,22 +135,15 @@ def test_parts_and_messages_add_up_to_the_whole_however_few_tokens_a_provider_co
         assert sum(found) == shown.tokens
 
 
-def event(number: int, kind: Kind, **fields: object) -> ViewEvent:
-    whole = ViewEvent(NOON, kind, "person", "", Change(), "trim", turn=9, id=number)
-    return replace(whole, **fields)
-
-
 def test_a_turn_in_play_says_how_it_is_shown() -> None:
     where = states(
         view(
             (with_a_tool(1), with_a_tool(2), turn(3), turn(4)),
             current=4,
-            squeezed=frozenset({1, 3}),
+            forms=give({1, 3}, Form("squeezed")),
             pinned=frozenset({1, 3}),
             clipped={22: Clip(20, 5)},
-        ),
-        (),
-        "trim",
+        )
     )
     assert where.of(1) == ("pinned", "squeezed")
     assert where.of(2) == ("clipped",)
@@ -150,37 +152,18 @@ def test_a_turn_in_play_says_how_it_is_shown() -> None:
 
 
 def test_a_turn_that_left_says_by_what() -> None:
-    moves = [
-        event(1, "compact", actor="strategy", leaving=(1, 2)),
-        event(2, "drop", change=Change(drop=frozenset({3}))),
-        event(3, "new", leaving=(4,)),
-    ]
-    where = states(view((turn(9),)), moves, "trim")
-    assert [where.of(n) for n in (1, 3, 4, 5, 9)] == [
-        ("gone",),  # its summary left with the new start
+    forms = overlay(give({1, 2}, Form("summary", 7)), give({3}, Form("gone", DROPPED)))
+    forms = overlay(forms, give({4}, Form("gone", CLEARED)))
+    forms = overlay(forms, give({5}, Form("gone", ASIDE)))
+    where = states(view((turn(9),), forms=forms))
+    assert [where.of(n) for n in (1, 2, 3, 4, 5, 9)] == [
+        ("summarised",),
+        ("summarised",),
         ("dropped",),
-        ("gone",),
+        ("cleared",),
         ("gone",),
         ("in play",),
     ]
-
-
-def test_a_clear_takes_the_summaries_before_it_along_and_an_undo_brings_them_back() -> None:
-    moves = [
-        event(1, "compact", leaving=(1,)),
-        event(2, "drop", change=Change(drop=frozenset({2}))),
-        event(3, "clear", leaving=(3,)),
-    ]
-    swept = states(view(()), moves, "trim")
-    assert [swept.of(n) for n in (1, 2, 3)] == [("cleared",), ("dropped",), ("cleared",)]
-    undone = states(view(()), [*moves, event(4, "undo", change=Change(target=3))], "trim")
-    assert undone.of(1) == ("summarised",)
-
-
-def test_what_a_strategy_cut_counts_only_while_it_is_in_force() -> None:
-    cut = event(1, "compact", actor="strategy", leaving=(1,))
-    assert states(view(()), [cut], "trim").of(1) == ("summarised",)
-    assert states(view(()), [cut], "full").of(1) == ("gone",)
 
 
 # --- what a search shows ---

@@ -218,7 +218,7 @@ async def test_after_ten_minutes_the_cut_is_made_by_itself(tmp_path: Path) -> No
         now = approval.clock()
         approval.clock = lambda: now + PATIENCE + 1
         await bot.app.conversations.settle_proposals()
-        assert not conversation.context.boundaries.shows(1, 1)
+        assert not conversation.context.layout.shows(1)
         await bot.says("question 8")
         assert "They talked about Lisbon." in asked(bot)
         assert paid(bot) == 1

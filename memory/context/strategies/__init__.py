@@ -52,7 +52,7 @@ def next_plan(view: View, limits: Limits) -> Plan | None:
 def next_cut(view: View, limits: Limits) -> Plan | None:
     """Return the same but for a first stage of stubs: what it leaves to be done."""
     plan = next_plan(view, limits)
-    if plan is None or plan.kind != "stub":
+    if plan is None or plan.name != "stub":
         return plan
     return _worthwhile(STRATEGIES[limits.strategy].plan, view.apply(plan.change), limits)
 

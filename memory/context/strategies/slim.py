@@ -18,9 +18,18 @@ from itertools import accumulate
 
 from msgspec.structs import replace
 
-from memory.context.change import Boundaries, Change, Folded, Rolled
+from memory.context.forms import (
+    ROLLED,
+    WHOLE,
+    Change,
+    Form,
+    Layout,
+    Rolled,
+    give,
+    overlay,
+)
 from memory.context.limits import Limits
-from memory.context.plan import Plan, cut_of, turns_of_leaving_stand_ins
+from memory.context.plan import Plan, find_leaving_ranges, summarise_in_front
 from memory.context.view import View
 from memory.turns import Turn
 
@@ -32,41 +41,37 @@ def plan(view: View, limits: Limits) -> Plan | None:
     """Plan the turns that fold now, and the lines that roll up by it."""
     folding = _find_folding(view, limits)
     fold = _fold(view, folding, limits) if folding else Change()
-    roll = _roll(view.apply(fold), limits)
+    folded = view.apply(fold)
+    roll, leaving = _roll(folded, limits)
     change = fold.combine(roll)
     if change.is_empty:
         return None
     after = view.apply(change)
-    rolled = change.fold.union(view.logged) - set(after.logged)
-    told = view.boundaries.rolled.told
-    leaving = tuple(number for number in sorted(rolled) if number >= told)
-    return Plan(
-        change,
-        _why(view.apply(fold), folding, rolled, limits),
-        leaving=leaving,
-        tokens_after=after.tokens,
-        kind="compact" if leaving and limits.fold_turns != 1 else "fold",
-    )
+    why = _why(folded, folding, bool(roll.forms), limits)
+    return Plan(change, why, leaving, after.tokens)
 
 
-def outgrown(boundaries: Boundaries, limits: Limits) -> Change:
+def outgrown(layout: Layout, limits: Limits) -> Change:
     """Return the change that lets turns and lines come back that lower settings had folded: all of
-    them, for `plan` to fold anew. Empty where no setting was raised."""
-    folded, rolled = boundaries.folded, boundaries.rolled
-    return Change(
-        folded=Folded() if 0 < folded.full < limits.context.full_turns else None,
-        rolled=Rolled(told=rolled.told)
-        if 0 < rolled.lines < limits.context.max_terse_entries
-        else None,
-    )
+    them, for `plan` to fold anew. Empty where no setting was raised. Lines that a summary
+    represents stay in it: `/context expand` brings their turns back."""
+    rolled, full = layout.rolled, limits.context.full_turns
+    change = Change()
+    if any(0 < span.form.of < full for span in layout.forms if span.form.kind == "line"):
+        change = Change(give(layout.turns("line"), WHOLE), folded=0)
+    if 0 < rolled.lines < limits.context.max_terse_entries:
+        lines = give(layout.turns_gone(ROLLED), Form("line", full))
+        change = replace(
+            change, forms=overlay(change.forms, lines), rolled=Rolled(told=rolled.told)
+        )
+    return change
 
 
 def _fold(view: View, folding: tuple[Turn, ...], limits: Limits) -> Change:
-    cut = cut_of(view, folding, view.boundaries.folded.cut)
-    newest = view.complete[-1].number if limits.fold_turns != 1 else 0
-    change = Change(folded=Folded(cut.cut, cut.keep, limits.context.full_turns, newest))
     turns = {turn.number for turn in folding}
-    return replace(change, fold=frozenset({*turns, *turns_of_leaving_stand_ins(view, change)}))
+    turns.update(*(one.turns for one in find_leaving_ranges(view, max(turns), turns)))
+    newest = view.complete[-1].number if limits.fold_turns != 1 else 0
+    return Change(give(turns, Form("line", limits.context.full_turns)), folded=newest)
 
 
 def _find_folding(view: View, limits: Limits) -> tuple[Turn, ...]:
@@ -119,25 +124,34 @@ def _find_surplus(view: View, limits: Limits, least: int) -> tuple[Turn, ...]:
     movable = view.movable
     for count in range(max(1, least), len(movable)):
         after = view.apply(_fold(view, movable[:count], limits))
-        if after.apply(_roll(after, limits)).tokens <= limits.ceiling * _HEADROOM:
+        if after.apply(_roll(after, limits)[0]).tokens <= limits.ceiling * _HEADROOM:
             return movable[:count]
     return movable
 
 
-def _roll(view: View, limits: Limits) -> Change:
-    """Return the place at which the log begins once it is too long: at its newest quarter, so that
-    it seldom is, or with `fold_turns: 1` at the newest lines that it may hold."""
+def _roll(view: View, limits: Limits) -> tuple[Change, tuple[int, ...]]:
+    """Return the change by which the log begins at its newest quarter once it is too long, so that
+    it seldom is, or with `fold_turns: 1` at the newest lines that it may hold; and those turns of
+    the lines before that the daily memory is to be told of. With several turns at a time a summary
+    in front represents them."""
     log, most = view.log, limits.context.max_terse_entries
     if len(log) < 2 or (len(log) <= most and _fits(view, limits)):
-        return Change()
+        return Change(), ()
     tokens = [*accumulate(view.scale.part(line.tokens) for line in reversed(log))]
     share = 4 if limits.fold_turns != 1 else 1
     stay = min(most // share, bisect_right(tokens, limits.log_tokens // share))
     first = len(log) - max(1, stay)
     is_torn = log[first - 1].turn == log[first].turn
     begin = log[first].turn + is_torn
-    told = max(begin, view.boundaries.rolled.told)
-    return Change(rolled=Rolled(begin, most, told))
+    told = view.layout.rolled.told
+    gone = [number for number in view.layout.turns("line") if number < begin]
+    new = tuple(number for number in gone if number >= told)
+    forms = give(gone, Form("gone", ROLLED))
+    after = 0
+    if new and limits.fold_turns != 1:
+        made = summarise_in_front(view, new)
+        forms, after = overlay(forms, made.forms), made.after
+    return Change(forms, after=after, rolled=Rolled(most, max(begin, told))), new
 
 
 def _fits(view: View, limits: Limits) -> bool:
@@ -145,14 +159,14 @@ def _fits(view: View, limits: Limits) -> bool:
     return view.scale.part(sum(line.tokens for line in view.log)) <= limits.log_tokens
 
 
-def _why(view: View, folding: tuple[Turn, ...], rolled: frozenset[int], limits: Limits) -> str:
+def _why(view: View, folding: tuple[Turn, ...], is_rolled: bool, limits: Limits) -> str:
     """By which rule turns folded, whose view is the one after that, and what rolls up by it."""
     parts = []
     if folding:
         full, rest = limits.context.full_turns, len(view.complete)
         stay = f"{full} turns stay" if rest >= full else f"the window has room for {rest} turns"
         parts.append(f"{stay} in full, older ones become lines of the log")
-    if rolled:
+    if is_rolled:
         most = limits.context.max_terse_entries
         size = f"{most} lines" if _fits(view, limits) else f"{limits.log_tokens:,} tokens"
         parts.append(f"the log holds at most {size}")

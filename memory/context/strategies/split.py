@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-from memory.context.change import Change
+from msgspec.structs import replace
+
+from memory.context.forms import OWN, SUMMARY, Change, Form, FormKind, give, overlay
 from memory.context.limits import Limits
-from memory.context.plan import Plan, can_help, spare, turns_of_leaving_stand_ins
+from memory.context.plan import Plan, can_help, summarise_in_front
 from memory.context.view import View
 from memory.turns import Entry
 
@@ -50,16 +52,27 @@ def split_at(view: View, index: int, why: str) -> Plan | None:
     turn and pinned ones; None where none would. A turn whose beginning has left before is not
     summarised once more with its rest."""
     entries = [entry for turn in view.turns for entry in turn.entries][: max(0, index)]
-    stays = {t.number for t in view.turns if not t.is_complete} | view.boundaries.pinned
+    stays = {t.number for t in view.turns if not t.is_complete} | view.layout.pinned
     gone = {entry.turn for entry in entries} - stays
     if not gone:
         return None
-    cut = max(view.boundaries.cut, 1 + max(entry.seq for entry in entries))
-    kept = {t.number for t in view.turns if t.number not in gone and t.entries[0].seq < cut}
-    change = spare(view, Change(cut=cut, keep=frozenset(kept)))
-    begun = {turn.number: turn.entries[0].seq for turn in view.whole}
-    whole = {t.number for t in view.turns if t.entries[0].seq == begun[t.number]}
-    leaving = tuple(sorted({*(gone & whole), *turns_of_leaving_stand_ins(view, change)}))
+    layout, newest = view.layout, max(gone)
+    half = next(
+        (t for t in view.turns if t.number == newest and t.entries[-1] not in entries), None
+    )
+    is_new = {number for number in gone if layout.form(number).kind != "tail"}
+    ranges = [one for one in view.loose if one.turns[-1] <= newest - (half is not None)]
+    leaving = tuple(sorted(is_new.union(*(one.turns for one in ranges))))
+    change = summarise_in_front(view, leaving) if leaving else Change()
+    rest = gone - is_new  # summarised with its beginning, by the summary in front
+    front = SUMMARY if leaving else Form("summary", layout.front or 0)
+    forms = overlay(change.forms, give(rest, front))
+    if half is not None:
+        kind: FormKind = "squeezed" if layout.form(newest).kind == "squeezed" else "tail"
+        first = 1 + max(entry.seq for entry in entries if entry.turn == newest)
+        by = OWN if leaving else layout.form(newest).by
+        forms = overlay(forms, give([newest], Form(kind, first, by)))
+    change = replace(change, forms=forms)
     return Plan(change, why, leaving, view.apply(change).tokens)
 
 

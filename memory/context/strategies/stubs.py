@@ -11,7 +11,7 @@ only where it still is once old results are stubs.
 
 from __future__ import annotations
 
-from memory.context.change import Change
+from memory.context.forms import Change
 from memory.context.limits import Limits
 from memory.context.plan import Plan
 from memory.context.view import View
@@ -34,7 +34,7 @@ def plan(view: View, limits: Limits) -> Plan | None:
         return None
     turns = format_turns(sorted({entry.turn for entry in old}))
     why = f"old tool results of {turns} could free {freed:,} tokens"
-    return Plan(change, why, tokens_after=view.apply(change).tokens, kind="stub")
+    return Plan(change, why, tokens_after=view.apply(change).tokens)
 
 
 def may_come(limits: Limits) -> bool:
@@ -57,11 +57,9 @@ def count_freed(view: View, change: Change) -> int:
 
 def _find_old(view: View, limits: Limits) -> list[Entry]:
     results = [e for turn in view.complete for e in turn.entries if e.message.role == "tool"]
-    stays = view.boundaries.pinned
+    stays = view.layout.pinned
     return [
         entry
         for entry in results[: max(0, len(results) - limits.context.stub_keep)]
-        if entry.tokens > LEAST
-        and entry.turn not in stays
-        and entry.seq not in view.boundaries.stubbed
+        if entry.tokens > LEAST and entry.turn not in stays and entry.seq not in view.layout.stubbed
     ]

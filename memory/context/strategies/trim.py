@@ -14,15 +14,9 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from memory.context.change import Change, Clip
+from memory.context.forms import Change, Clip
 from memory.context.limits import Limits
-from memory.context.plan import (
-    Plan,
-    can_help,
-    cut_of,
-    is_filled_by_pins,
-    turns_of_leaving_stand_ins,
-)
+from memory.context.plan import Plan, can_help, is_filled_by_pins, remove, squeeze
 from memory.context.view import View
 
 LONG_RESULT = 20_000
@@ -43,7 +37,7 @@ class _Draft(Struct, frozen=True):
         return _Draft(
             self.view.apply(change),
             self.change.combine(change),
-            self.leaving + leaving + turns_of_leaving_stand_ins(self.view, change),
+            self.leaving + leaving,
             self.why if why in self.why else (*self.why, why),
         )
 
@@ -64,7 +58,7 @@ def _clip(draft: _Draft) -> _Draft:
         for entry in turn.entries
         if entry.message.role == "tool"
         and len(entry.message.kept_text) > LONG_RESULT
-        and entry.seq not in draft.view.boundaries.clipped
+        and entry.seq not in draft.view.layout.clipped
     }
     why = f"a tool result of an earlier turn was over {LONG_RESULT:,} characters"
     return draft.after(Change(clip=clips), why) if clips else draft
@@ -100,8 +94,7 @@ def _is_over(draft: _Draft, limits: Limits) -> bool:
 def _squeeze(draft: _Draft, limits: Limits, why: str) -> _Draft:
     """Question and reply of every turn, once. Where that frees under a fifth, a cut follows, or the
     next turn would be over the budget again."""
-    fresh = {t.number for t in draft.view.movable} - draft.view.boundaries.squeezed
-    squeezed = draft.after(Change(squeeze=frozenset(fresh)), why)
+    squeezed = draft.after(Change(squeeze(draft.view, draft.view.movable)), why)
     freed = draft.view.tokens - squeezed.view.tokens
     if freed <= 0:
         return draft
@@ -112,5 +105,5 @@ def _squeeze(draft: _Draft, limits: Limits, why: str) -> _Draft:
 
 def _cut_half(draft: _Draft, why: str) -> _Draft:
     movable = draft.view.movable
-    leaving = movable[: max(1, len(movable) // 2)]
-    return draft.after(cut_of(draft.view, leaving), why, tuple(turn.number for turn in leaving))
+    removal = remove(draft.view, movable[: max(1, len(movable) // 2)])
+    return draft.after(removal.change, why, removal.leaving)

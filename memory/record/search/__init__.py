@@ -14,6 +14,7 @@ from datetime import datetime, tzinfo
 
 from msgspec import Struct
 
+from memory.context.forms import TakenAway
 from memory.messages import SEARCHES
 from memory.record import transcript
 from memory.record.database import Database
@@ -38,7 +39,7 @@ from memory.record.search.said import (
     to_search_text,
     without_searches,
 )
-from memory.turns import Entry, TakenAway
+from memory.turns import Entry
 
 MOST = 100
 """Messages that `passages` shows at most."""
@@ -229,7 +230,7 @@ def passages(
     places = [
         (seq, turn)
         for seq, turn in transcript.places(database, conversation)
-        if turn != running and seq not in searches and not away.has(seq, turn)
+        if turn != running and seq not in searches and not away.has(turn)
     ]
     pattern = finder(wanted.text) if isinstance(wanted, Words) else None
     if isinstance(wanted, Words):

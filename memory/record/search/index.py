@@ -213,7 +213,8 @@ class IndexedConversation(NamedTuple):
 def conversations(database: Database, audience: str) -> list[IndexedConversation]:
     """Return the conversations of an audience."""
     query = """SELECT id, key, EXISTS (
-        SELECT * FROM view_event WHERE view_event.conversation = c.id AND kind IN ('clear', 'drop'))
+        SELECT * FROM view_event AS e WHERE e.conversation = c.id AND kind = 'view'
+            AND (e.change LIKE '%"gone",1]%' OR e.change LIKE '%"gone",2]%'))
         FROM conversation AS c WHERE audience = ?"""
     return [IndexedConversation._make(row) for row in database.execute_sql(query, (audience,))]
 

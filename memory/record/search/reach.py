@@ -11,13 +11,13 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from memory.context.forms import NOTHING_AWAY, TakenAway
 from memory.keys import home_of as chat_of
 from memory.record import transcript
-from memory.record.branches import Ancestor, lineage
+from memory.record.branches import lineage
 from memory.record.database import Database
 from memory.record.search import index
 from memory.record.search.index import IndexedConversation, Range, Ranges, home_of, range_of
-from memory.turns import NOTHING_AWAY, TakenAway
 
 
 class Scope(Struct, frozen=True):
@@ -45,8 +45,8 @@ class Reach:
         here = [one for one in there if one.row in rows and one.lacks_some]
         mine = self._find_taken_away(scope.here, bool(here))
         away = {one.row: self._away(one, mine) for one in there}
-        visible = (part for one in there for part in self._visible(one, away[one.row], mine))
-        self.ranges = Ranges(visible, [*self._gaps(away), *self._find_shared_gaps(line, mine)])
+        visible = (part for one in there for part in self._visible(one))
+        self.ranges = Ranges(visible, [*self._gaps(away)])
 
     def name(self, place: int) -> str:
         """Return the id of the conversation that a place is in, as who asks knows it."""
@@ -68,31 +68,22 @@ class Reach:
             return NOTHING_AWAY
         return transcript.taken_away(self._database, row)
 
-    def _visible(
-        self, one: IndexedConversation, away: TakenAway, mine: TakenAway
-    ) -> Iterator[Range]:
+    def _visible(self, one: IndexedConversation) -> Iterator[Range]:
         """Yield the places of a conversation that may be found, but for the gaps in them."""
-        shared = self._shared.get(one.row, 0)
-        if shared and mine.cleared <= shared:
-            yield range_of(one.row, mine.cleared, shared)
         running, begin = self._scope.running
-        first = max(away.cleared, shared + 1 if shared else 0)
         if self._scope.is_model and one.row == running:
-            yield range_of(one.row, first, begin - 1)
+            if shared := self._shared.get(one.row, 0):
+                yield range_of(one.row, 0, shared)
+            yield range_of(one.row, shared + 1 if shared else 0, begin - 1)
         else:
-            yield range_of(one.row, first)
+            yield range_of(one.row, 0)
 
     def _gaps(self, away: dict[int, TakenAway]) -> Iterator[Range]:
-        """Yield the places of the turns that a person dropped, but for those that are shared."""
+        """Yield the places of the turns that a person removed. Of what a conversation shares with
+        the one that is asked in, that one's word counts."""
         for row, taken in away.items():
-            if taken.dropped:
-                for first, last in transcript.spans(self._database, row, taken.dropped):
-                    if first > self._shared.get(row, 0):
-                        yield range_of(row, first, last)
-
-    def _find_shared_gaps(self, line: list[Ancestor], mine: TakenAway) -> Iterator[Range]:
-        """Yield the places of those that were dropped of what is shared."""
-        if mine.dropped:
-            for first, last in transcript.spans(self._database, self._scope.here, mine.dropped):
-                owner = next(link for link in line if first <= link.seq)
-                yield range_of(owner.conversation, first, last)
+            is_here = row == self._scope.here
+            for owner, first, last in transcript.places_of(self._database, row, taken.spans):
+                begin = first if is_here else max(first, self._shared.get(row, 0) + 1)
+                if (is_here or owner == row) and begin <= last:
+                    yield range_of(owner, begin, last)

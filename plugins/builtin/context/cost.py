@@ -10,9 +10,9 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from channels.language import _
-from memory.context.change import ViewEvent
 from memory.context.cut_cost import CutCost, InputPrice, count_broken, cut_cost
 from memory.context.forecast import Forecast, Preview
+from memory.context.forms import ViewEvent
 from memory.context.plan import Plan
 from memory.context.view import View
 from plugins.api import Ask
@@ -46,7 +46,7 @@ class Cache(Struct, frozen=True):
 
     def of_event(self, event: ViewEvent) -> CutCost | None:
         """Return the cost of a change that was made."""
-        is_read = event.leaving and event.strategy not in WITHOUT_MODEL and event.kind != "clear"
+        is_read = event.leaving and event.strategy not in WITHOUT_MODEL and event.name != "clear"
         read = max(0, event.tokens_before - event.tokens_after) if is_read else 0
         return _if_any(cut_cost(event.broken, event.anew, self.price, read))
 

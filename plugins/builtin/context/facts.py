@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from memory.context.change import ViewEvent
 from memory.context.cut_cost import CutCost
 from memory.context.emergency import REASONS
+from memory.context.forms import ViewEvent
 from memory.context.limits import Limits
 from memory.context.strategies.stubs import count_freeable
 from memory.ledger import Bill
@@ -70,7 +70,7 @@ class Facts(Struct, frozen=True):
     def cuts(self) -> list[ViewEvent]:
         """The cuts that the strategy in force has made, and those of rules."""
         own = ("strategy", self.limits.strategy)
-        compactions = (event for event in self.events if event.kind == "compact")
+        compactions = (event for event in self.events if event.name == "compact")
         return [e for e in compactions if e.actor == "rule" or (e.actor, e.strategy) == own]
 
     @property
@@ -82,7 +82,7 @@ class Facts(Struct, frozen=True):
     def undone(self) -> int:
         """Return how many of these cuts a person took back."""
         ids = {event.id for event in self.cuts}
-        return sum(e.kind == "undo" and e.change.target in ids for e in self.events)
+        return sum(e.name == "undo" and e.change.target in ids for e in self.events)
 
     @property
     def huge(self) -> Results:

@@ -8,7 +8,7 @@ from datetime import tzinfo
 from typing import Any
 
 from channels.language import _
-from memory.context.change import ViewEvent
+from memory.context.forms import ViewEvent
 from memory.context.replay import list_effective
 from memory.record.search import Found, Hit
 from memory.record.search.excerpts import excerpt, pieces
@@ -34,7 +34,7 @@ async def show(ask: Ask, rest: str) -> Reply:
             _("The context has never been changed: every turn is in play."), {"events": []}
         )
     held = {event.id for event in list_effective(events)}
-    undone = {e.id for e in events if e.id not in held and e.kind not in ("undo", "redo")}
+    undone = {e.id for e in events if e.id not in held and e.name not in ("undo", "redo")}
     by_id = {event.id: event for event in events}
     cache = cache_of(ask)
     costs = {event.id: cache.of_event(event) for event in events}
@@ -69,10 +69,10 @@ def _line(
 ) -> str:
     """Describe one event: what and when, the turns and sizes, what it cost and kept, who and
     why."""
-    target = by_id.get(event.change.target) if event.kind in ("undo", "redo") else None
+    target = by_id.get(event.change.target) if event.name in ("undo", "redo") else None
     what = (
         _(
-            "undo of a {kind} (e{id})" if event.kind == "undo" else "redo of a {kind} (e{id})",
+            "undo of a {kind} (e{id})" if event.name == "undo" else "redo of a {kind} (e{id})",
             kind=name_kind(target),
             id=target.id,
         )
@@ -114,8 +114,7 @@ async def search(ask: Ask, rest: str) -> Reply:
         )
     conversation = ask.conversation
     found = await conversation.search(words, SHOWN)
-    events = await conversation.context.history()
-    where = states(conversation.context.view(), events, conversation.context.limits.strategy)
+    where = states(conversation.context.view())
     hits = found.hits[: found.whole] or found.hits
     lines = [_hit_line(hit, where, moment(hit.entry.at, ask.bot.zone())) for hit in hits]
     more = [await part(ask, rest) for part in ask.bot.context_parts.get("search", ())]

@@ -14,9 +14,9 @@ from channels.base import ContextUsage
 from channels.language import _, explain, number_of
 from memory.calibration import CutPrompt, LearnedWindow
 from memory.context import compaction
-from memory.context.change import ViewEvent
 from memory.context.cut_cost import CutCost
 from memory.context.forecast import Forecast
+from memory.context.forms import DROPPED, ViewEvent
 from memory.context.limits import Limits
 from memory.context.plan import Plan
 from memory.context.replay import newest_move, undoable
@@ -164,7 +164,7 @@ def hold(view: View, limits: Limits, conversation: Conversation) -> Hold | None:
         return None
     most = round(undo.tokens_after * compaction.HELD_GROWTH)
     turn = undo.turn + compaction.HELD_TURNS
-    because = BECAUSE.get(undo.kind, BECAUSE["undo"])
+    because = BECAUSE.get(undo.name, BECAUSE["undo"])
     return Hold(turn, min(most, limits.ceiling), because)
 
 
@@ -172,18 +172,15 @@ BECAUSE = {"hold": "of your no", "expand": "you opened a summary", "undo": "of y
 
 
 async def _summary(conversation: Conversation, last: ViewEvent | None) -> Summary:
-    cut = conversation.context.replayed.cut
-    if last is not None and last.change.stand_in is not None:
-        stand_ins = conversation.context.boundaries.stand_ins
-        if not any(s.event == last.id and not s.summary for s in stand_ins):
+    layout, writer = conversation.context.layout, conversation.compactor.summaries
+    if last is not None and last.change.makes("range"):
+        if not any(one.event == last.id and not one.summary for one in layout.ranges):
             return ""
-        return "ready" if await conversation.compactor.summaries.summary_of(last.id) else "coming"
-    if cut is None or conversation.context.replayed.edited:
+        return "ready" if await writer.summary_of(last.id) else "coming"
+    front = layout.front
+    if front is None or front in layout.texts:
         return ""
-    summary = await conversation.compactor.summaries.summary_of(cut.id)
-    if not summary:
-        return "coming"
-    return "" if summary == conversation.context.view().boundaries.preface else "ready"
+    return "ready" if await writer.summary_of(front) else "coming"
 
 
 def parts(overview: Overview) -> dict[str, int]:
@@ -198,7 +195,7 @@ def parts(overview: Overview) -> dict[str, int]:
         "tools": part(view.prefix.tools),
         "summary": summary,
         "activity log": part(view.front_tokens) - summary,
-        "summaries of turns": part(view.stand_in_tokens),
+        "summaries of turns": part(view.range_tokens),
         "turns": part(complete),
         "running turn": part(running),
     }
@@ -234,10 +231,10 @@ def as_data(overview: Overview) -> dict[str, Any]:
         "parts": parts(overview),
         **counts(overview),
         "turns": [turn.id for turn in view.turns],
-        "summarised_in_place": [ids(stand_in.turns) for stand_in in view.stand_ins],
+        "summarised_in_place": [ids(one.turns) for one in view.ranges],
         "log": ids(view.logged),
         "running_turn": f"t{view.current}" if view.current else None,
-        "pinned": ids(tuple(sorted(view.boundaries.pinned))),
+        "pinned": ids(tuple(sorted(view.layout.pinned))),
         "tools": list(overview.tools),
         "tool_sizes": overview.tools,
         "memory": {"in_prompt": overview.remembered.shown, "lines": overview.remembered.total},
@@ -266,10 +263,10 @@ def as_data(overview: Overview) -> dict[str, Any]:
 def effect(plan: Plan) -> str:
     """Describe what a plan does: "t1 to t10 leave, t11 is squeezed"."""
     change = plan.change
-    if plan.kind == "unfold":
+    if "whole" in {span.form.kind for span in change.forms}:
         return _("turns and lines that `slim` has put away come back")
-    squeezed = [number for number in change.squeeze if number not in plan.leaving]
-    folded = [number for number in change.fold if number not in plan.leaving]
+    squeezed = [n for n in change.turns("squeezed") if n not in plan.leaving]
+    folded = [n for n in change.turns("line") if n not in plan.leaving]
     done = (
         plan.leaving and _verb(plan.leaving, "{turns} leaves", "{turns} leave"),
         folded
@@ -309,7 +306,7 @@ def _describe_due(plan: Plan) -> dict[str, Any]:
 
 
 def _describe_cut(cut: Forecast, overview: Overview) -> dict[str, Any]:
-    turns = tuple(sorted({n for p in cut.plans for n in (*p.leaving, *p.change.fold)}))
+    turns = tuple(sorted({n for p in cut.plans for n in (*p.leaving, *p.change.turns("line"))}))
     return {
         "at": f"t{cut.at_turn}",
         "turns": ids(turns),
@@ -323,7 +320,7 @@ def event_data(event: ViewEvent) -> dict[str, Any]:
     """Return a view event as JSON."""
     return {
         "id": f"e{event.id}",
-        "kind": event.kind,
+        "kind": event.name,
         "actor": event.actor,
         "strategy": event.strategy,
         "at": event.at.isoformat(),
@@ -337,5 +334,8 @@ def event_data(event: ViewEvent) -> dict[str, Any]:
 def list_touched(event: ViewEvent) -> tuple[int, ...]:
     """Return the turns that an event speaks of: those that left by it, or else those it changed."""
     change = event.change
-    left = {*event.leaving, *change.fold, *change.back}
-    return tuple(sorted(left or change.drop or change.pin or change.unpin or change.squeeze))
+    if left := {*event.leaving, *change.turns("line"), *change.turns("whole")}:
+        return tuple(sorted(left))
+    dropped = change.turns("gone", of=DROPPED)
+    pins = tuple(sorted(change.pin or change.unpin))
+    return dropped or pins or change.turns("squeezed")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from channels.language import _
-from memory.context.change import StandIn
 from memory.context.forecast import Preview
+from memory.context.forms import RangeSummary
 from memory.context.meter import PromptPrefix
 from memory.context.plan import Plan
 from memory.context.strategies.stubs import count_freed
@@ -78,13 +78,13 @@ def list_messages(view: View, prefix: PromptPrefix, *, is_asked: bool = True) ->
                 _("{n} lines; {last}", n=len(view.log), last=view.log[-1].text),
             )
         )
-    waiting = [s for s in view.stand_ins if s.summary in view.summaries]
+    waiting = [s for s in view.ranges if s.summary in view.summaries]
     for turn in view.turns:
-        due = [s for s in waiting if s.seq < turn.entries[0].seq]
+        due = [s for s in waiting if s.turns[-1] < turn.number]
         waiting = waiting[len(due) :]
-        rows += [_stand_in_row(s, view) for s in due]
+        rows += [_range_row(s, view) for s in due]
         rows += [_row(entry, part(entry.tokens)) for entry in turn.entries]
-    rows += [_stand_in_row(s, view) for s in waiting]
+    rows += [_range_row(s, view) for s in waiting]
     if not is_asked:
         rows[-1] = (rows[-1][0], "user", None, _("(your next message)"))
     sizes = [row[2] or 0 for row in rows]
@@ -109,8 +109,8 @@ def show_messages(rows: Sequence[Row]) -> str:
     return table(("turn", "message", "tokens:", "beginning"), shown)
 
 
-def _stand_in_row(stand_in: StandIn, view: View) -> Row:
-    summary, turns = view.summaries[stand_in.summary], stand_in.turns
+def _range_row(one: RangeSummary, view: View) -> Row:
+    summary, turns = view.summaries[one.summary], one.turns
     name = f"t{turns[0]}" if turns[0] == turns[-1] else f"t{turns[0]}-t{turns[-1]}"
     return name, "summary", view.scale.part(summary.tokens), clip(summary.text)
 
@@ -137,11 +137,11 @@ def describe_steps(preview: Preview, held: Hold | None = None, waiting: Sequence
 
 
 def _step(plan: Plan, preview: Preview) -> str:
-    gone = {*plan.leaving, *plan.change.fold}
+    gone = {*plan.leaving, *plan.change.turns("line")}
     raw = sum(turn.tokens for turn in preview.now.turns if turn.number in gone)
     raw += count_freed(preview.now, plan.change)
     size = _(" (about {tokens} tokens)", tokens=amount(preview.now.scale.part(raw))) if raw else ""
-    is_first = plan is next((one for one in preview.plans if one.kind != "stub"), None)
+    is_first = plan is next((one for one in preview.plans if one.name != "stub"), None)
     return _(
         "Before that, {effect}{size}: {reason}.{summary}",
         effect=effect(plan),
@@ -154,7 +154,7 @@ def _step(plan: Plan, preview: Preview) -> str:
 def _summary(plan: Plan, preview: Preview, is_first: bool) -> str:
     if not plan.leaving:
         return ""
-    if plan.kind == "fold":
+    if plan.name == "fold":
         return _(" Their lines go to the daily memory.")
     if is_first and preview.is_ready:
         return _(" Their summary is ready, and takes their place.")

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from channels.language import _
-from memory.context.change import ViewEvent
+from memory.context.forms import ViewEvent
 from memory.context.view import View
 from memory.context_editor import Expanded
 from memory.conversation import Conversation
@@ -106,7 +106,7 @@ async def free_range(ask: Ask, numbers: Turns) -> Reply:
 
 def _explain_nothing(numbers: Turns, view: View, named: Mapping[int, str]) -> str:
     """Return why no turn of these leaves."""
-    inside = [s for s in view.stand_ins if not set(numbers).isdisjoint(s.turns)]
+    inside = [s for s in view.ranges if not set(numbers).isdisjoint(s.turns)]
     if len(inside) == 1:
         (one,) = inside
         summary = named.get(one.summary) or _("a summary that is being written")
@@ -125,7 +125,7 @@ def _explain_nothing(numbers: Turns, view: View, named: Mapping[int, str]) -> st
 
 def _explain_rest(event: ViewEvent, numbers: Turns, view: View, named: Mapping[int, str]) -> str:
     """Say which part of a range stays, and what else went into its summary."""
-    swallowed = [s for s in view.stand_ins if not set(event.leaving).isdisjoint(s.turns)]
+    swallowed = [s for s in view.ranges if not set(event.leaving).isdisjoint(s.turns)]
     within = [
         _(
             "{summary} ({turns}) went into it whole.",
@@ -141,7 +141,7 @@ def _explain_rest(event: ViewEvent, numbers: Turns, view: View, named: Mapping[i
 def _explain_staying(numbers: Turns, view: View) -> list[str]:
     """Return why these turns stay as they are, in sentences."""
     there = {turn.number for turn in view.turns}
-    pinned = tuple(n for n in numbers if n in view.boundaries.pinned and n in there)
+    pinned = tuple(n for n in numbers if n in view.layout.pinned and n in there)
     gone = tuple(n for n in numbers if n not in there)
     sentences = []
     if view.current in numbers:
@@ -189,9 +189,9 @@ PLACES = FRONT, IN_PLACE, INSIDE = "in front", "in place", "inside"
 
 def build_tree(view: View, made: Mapping[int, Summary]) -> list[SummaryNode]:
     """Return the summaries that the context has, each before those that went into it."""
-    bounds = view.boundaries
-    roots = [(bounds.preface, FRONT), *((s.summary, IN_PLACE) for s in bounds.stand_ins)]
-    standing = {s.summary: s.turns for s in bounds.stand_ins}  # some may be back in play
+    bounds = view.layout
+    roots = [(bounds.preface, FRONT), *((s.summary, IN_PLACE) for s in bounds.ranges)]
+    standing = {s.summary: s.turns for s in bounds.ranges}  # some may be back in play
     nodes: list[SummaryNode] = []
     waiting = [(made[one], place) for one, place in reversed(roots) if one in made]
     seen = set[int]()
@@ -200,7 +200,7 @@ def build_tree(view: View, made: Mapping[int, Summary]) -> list[SummaryNode]:
         if summary.id in seen:
             continue
         seen.add(summary.id)
-        found = (made[i] for i in (summary.prior, *summary.stand_ins) if i in made)
+        found = (made[i] for i in (summary.prior, *summary.ranges) if i in made)
         inside = tuple(sorted(found, key=lambda one: one.turns[:1]))
         turns = {turn for one in _below(summary, made) for turn in one.turns}
         stood_for = standing.get(summary.id) or tuple(sorted(turns))
@@ -232,7 +232,7 @@ async def show_summaries(ask: Ask, rest: str) -> Reply:
     conversation = ask.conversation
     view = conversation.context.view()
     nodes = build_tree(view, await _read_summaries(conversation))
-    coming = [s for s in view.stand_ins if not s.summary]
+    coming = [s for s in view.ranges if not s.summary]
     if not nodes and not coming:
         return Reply(_("No summary stands in the context."), {"summaries": []})
     lines = [_line(node) for node in nodes]

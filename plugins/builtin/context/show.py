@@ -9,8 +9,8 @@ from datetime import datetime, tzinfo
 from msgspec.structs import replace
 
 from channels.language import _, explain, figure, number_of
-from memory.context.change import Kind, ViewEvent
 from memory.context.emergency import REASONS
+from memory.context.forms import Name, ViewEvent
 from memory.context.limits import Limits
 from memory.context.strategies.stubs import may_come
 from memory.context.stuck import THRESHOLDS, explain_stuck, find_stuck
@@ -42,7 +42,7 @@ COMPACT = Action("Compact", "/context compact")
 CLEAR = Action("Clear", "/context clear", asks_first=True)
 UNDO = Action("Undo", "/context undo")
 
-KINDS: Mapping[Kind, str] = {
+KINDS: Mapping[Name, str] = {
     "compact": "compaction",
     "squeeze": "squeeze to question and reply",
     "clip": "clip of long messages",
@@ -383,7 +383,7 @@ def next_cut(overview: Overview) -> str:
         return _("Next cut: when a rule of yours makes one (`/config hooks`).")
     if cut is None:
         return _("Next cut: none in sight.")
-    gone = [n for plan in cut.plans for n in (*plan.leaving, *plan.change.fold)]
+    gone = [n for plan in cut.plans for n in (*plan.leaving, *plan.change.turns("line"))]
     is_known = cut.tokens and all(number <= overview.view.newest for number in gone)
     tokens = _(", about {n} tokens", n=amount(cut.tokens)) if is_known else ""
     cost = overview.cache.clause(overview.cost)
@@ -417,7 +417,7 @@ def last_change(overview: Overview) -> str:
 
 def name_kind(event: ViewEvent) -> str:
     """Return the kind of an event, as people call it."""
-    return KINDS.get(event.kind, event.kind)
+    return KINDS.get(event.name, event.name)
 
 
 def by(event: ViewEvent) -> str:

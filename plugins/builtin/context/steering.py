@@ -11,8 +11,8 @@ from typing import Any
 
 from channels.language import _, explain
 from memory.compactor import Compacted
-from memory.context.change import Change, ViewEvent
 from memory.context.emergency import LEAST_KEPT
+from memory.context.forms import ViewEvent
 from memory.context.limits import Limits
 from memory.context.replay import redoable
 from memory.context.stuck import explain_stuck, find_stuck
@@ -179,7 +179,7 @@ def _report_compaction(summary: Summary, event: ViewEvent) -> Reply:
         else (_("The model's summary was no shorter, so this is an extract"))
     )
     text, data = receipts.report(event, summary, f"{who}:")
-    is_in_front = event.change.preface == summary.id
+    is_in_front = event.change.makes("summary") and summary.id in event.change.texts.values()
     return Reply(text, data, (UNDO, *(receipts.actions(summary) if is_in_front else ())))
 
 
@@ -338,10 +338,10 @@ async def _report_move(done: str, event: ViewEvent, before: View, ask: Ask) -> R
     until = hold(after, conversation.context.limits, conversation)
     if until:
         text += f" {explain_hold(until)}"
-    if done == "Undone" and before.boundaries == after.boundaries:
+    if done == "Undone" and before.layout == after.layout:
         text += _(" That alone brought nothing back: a later change took the same turns away.")
     data = {
-        "undone" if done == "Undone" else "redone": event.kind,
+        "undone" if done == "Undone" else "redone": event.name,
         "turns": [turn.id for turn in after.turns],
         "tokens_before": before.tokens,
         "tokens_after": after.tokens,
@@ -376,12 +376,12 @@ async def pin(ask: Ask, rest: str) -> Reply:
     """`/context pin t3-t5 t9`"""
     view = ask.conversation.context.view()
     numbers = _in_play(ask, rest, "pin", view)
-    new = tuple(n for n in numbers if n not in view.boundaries.pinned)
+    new = tuple(n for n in numbers if n not in view.layout.pinned)
     if not new:
         raise CommandError(
             say_of(numbers, "{turns} is already pinned.", "{turns} are already pinned.")
         )
-    await ask.conversation.editor.change("pin", Change(pin=frozenset(new)))
+    await ask.conversation.editor.pin(new)
     text = _(
         "Pinned: {size}. Pinned turns stay when others leave.{fullness}",
         size=_format_size(new, view),
@@ -394,7 +394,7 @@ async def pin(ask: Ask, rest: str) -> Reply:
 async def unpin(ask: Ask, rest: str) -> Reply:
     """`/context unpin t3-t5`"""
     numbers = _parse_turns(ask, rest, "unpin")
-    pinned = ask.conversation.context.view().boundaries.pinned
+    pinned = ask.conversation.context.layout.pinned
     if others := tuple(n for n in numbers if n not in pinned):
         now = _("pinned: {turns}", turns=format_turns(tuple(pinned))) if pinned else _("no turn is")
         raise CommandError(
@@ -405,7 +405,7 @@ async def unpin(ask: Ask, rest: str) -> Reply:
                 now=now,
             )
         )
-    await ask.conversation.editor.change("unpin", Change(unpin=frozenset(numbers)))
+    await ask.conversation.editor.unpin(numbers)
     return Reply(
         _("Unpinned: {turns}; they may leave with the next cut.", turns=format_turns(numbers))
         if len(numbers) > 1
@@ -436,7 +436,7 @@ async def drop(ask: Ask, rest: str) -> Reply:
                 current=view.current,
             )
         )
-    if await ask.conversation.editor.change("drop", Change(drop=frozenset(numbers))) is None:
+    if await ask.conversation.editor.drop(numbers) is None:
         raise CommandError(say_gone(numbers))
     there = {turn.number for turn in view.turns}
     back = tuple(t.number for t in ask.conversation.context.view().turns if t.number not in there)
@@ -477,7 +477,7 @@ async def _find_summarised(
     """Return those of these turns that stand in the log of `slim` and left for a summary all the
     same, as they do when a person frees the context, or in an emergency."""
     there = {turn.number for turn in view.turns}
-    there.update(*(stand_in.turns for stand_in in view.stand_ins))
+    there.update(*(one.turns for one in view.ranges))
     if there.issuperset(numbers):
         return ()
     standing = await conversation.summary.find_standing()
@@ -488,7 +488,7 @@ async def _find_summarised(
 def _in_play(ask: Ask, rest: str, verb: str, view: View) -> tuple[int, ...]:
     numbers = _parse_turns(ask, rest, verb)
     there = {turn.number for turn in view.turns} | (set(view.logged) if verb == "drop" else set())
-    there.update(*(stand_in.turns for stand_in in view.stand_ins))
+    there.update(*(one.turns for one in view.ranges))
     if gone := tuple(n for n in numbers if n not in there):
         raise CommandError(say_gone(gone))
     return numbers
@@ -497,7 +497,7 @@ def _in_play(ask: Ask, rest: str, verb: str, view: View) -> tuple[int, ...]:
 def _format_size(numbers: tuple[int, ...], view: View) -> str:
     raw = sum(turn.tokens for turn in view.turns if turn.number in numbers)
     raw += sum(line.tokens for line in view.log if line.turn in numbers)
-    gone = (s.summary for s in view.stand_ins if not set(numbers).isdisjoint(s.turns))
+    gone = (s.summary for s in view.ranges if not set(numbers).isdisjoint(s.turns))
     raw += sum(view.summaries[one].tokens for one in gone if one in view.summaries)
     return _(
         "{turns} (about {tokens} tokens)",
@@ -510,8 +510,8 @@ def _fullness(ask: Ask) -> str:
     """Return a word of warning when pins fill much of what there is."""
     conversation = ask.conversation
     view, budget = conversation.context.view(), conversation.context.limits.budget
-    raw = sum(turn.tokens for turn in view.turns if turn.number in view.boundaries.pinned)
-    pinned = (s.summary for s in view.stand_ins if s not in view.loose)
+    raw = sum(turn.tokens for turn in view.turns if turn.number in view.layout.pinned)
+    pinned = (s.summary for s in view.ranges if s not in view.loose)
     raw += sum(view.summaries[one].tokens for one in pinned if one in view.summaries)
     share = view.scale.part(raw) / budget
     limits = conversation.context.limits

@@ -97,7 +97,7 @@ def _headline(standing: StandingSummary) -> str:
     parts = (
         _(
             "**{name}** stands for {turns}, in their place"
-            if standing.stand_in
+            if standing.is_range
             else "**{name}** stands for {turns}",
             name=one.name,
             turns=format_turns(standing.turns),
@@ -125,8 +125,7 @@ def _author(one: Summary) -> str:
 def _actions(standing: StandingSummary) -> tuple[Action, ...]:
     edit = () if standing.coming else (Action(_("Edit"), f"{EDIT} {standing.summary.name}"),)
     undo = (Action(_("Undo"), f"/context undo e{standing.event}"),) if standing.event else ()
-    is_named = standing.stand_in is not None
-    keep = () if standing.coming else receipts.actions(standing.summary, is_named=is_named)
+    keep = () if standing.coming else receipts.actions(standing.summary, is_named=standing.is_range)
     return (*edit, *undo, *keep)
 
 
@@ -234,5 +233,5 @@ def _report(edited: EditedSummary) -> Reply:
         "tokens_before": event.tokens_before,
         "tokens_after": event.tokens_after,
     }
-    is_in_place = event.change.stand_in is not None
+    is_in_place = edited.is_range
     return Reply(text, data, (UNDO, *receipts.actions(after, is_named=is_in_place)))

@@ -75,8 +75,8 @@ def _sum_up(bills: Mapping[str, Bill]) -> dict[str, Any]:
 async def _all_states(conversation: Conversation) -> list[dict[str, Any]]:
     """Return the states of all turns there are, as runs of turns: those that share theirs
     together."""
-    events, context = await conversation.context.history(), conversation.context
-    where = states(context.view(), events, context.limits.strategy)
+    context = conversation.context
+    where = states(context.view())
     runs = groupby(enumerate(where.of_all(context.newest), 1), itemgetter(1))
     numbers = [(state, [number for number, _ in run]) for state, run in runs]
     return [{"first": run[0], "last": run[-1], "state": list(state)} for state, run in numbers]
@@ -84,8 +84,8 @@ async def _all_states(conversation: Conversation) -> list[dict[str, Any]]:
 
 async def rows(conversation: Conversation, numbers: Sequence[int]) -> list[Row]:
     """Return these turns, in context or not, as far as they are kept."""
-    events, view = await conversation.context.history(), conversation.context.view()
-    where = states(view, events, conversation.context.limits.strategy)
+    view = conversation.context.view()
+    where = states(view)
     in_play = {turn.number: turn for turn in view.turns}
     stored = await conversation.context.turns(numbers)
     return [_row(in_play.get(turn.number, turn), turn, where) for turn in stored]
@@ -100,8 +100,7 @@ async def show_detail(ask: Ask, rest: str) -> Reply:
     """`/context detail`"""
     overview = await gather(ask)
     conversation = ask.conversation
-    events = await conversation.context.history()
-    where = states(overview.view, events, overview.limits.strategy)
+    where = states(overview.view)
     parts = [await part(ask, rest) for part in ask.bot.context_parts.get("detail", ())]
     pieces = (
         as_text(overview),
@@ -137,9 +136,9 @@ def _preface(overview: Overview) -> str:
         if view.preface
         else []
     )
-    for stand_in in view.stand_ins:
-        if summary := view.summaries.get(stand_in.summary):
-            where = format_turns(stand_in.turns)
+    for one in view.ranges:
+        if summary := view.summaries.get(one.summary):
+            where = format_turns(one.turns)
             said.append(
                 _(
                     "Summary in the place of {where}:\n\n{summary}",

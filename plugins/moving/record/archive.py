@@ -92,7 +92,7 @@ def read_entries(
     if not entries:
         return [], 0, 0
     away = replay(transcript.events_of(database, conversation), "").taken_away
-    kept = [entry for entry in entries if not away.has(entry.seq, entry.turn)]
+    kept = [entry for entry in entries if not away.has(entry.turn)]
     return kept, entries[-1].seq, len(entries) - len(kept)
 
 

@@ -1,0 +1,371 @@
+"""Events as they were stored up to schema 47, turned into the forms that they gave to turns.
+
+Such an event said by how much boundaries moved: a `cut` at a seq, before which all turns but those
+in `keep` left, and sets of turns. What it did to each turn is found by going through a
+conversation's events in order, with the layout that the strategy of the event had before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from msgspec import Struct
+from peewee import fn
+
+from memory.context.forms import (
+    ASIDE,
+    CLEARED,
+    DROPPED,
+    OWN,
+    RANGE,
+    ROLLED,
+    SUMMARY,
+    WHOLE,
+    Change,
+    Clip,
+    Form,
+    Forms,
+    Kind,
+    Layout,
+    Rolled,
+    ViewEvent,
+    give,
+    overlay,
+)
+from memory.context.replay import list_effective
+from memory.context.steering import limit
+from memory.record import tables
+from memory.record.branches import Ancestor, lineage, within
+from memory.record.database import Database
+
+_KINDS: Mapping[str, Kind] = {
+    **{"inject": "text", "edit": "edit", "undo": "undo", "redo": "redo", "hold": "hold"},
+    **{"rebase": "setting", "unfold": "setting", "reframe": "prompt"},
+}
+Places = Mapping[int, tuple[int, int]]
+"""The first and the last seq of each turn."""
+
+
+class _Row(Struct, frozen=True):
+    """A row of an event, with its change as JSON has it."""
+
+    id: int
+    conversation: int
+    kind: str
+    actor: Any
+    strategy: str
+    turn: int
+    leaving: tuple[int, ...]
+    change: Mapping[str, Any]
+
+
+def convert(database: Database) -> None:
+    """Rewrite all events. One that can't be read stays as it is, and is left out later, too."""
+    columns = tables.ViewEvent
+    rows: dict[int, list[_Row]] = {}
+    for row in _read(database):
+        rows.setdefault(row.conversation, []).append(row)
+    made: dict[int, tuple[int, ViewEvent]] = {}  # by id, with the conversation
+    squeezed: dict[int, frozenset[int]] = {}
+    for conversation in sorted(rows):  # one that was branched off comes after the other
+        line = lineage(database, conversation)
+        shared = [*_list_shared(line, made)]
+        history = _History(_read_places(database, line), shared, squeezed)
+        for row, strategy in _with_strategies(rows[conversation], shared):
+            event = history.add(row, strategy)
+            made[event.id] = conversation, event
+            columns.update(
+                kind=event.kind,
+                change=orjson.dumps(event.change.to_json()).decode(),
+                leaving=orjson.dumps(_pairs(event.leaving)).decode(),
+            ).where(columns.id == event.id).execute(database)
+
+
+def _read(database: Database) -> Iterator[_Row]:
+    columns = tables.ViewEvent
+    names = ("id", "conversation", "kind", "actor", "strategy", "turn", "leaving", "change")
+    query = columns.select(*(getattr(columns, name) for name in names)).order_by(columns.id)
+
+    def read(row: dict[str, Any]) -> _Row:
+        kept = {
+            "leaving": tuple(orjson.loads(row["leaving"])),
+            "change": orjson.loads(row["change"]),
+        }
+        return _Row(**{**row, **kept})
+
+    return tables.readable(query.dicts().execute(database), read)
+
+
+def _read_places(database: Database, line: Sequence[Ancestor]) -> Places:
+    columns = tables.Message
+    query = columns.select(columns.turn, fn.MIN(columns.seq), fn.MAX(columns.seq))
+    found = query.where(within(columns, columns.turn, line, "turn")).group_by(columns.turn)
+    return {turn: (first, last) for turn, first, last in found.tuples().execute(database)}
+
+
+def _list_shared(
+    line: Sequence[Ancestor], made: Mapping[int, tuple[int, ViewEvent]]
+) -> Iterator[ViewEvent]:
+    """Yield the events that a branch shares, as it has them, in order."""
+    ends = {link.conversation: link.event for link in line[:-1]}
+    bounds = {event: link for link in line for event in link.steering}
+    for number in sorted(made):
+        conversation, event = made[number]
+        if number in bounds:
+            limited = limit(event, bounds[number].turn, bounds[number].seq)
+            if limited is not None:
+                yield limited
+        elif number <= ends.get(conversation, 0):
+            yield event
+
+
+def _with_strategies(
+    rows: Sequence[_Row], shared: Sequence[ViewEvent]
+) -> Iterator[tuple[_Row, str]]:
+    """Yield events with the strategy in force. The event of a rule has the one that the rule named,
+    and an undo has none."""
+    known = [event.strategy for event in shared if event.actor != "rule" and event.strategy]
+    told = [row.strategy for row in rows if row.actor != "rule" and row.strategy]
+    in_force = (known[-1:] or told[:1] or [""])[0]
+    for row in rows:
+        if row.actor != "rule" and row.strategy:
+            in_force = row.strategy
+        yield row, in_force or row.strategy
+
+
+def _pairs(turns: Sequence[int]) -> list[tuple[int, int]]:
+    return [(span.first, span.last) for span in give(turns, WHOLE)]
+
+
+class _History:
+    """The events of a conversation, as far as they are converted. `squeezed` has, by event, the
+    turns that it squeezed: they were shown so when they came back, too."""
+
+    def __init__(
+        self, places: Places, shared: list[ViewEvent], squeezed: dict[int, frozenset[int]]
+    ) -> None:
+        self._places, self._events, self._squeezed = places, shared, squeezed
+        self._layouts: dict[str, Layout] = {}
+        self._held: list[ViewEvent] = list_effective(shared)
+
+    def add(self, row: _Row, strategy: str) -> ViewEvent:
+        """Convert the next event, which was made while a strategy was in force."""
+        self._squeezed[row.id] = frozenset(row.change.get("squeeze", ()))
+        event = ViewEvent(
+            at=datetime.fromtimestamp(0, UTC),
+            kind=_KINDS.get(row.kind, "view"),
+            actor=row.actor,
+            reason="",
+            change=self._convert(row, strategy),
+            strategy=row.strategy,
+            turn=row.turn,
+            leaving=row.leaving,
+            id=row.id,
+        )
+        self._events.append(event)
+        if event.kind in ("undo", "redo"):
+            self._layouts.clear()
+            self._held = list_effective(self._events)
+        else:
+            self._held.append(event)
+            self._layouts = {
+                strategy: _after(layout, event, strategy)
+                for strategy, layout in self._layouts.items()
+            }
+        return event
+
+    def _layout(self, strategy: str) -> Layout:
+        if strategy not in self._layouts:
+            layout = Layout()
+            for event in self._held:
+                layout = _after(layout, event, strategy)
+            self._layouts[strategy] = layout
+        return self._layouts[strategy]
+
+    def _convert(self, row: _Row, strategy: str) -> Change:
+        old, layout = row.change, self._layout(strategy)
+        one = _Conversion(row, layout, self._places, self._shown_again)
+        folded, rolled = old.get("folded"), old.get("rolled")
+        return Change(
+            forms=one.forms(),
+            clip={int(seq): Clip(*sizes) for seq, sizes in old.get("clip", {}).items()},
+            stub={int(seq): tokens for seq, tokens in old.get("stub", {}).items()},
+            pin=frozenset(old.get("pin", ())),
+            unpin=frozenset(old.get("unpin", ())),
+            texts=one.texts(),
+            after=one.after(),
+            reference="" if old.get("preface", 0) < 0 else old.get("reference") or None,
+            folded=None if folded is None else (*folded[3:], 0)[0],
+            rolled=None if rolled is None else Rolled(*rolled[1:]),
+            target=old.get("target", 0) if row.kind in ("undo", "redo") else 0,
+        )
+
+    def _shown_again(self, turns: Iterable[int]) -> Forms:
+        """Return the forms by which turns come back: those that were squeezed are again."""
+        there = [turn for turn in turns if turn in self._places]
+        short = frozenset[int]().union(*(self._squeezed.get(e.id, ()) for e in self._held))
+        forms = give([turn for turn in there if turn not in short], WHOLE)
+        return overlay(forms, give([turn for turn in there if turn in short], Form("squeezed")))
+
+
+def _after(layout: Layout, event: ViewEvent, strategy: str) -> Layout:
+    """Return the layout under a strategy after one more event, which holds."""
+    if event.actor == "strategy" and event.strategy != strategy:
+        return layout
+    return layout.apply(event.change, event.id)
+
+
+class _Conversion:
+    """What one old event did to turns."""
+
+    def __init__(self, row: _Row, layout: Layout, places: Places, shown_again: Any) -> None:
+        self._row, self._layout, self._places = row, layout, places
+        self._old, self._shown_again = row.change, shown_again
+        self._stand_in = row.change.get("stand_in")
+
+    def texts(self) -> dict[int, int]:
+        """Return the summaries that are shown from now on."""
+        preface, target = self._old.get("preface", 0), self._old.get("target", 0)
+        if self._stand_in is not None:
+            turns, *_, summary, event = (*self._stand_in, 0, 0, 0)[:4]
+            slot = OWN if turns else event
+            return {slot: summary} if summary else {}
+        if preface <= 0:
+            return {}
+        if self._row.kind == "expand":
+            return {target or -preface: preface}
+        return {target if self._row.kind in ("inject", "edit") else OWN: preface}
+
+    def after(self) -> int:
+        """Return the event whose summary that of this one continues."""
+        makes = Change(self.forms()).makes("summary")
+        return (self._layout.front or 0) if makes else 0
+
+    def forms(self) -> Forms:
+        """Return the forms that it gave."""
+        if self._row.kind in ("clear", "new"):
+            return self._put_away()
+        if self._row.kind == "expand":
+            return self._expand()
+        if self._row.kind == "unfold":
+            return self._unfold()
+        forms = self._squeeze()
+        if self._stand_in is not None:
+            return overlay(forms, give(self._stand_in[0], RANGE))
+        if "drop" in self._old:
+            forms = overlay(forms, self._drop(frozenset(self._old["drop"])))
+        if self._row.leaving and self._old.get("squeeze") and not self._old.get("cut"):
+            forms = overlay(give(self._layout.turns("summary"), SUMMARY), forms)
+        if self._old.get("cut"):
+            forms = overlay(
+                forms, self._cut(self._old["cut"], frozenset(self._old.get("keep", ())))
+            )
+        if "folded" in self._old:
+            forms = overlay(forms, self._fold())
+        if "rolled" in self._old:
+            forms = overlay(forms, self._roll())
+        return forms
+
+    def _put_away(self) -> Forms:
+        last = max((t for t, (_, end) in self._places.items() if end < self._old["cut"]), default=0)
+        last = max(last, *(span.last for span in self._layout.forms), *self._row.leaving, 0)
+        numbers = range(1, last + 1)
+        if self._row.kind == "clear":
+            return give(numbers, Form("gone", CLEARED))
+        away = self._layout.taken_away
+        return give([n for n in numbers if not away.has(n)], Form("gone", ASIDE))
+
+    def _expand(self) -> Forms:
+        back = self._old.get("back", ())
+        forms: Forms = self._shown_again(back)
+        preface, target = self._old.get("preface", 0), self._old.get("target", 0)
+        if not preface:
+            return forms
+        rest = [turn for turn in self._layout.turns("summary") if turn not in set(back)]
+        form = Form("summary", target or -preface) if preface > 0 else Form("gone", ASIDE)
+        return overlay(forms, give(rest, form))
+
+    def _squeeze(self) -> Forms:
+        forms: Forms = ()
+        for turn in self._old.get("squeeze", ()):
+            form = self._layout.form(turn)
+            if form.kind in ("whole", "tail"):
+                by = OWN if turn in self._row.leaving else form.by
+                forms = overlay(forms, give([turn], Form("squeezed", form.of, by)))
+        return forms
+
+    def _drop(self, dropped: frozenset[int]) -> Forms:
+        hit = (one.turns for one in self._layout.ranges if not dropped.isdisjoint(one.turns))
+        back: Forms = self._shown_again({turn for turns in hit for turn in turns})
+        return overlay(back, give(dropped, Form("gone", DROPPED)))
+
+    def _find_shown_before(self, cut: int, keep: frozenset[int]) -> tuple[set[int], list[int]]:
+        """Return the turns that leave by a cut, and those of which a part does."""
+        shown = [t for t in self._places if self._layout.shows(t) and t not in keep]
+        half = [t for t in shown if self._places[t][0] < cut <= self._places[t][1]]
+        return {t for t in shown if self._places[t][1] < cut}, half
+
+    def _cut(self, cut: int, keep: frozenset[int]) -> Forms:
+        gone, half = self._find_shown_before(cut, keep)
+        stays = {t for t in self._row.leaving if self._layout.shows(t) and t not in gone}
+        ranges = (
+            one.turns
+            for one in self._layout.ranges
+            if keep.isdisjoint(one.turns) and self._end(one.turns[-1]) < cut
+        )
+        front = self._layout.turns("summary")
+        left = {*(set(self._row.leaving) - stays), *gone}.union(*ranges)
+        if self._row.leaving:
+            forms = give({*front, *left}, SUMMARY)
+        else:
+            slot = self._layout.front
+            form = Form("gone", ASIDE) if slot is None else Form("summary", slot)
+            forms = give(left, form)
+        for turn in half:
+            kind, first, by = self._layout.form(turn)
+            by = OWN if self._row.leaving else by
+            form = Form("squeezed" if kind == "squeezed" else "tail", max(cut, first), by)
+            forms = overlay(forms, give([turn], form))
+        return forms
+
+    def _end(self, turn: int) -> int:
+        return self._places.get(turn, (0, 0))[1]
+
+    def _fold(self) -> Forms:
+        cut, keep, full, *_ = self._old["folded"]
+        gone, _half = self._find_shown_before(cut, frozenset(keep))
+        return give({*gone, *self._old.get("fold", ())}, Form("line", full))
+
+    def _roll(self) -> Forms:
+        first = self._old["rolled"][0]
+        lines = {*self._layout.turns("line"), *self._old.get("fold", ())}
+        gone = {turn for turn in lines if turn < first}
+        forms = give(gone, Form("gone", ROLLED))
+        if self._row.kind == "fold" or not self._row.leaving:
+            return forms
+        made = {*self._layout.turns("summary"), *self._row.leaving}
+        return overlay(forms, give(made, SUMMARY))
+
+    def _unfold(self) -> Forms:
+        forms: Forms = ()
+        lines = {*self._layout.turns("line")}
+        if "folded" in self._old:
+            cut, keep, *_ = self._old["folded"]
+            back = {t for t in lines if self._end(t) >= cut or t in keep}
+            forms, lines = self._shown_again(back), lines - back
+        if "rolled" in self._old:
+            first = self._old["rolled"][0]
+            again = {
+                turn
+                for turn in self._layout.turns("gone")
+                if self._layout.form(turn) == Form("gone", ROLLED) and turn >= first
+            }
+            forms = overlay(forms, give(again, Form("line")))
+            forms = overlay(forms, give({t for t in lines if t < first}, Form("gone", ROLLED)))
+            if self._row.leaving:
+                made = {*self._layout.turns("summary"), *self._row.leaving}
+                forms = overlay(forms, give(made, SUMMARY))
+        return forms
