@@ -63,6 +63,7 @@ from memory.keys import ConversationKey
 from memory.ledger import Ledger, Spent
 from memory.long_term.prompt import MemoryPrompts
 from memory.record.store import Store
+from memory.request_log import RequestLog
 from memory.services import MemoryServices
 from plugins.api import Ports
 from plugins.loader import Loaded
@@ -227,6 +228,7 @@ def open_memory(
         CutNotices(store, people.delivery).tell,
         feature_rows=plugins.rows,
         ledger=plugins.ledger or Ledger(),
+        request_log=plugins.request_log or RequestLog,
     )
     return Conversations(services, people.loaded)
 

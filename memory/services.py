@@ -21,6 +21,7 @@ from memory.record.forget import FeatureRows
 from memory.record.offload import Offloader
 from memory.record.store import Store
 from memory.record.summaries import Summary
+from memory.request_log import RequestLog
 
 PrefixFor = Callable[[ConversationKey], PromptPrefix]
 OffloaderFor = Callable[[ConversationKey], Offloader | None]
@@ -58,7 +59,8 @@ class MemoryServices(Struct, frozen=True):
     context has changed, `on_cut` of cuts that a person is to hear of
     (`context.compaction_approval`); whoever
     holds an audience's lock in `telling` alone decides what it is told; `feature_rows` are rows
-    that features keep for turns, and `ledger` keeps what calls to models cost."""
+    that features keep for turns, `ledger` keeps what calls to models cost, and `request_log` what
+    was sent to them."""
 
     store: Store
     meter: Meter
@@ -79,6 +81,7 @@ class MemoryServices(Struct, frozen=True):
     on_cut: Callable[[ConversationKey, CutNotice], Awaitable[None]] = _unheard
     feature_rows: Sequence[FeatureRows] = ()
     ledger: Ledger = field(default_factory=Ledger)
+    request_log: type[RequestLog] = RequestLog
     telling: defaultdict[str, asyncio.Lock] = field(
         default_factory=lambda: defaultdict(asyncio.Lock)
     )

@@ -246,14 +246,6 @@ class ContextSettings(BaseModel):
         "longer handles the context well; 0 goes by published measurements of the model.",
         json_schema_extra={"unit": "tokens", "here": True},
     )
-    keep_requests: int = Field(
-        default=20,
-        ge=0,
-        le=1_000,
-        description="How many of the last requests to the model /context request can show; 0 "
-        "keeps none.",
-        json_schema_extra={"unit": "requests", "here": True},
-    )
     merge_system: bool = Field(
         default=False,
         description="Whether a summary that is a system message is merged into the first one, "

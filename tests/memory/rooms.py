@@ -21,6 +21,7 @@ from memory.ledger import Spent
 from memory.messages import Message, ToolCall
 from memory.record.offload import Offloader
 from memory.record.store import Store
+from memory.request_log import RequestLog
 from memory.services import MemoryServices
 
 KEY = ConversationKey("pipe/main", "pipe-main")
@@ -66,6 +67,7 @@ class Lodge:
     frame: PromptPrefix = FRAME
     events: Events = field(default_factory=Events)
     offloader: Offloader | None = None
+    request_log: type[RequestLog] = RequestLog
 
     async def open(self) -> None:
         self.store = await Store.open(self.folder / "parley.db")
@@ -80,6 +82,7 @@ class Lodge:
             restores_exactly=lambda: self.restores_exactly,
             events=self.events,
             offloader_for=lambda key: self.offloader,
+            request_log=self.request_log,
         )
         self.conversations = Conversations(room)
         await self.conversations.take_up()

@@ -6,7 +6,7 @@ One module for each thing that can be asked for; `overview` gathers what they sh
 from __future__ import annotations
 
 import difflib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -19,11 +19,9 @@ from plugins.builtin.context import (
     picture,
     preview,
     ranges,
-    requests,
     show,
     steering,
     summary,
-    timeline,
     transfer,
     turns,
 )
@@ -35,12 +33,6 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     "map": (picture.show, "a picture of the context"),
     "turns": (turns.show_turns, "every turn: its tokens, and whether it is in play"),
     "preview": (preview.show, "what the next request will contain, and what leaves before it"),
-    "request": (
-        requests.show,
-        "what was really sent to the model (request r41; request r41 json)",
-    ),
-    "requests": (timeline.show, "all requests that are kept, and what each cost"),
-    "diff": (requests.diff, "how two requests differ, and where the cache broke (diff r40 r41)"),
     "history": (history.show, "every change to the context, and who made it"),
     "json": (show.show_json, "the same figures as data"),
     "advise": (advise.show, "which settings to change, judging by this conversation's figures"),
@@ -95,12 +87,13 @@ async def context(ask: Ask) -> Reply:
     if not name:
         return await show.show(ask, "")
     if name.lower() not in VERBS:
-        raise CommandError(_describe_unknown(name))
+        known = [sub.name for sub in ask.bot.commands["context"].subs]
+        raise CommandError(_describe_unknown(name, known))
     return await VERBS[name.lower()][0](ask, rest)
 
 
-def _describe_unknown(name: str) -> str:
-    near = difflib.get_close_matches(name[:40].lower(), VERBS, n=1)
+def _describe_unknown(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name[:40].lower(), known, n=1)
     hint = (
         _("did you mean /context {near}?", near=near[0])
         if near
