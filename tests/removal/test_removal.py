@@ -25,7 +25,7 @@ ANSWERS = {
     "/config": "| model | gpt-4o-mini | file |",
     "/status": "Channels: pipe.",
 }
-VERBS = {"plugins/request_log": "requests"}
+VERBS = {"plugins/request_log": "requests", "plugins/context_map": "map"}
 """A verb that a feature adds to `/context`."""
 
 

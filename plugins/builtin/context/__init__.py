@@ -16,7 +16,6 @@ from plugins.builtin.context import (
     advise,
     approval,
     history,
-    picture,
     preview,
     ranges,
     show,
@@ -30,7 +29,6 @@ Verb = Callable[[Ask, str], Awaitable[Reply]]
 
 VERBS: Mapping[str, tuple[Verb, str]] = {
     "detail": (turns.show_detail, "everything, turn by turn and message by message"),
-    "map": (picture.show, "a picture of the context"),
     "turns": (turns.show_turns, "every turn: its tokens, and whether it is in play"),
     "preview": (preview.show, "what the next request will contain, and what leaves before it"),
     "history": (history.show, "every change to the context, and who made it"),

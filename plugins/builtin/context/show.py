@@ -81,7 +81,7 @@ def actions(overview: Overview) -> tuple[Action, ...]:
     """Return the buttons for what can be done about the context now."""
     offers = {
         DETAILS: True,
-        MAP: True,
+        MAP: "map" in overview.verbs,
         COMPACT: bool(overview.view.movable),
         CLEAR: bool(overview.view.complete),
         UNDO: overview.can_undo,

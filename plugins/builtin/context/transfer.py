@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from agent.tools.provenance import Origins
-from agent.tools.workspace import WRITABLE, open_file, plain_errors, resolve, save_file
+from agent.tools.workspace import WRITABLE, open_file, plain_errors, resolve
 from channels.language import _, explain
 from memory.files import READABLE, TERSE, WHOLE
 from memory.messages import Message
@@ -128,14 +128,3 @@ def _content(root: Path, name: str) -> tuple[bytes, bool]:
             _("it is larger than {most_bytes} MB.", most_bytes=MOST_BYTES // 1_000_000)
         )
     return content, is_strange
-
-
-def save(root: Path, name: str, content: bytes) -> Path:
-    """Write a file into the folder `files/` of a workspace. Raises CommandError."""
-    try:
-        target = resolve(root, name, must_write=True)
-        with plain_errors(name):
-            save_file(root, target, content)
-    except ToolError as error:
-        raise CommandError(str(error)) from None
-    return target
