@@ -25,7 +25,11 @@ ANSWERS = {
     "/config": "| model | gpt-4o-mini | file |",
     "/status": "Channels: pipe.",
 }
-VERBS = {"plugins/request_log": "requests", "plugins/context_map": "map"}
+VERBS = {
+    "plugins/context_advice": "advise",
+    "plugins/context_map": "map",
+    "plugins/request_log": "requests",
+}
 """A verb that a feature adds to `/context`."""
 
 

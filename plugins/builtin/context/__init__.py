@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from channels.language import _
 from plugins.api import Ask, Command, CommandError, Reply, command, hookimpl
 from plugins.builtin.context import (
-    advise,
     approval,
     history,
     preview,
@@ -33,7 +32,6 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     "preview": (preview.show, "what the next request will contain, and what leaves before it"),
     "history": (history.show, "every change to the context, and who made it"),
     "json": (show.show_json, "the same figures as data"),
-    "advise": (advise.show, "which settings to change, judging by this conversation's figures"),
     "summary": (
         summary.summary,
         "what stands for the turns that left; edit changes it (summary edit)",
