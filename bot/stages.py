@@ -62,6 +62,7 @@ from memory.events import Events
 from memory.keys import ConversationKey
 from memory.ledger import Ledger, Spent
 from memory.long_term.prompt import MemoryPrompts
+from memory.mirror import Mirror
 from memory.record.store import Store
 from memory.request_log import RequestLog
 from memory.services import MemoryServices
@@ -218,7 +219,6 @@ def open_memory(
         config.zone,
         config.restores_exactly,
         Events(plugins.listeners),
-        config.keeps_files,
         config.offloader,
         config.plugin_offloader,
         thinking.hide,
@@ -229,6 +229,7 @@ def open_memory(
         feature_rows=plugins.rows,
         ledger=plugins.ledger or Ledger(),
         request_log=plugins.request_log or RequestLog,
+        mirror=plugins.mirror or Mirror,
     )
     return Conversations(services, people.loaded)
 

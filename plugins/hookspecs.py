@@ -13,6 +13,7 @@ from channels.base import Logins
 from channels.message import Address
 from memory.events import Listener
 from memory.keys import ConversationKey
+from memory.mirror import Mirror
 from memory.record.feature_tables import Step
 from memory.record.forget import FeatureRows
 from memory.record.offload import Offloader
@@ -102,6 +103,13 @@ def parley_request_log() -> type[RequestLog]:
     """Return the log of what is sent to the model: a class derived from
     `memory.request_log.RequestLog`, of which each conversation has an object. One plugin may bring
     one."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_mirror() -> type[Mirror]:
+    """Return what writes the files of conversations: a class derived from `memory.mirror.Mirror`.
+    One plugin may bring one."""
     raise NotImplementedError
 
 

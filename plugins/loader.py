@@ -28,6 +28,7 @@ from channels.base import Logins
 from memory.events import Listener
 from memory.keys import ConversationKey
 from memory.ledger import Ledger
+from memory.mirror import Mirror
 from memory.record import feature_tables
 from memory.record.database import Database
 from memory.record.forget import FeatureRows
@@ -83,6 +84,7 @@ class Loaded(Struct):
     offloader: Offloader | None = None
     ledger: Ledger | None = None
     request_log: type[RequestLog] | None = None
+    mirror: type[Mirror] | None = None
     verbs: list[Verb] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     services: dict[type, object] = field(default_factory=dict)
@@ -133,6 +135,7 @@ class Loaded(Struct):
         self.offloader = part.offloader or self.offloader
         self.ledger = part.ledger or self.ledger
         self.request_log = part.request_log or self.request_log
+        self.mirror = part.mirror or self.mirror
 
     async def open(self, kernel: object, store: Store) -> None:
         """Bring the tables of each plugin up to date, have it make its object, in the order in
@@ -250,10 +253,11 @@ def _add(
         tools = _collect(manager, plugin, "parley_tools", Tool)
         listeners = _collect(manager, plugin, "parley_listeners", Listener, context=context)
         offloader = _offloader(manager, plugin, loaded)
-        ledger, request_log = (
-            _ledger(manager, plugin, loaded),
-            _request_log(manager, plugin, loaded),
+        ledger = _ledger(manager, plugin, loaded)
+        request_log = _take_class(
+            manager, plugin, "parley_request_log", RequestLog, loaded.request_log
         )
+        mirror = _take_class(manager, plugin, "parley_mirror", Mirror, loaded.mirror)
         verbs = _collect(manager, plugin, "parley_verbs", Verb)
         _refuse_names("command", commands, loaded.commands)
         _refuse_names("tool", tools, loaded.tools)
@@ -274,7 +278,7 @@ def _add(
     part.commands = {command.name: command for command in commands}
     part.tools = {tool.name: replace(tool, group=name) for tool in tools}
     part.listeners, part.offloader, part.ledger = listeners, offloader, ledger
-    part.request_log, part.verbs = request_log, verbs
+    part.request_log, part.mirror, part.verbs = request_log, mirror, verbs
     part.prompt_hooks = _prompt_hooks(manager, name, plugin)
     loaded.take(part)
     if not opened_by:
@@ -283,7 +287,7 @@ def _add(
 
 _OF_MODULES = (
     *("parley_commands", "parley_tools", "parley_listeners", "parley_offloader"),
-    *("parley_ledger", "parley_request_log", "parley_verbs"),
+    *("parley_ledger", "parley_request_log", "parley_mirror", "parley_verbs"),
     *("parley_system_prompt", "parley_tables", "parley_open"),
 )
 """Hooks that are asked before the kernel is there."""
@@ -412,15 +416,16 @@ def _ledger(manager: pluggy.PluginManager, plugin: Any, loaded: Loaded) -> Ledge
     return cast("Ledger | None", made)
 
 
-def _request_log(
-    manager: pluggy.PluginManager, plugin: Any, loaded: Loaded
-) -> type[RequestLog] | None:
-    for made in _ask(manager, plugin, "parley_request_log"):
-        if not (isinstance(made, type) and issubclass(made, RequestLog)):
-            wanted = "a class derived from RequestLog"
-            raise Unfit(f"parley_request_log must return {wanted}, not {made!r:.100}")
-        if loaded.request_log is not None:
-            raise Unfit("another plugin keeps what is sent to the model already")
+def _take_class(
+    manager: pluggy.PluginManager, plugin: Any, hook: str, kind: type[T], taken: object
+) -> type[T] | None:
+    """Return the class that a plugin brings, of which there is one; None where it has none."""
+    for made in _ask(manager, plugin, hook):
+        if not (isinstance(made, type) and issubclass(made, kind)):
+            wanted = f"a class derived from {kind.__name__}"
+            raise Unfit(f"{hook} must return {wanted}, not {made!r:.100}")
+        if taken is not None:
+            raise Unfit(f"another plugin has {hook} already")
         return made
     return None
 

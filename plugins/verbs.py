@@ -24,8 +24,13 @@ def add_verbs(command: Command, verbs: Sequence[Verb]) -> Command:
         verb = by_name.get(name.lower())
         return await (verb.run(replace(ask, text=rest)) if verb else command.run(ask))
 
-    slow = {verb.name for verb in verbs if verb.is_slow}
-    return replace(command, run=run, subs=_place(command.subs, verbs), slow=command.slow | slow)
+    return replace(
+        command,
+        run=run,
+        subs=_place(command.subs, verbs),
+        slow=command.slow | {verb.name for verb in verbs if verb.is_slow},
+        takes_files=command.takes_files | {verb.name for verb in verbs if verb.takes_files},
+    )
 
 
 def _place(subs: Sequence[Sub], verbs: Sequence[Verb]) -> tuple[Sub, ...]:

@@ -232,12 +232,6 @@ class ContextSettings(BaseModel):
         "end; if not, only the beginning is kept.",
         json_schema_extra={"here": True},
     )
-    context_files: bool = Field(
-        default=False,
-        description="Whether context.json (all that was said) and context.terse.json (a line for "
-        "each turn) are kept up to date in the conversation's folder after each turn.",
-        json_schema_extra=HERE,
-    )
     soft_limit: int = Field(
         default=0,
         ge=0,

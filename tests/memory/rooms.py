@@ -19,6 +19,7 @@ from memory.events import Events
 from memory.keys import ConversationKey
 from memory.ledger import Spent
 from memory.messages import Message, ToolCall
+from memory.mirror import Mirror
 from memory.record.offload import Offloader
 from memory.record.store import Store
 from memory.request_log import RequestLog
@@ -68,6 +69,7 @@ class Lodge:
     events: Events = field(default_factory=Events)
     offloader: Offloader | None = None
     request_log: type[RequestLog] = RequestLog
+    mirror: type[Mirror] = Mirror
 
     async def open(self) -> None:
         self.store = await Store.open(self.folder / "parley.db")
@@ -83,6 +85,7 @@ class Lodge:
             events=self.events,
             offloader_for=lambda key: self.offloader,
             request_log=self.request_log,
+            mirror=self.mirror,
         )
         self.conversations = Conversations(room)
         await self.conversations.take_up()

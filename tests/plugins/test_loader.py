@@ -159,7 +159,7 @@ BROKEN: dict[str, tuple[str | bytes, str]] = {
     "logs": (
         "from memory.request_log import RequestLog\n"
         + HOOK.format(hook="parley_request_log()", body="return RequestLog"),
-        "another plugin keeps what is sent to the model already",
+        "another plugin has parley_request_log already",
     ),
     "known": (TOOL.format(name="calculate", schema={}), "there is already a tool 'calculate'"),
     "unsendable": (TOOL.format(name="my tool", schema={}), "can't name a tool"),
@@ -270,6 +270,7 @@ OF_MODULES = {
     "parley_listeners": ", context",
     "parley_ledger": "",
     "parley_request_log": "",
+    "parley_mirror": "",
     "parley_system_prompt": ", prompt, key",
     "parley_tables": "",
 }

@@ -27,6 +27,7 @@ ANSWERS = {
 }
 VERBS = {
     "plugins/context_advice": "advise",
+    "plugins/context_files": "export",
     "plugins/context_map": "map",
     "plugins/request_log": "requests",
 }

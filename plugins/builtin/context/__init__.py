@@ -8,8 +8,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from msgspec.structs import replace
-
 from channels.language import _
 from plugins.api import Ask, Command, CommandError, Reply, command, hookimpl
 from plugins.builtin.context import (
@@ -20,7 +18,6 @@ from plugins.builtin.context import (
     show,
     steering,
     summary,
-    transfer,
     turns,
 )
 
@@ -62,11 +59,6 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     "drop": (steering.drop, "take turns out (drop t3-t5)"),
     "clear": (steering.clear, "take all turns out; nothing is deleted"),
     "search": (history.search, "find words in everything that was said (search lisbon hotel)"),
-    "export": (transfer.export, "save the whole conversation as files (export markdown: to read)"),
-    "import": (
-        transfer.import_,
-        "add the turns of an exported file, which may come along (import context.json)",
-    ),
 }
 
 
@@ -75,7 +67,7 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     "Show what the model sees and what it costs, and change it",
     "[WHAT]",
     [(name, summary) for name, (_, summary) in VERBS.items()],
-    slow=("compact", "compress", "import"),
+    slow=("compact", "compress"),
 )
 async def context(ask: Ask) -> Reply:
     """Return the one command for the context; the word that follows it says what to do."""
@@ -100,4 +92,4 @@ def _describe_unknown(name: str, known: Sequence[str]) -> str:
 
 @hookimpl
 def parley_commands() -> list[Command]:
-    return [replace(context, takes_files=frozenset({"import"}))]
+    return [context]
