@@ -12,11 +12,11 @@ the conversation's bill, and what came of it stands in the activity log in a lin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from io import StringIO
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -37,7 +37,6 @@ from agent.models.catalogue import price_reply
 from agent.models.finish import Finish
 from agent.pictures import Pictures, put_in
 from agent.prompt import SUBAGENT
-from agent.sent import describe_pictures
 from agent.tools import ToolError
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
@@ -49,7 +48,6 @@ from memory.context.view import View
 from memory.ledger import Spent
 from memory.messages import CUT_OFF, Mark, Message, ToolCall
 from memory.record.store import StoreError
-from memory.request_log import SentBytes
 from memory.subagent import SubagentTurn
 from memory.turn_log import OpenTurn, Overflow
 
@@ -228,7 +226,7 @@ class Agent(Struct, frozen=True):
             affinity=talk.context.affinity if talk else "",
             is_told=self.wishes is None,
             on_lost=lost.append,
-            on_sent=partial(self._note_sent, turn, view, pictures)
+            on_sent=partial(turn.note_sent, view, self.prefix, pictures)
             if turn.keeps_requests
             else unseen,
             on_thought=output.thought,
@@ -244,17 +242,6 @@ class Agent(Struct, frozen=True):
             with suppress(StoreError):  # it would stand in the place of what has happened
                 for reply in lost:
                     await turn.book(await self._to_spent(turn, view, reply))
-
-    def _note_sent(
-        self,
-        turn: OpenTurn,
-        view: View,
-        pictures: Sequence[Mapping[str, Any]],
-        body: Mapping[str, Any],
-        content: bytes,
-    ) -> None:
-        described = describe_pictures(pictures, body["messages"]) if pictures else ""
-        turn.note_sent(view, self.prefix, SentBytes(body, content, described))
 
     async def _stream_reply(self, request: ModelRequest, output: Output) -> ModelReply:
         """Let the reply stream, but for its line for the activity log. The model may write one that

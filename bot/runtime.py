@@ -316,10 +316,6 @@ class RuntimeConfig(Struct, frozen=True):
     def restores_exactly(self) -> bool:
         return self.book.effective().restore == "exact"
 
-    def keeps_files(self, key: ConversationKey) -> bool:
-        """Return whether the files of a conversation's context are kept up to date."""
-        return self.book.effective(key.id).context.context_files
-
     def files_quota(self, key: ConversationKey) -> int:
         """Return how many megabytes of files a conversation may keep."""
         return self.book.effective(key.id).tools.files_quota

@@ -62,7 +62,9 @@ from memory.events import Events
 from memory.keys import ConversationKey
 from memory.ledger import Ledger, Spent
 from memory.long_term.prompt import MemoryPrompts
+from memory.mirror import Mirror
 from memory.record.store import Store
+from memory.request_log import RequestLog
 from memory.services import MemoryServices
 from plugins.api import Ports
 from plugins.loader import Loaded
@@ -217,7 +219,6 @@ def open_memory(
         config.zone,
         config.restores_exactly,
         Events(plugins.listeners),
-        config.keeps_files,
         config.offloader,
         config.plugin_offloader,
         thinking.hide,
@@ -227,6 +228,8 @@ def open_memory(
         CutNotices(store, people.delivery).tell,
         feature_rows=plugins.rows,
         ledger=plugins.ledger or Ledger(),
+        request_log=plugins.request_log or RequestLog,
+        mirror=plugins.mirror or Mirror,
     )
     return Conversations(services, people.loaded)
 

@@ -21,8 +21,8 @@ from bot.attachments import Stored, store
 from bot.runtime import RuntimeConfig
 from channels.base import OpenedFile, StoredFile, WorkspaceFiles
 from channels.message import Attachment
-from memory.files import READABLE, TERSE, WHOLE
 from memory.keys import ConversationKey
+from memory.mirror import READABLE, TERSE, WHOLE
 from memory.record.offload import SESSIONS, write_whole
 
 MOST = 500

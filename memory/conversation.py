@@ -22,24 +22,24 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memory import files
 from memory.audience_memory import AudienceMemory, Indexer, Quarantine
 from memory.calibration import Anchor, Calibration, CutPrompts, KnownModels
 from memory.compactor import Compactor
 from memory.context.forms import NOTHING_AWAY, TakenAway
+from memory.context.limits import Limits
 from memory.context.summary_writer import Prepared
 from memory.context_editor import ContextEditor
 from memory.context_state import ContextState
-from memory.files import Mirror, Written
 from memory.keys import ConversationKey
 from memory.ledger import Bill
 from memory.long_term.document import Forgotten
 from memory.long_term.memory import AudienceState, LongTermMemory
+from memory.mirror import Mirror
 from memory.record import (
     branches,
     conversations,
@@ -60,6 +60,7 @@ from memory.summary_editor import SummaryEditor
 from memory.turn_log import TurnLog
 from memory.turns import Entry, Turn
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _READ_AT_ONCE = 1_000  # turns
@@ -150,12 +151,7 @@ class Conversation:
 
     def _turn_ended(self) -> None:
         self._shared.indexer.turn_ended(self.context.row)
-        self._mirror()
-
-    def _mirror(self) -> None:
-        """Something was said, or forgotten: have the files written, where that is wanted."""
-        if self._services.keeps_files(self.key):
-            self._shared.mirror.touch(self.key.id, self.write_files)
+        self._shared.mirror.touch(self)
 
     # --- in memory -----------------------------------------------------------------------------
 
@@ -269,20 +265,26 @@ class Conversation:
         """Return the folder of the files that are written out of this conversation."""
         return self._services.session_folder(self.key)
 
-    async def write_files(self, is_readable: bool = False) -> Written:
-        """Write what was said, and a line for each turn, into this conversation's folder, without
-        what a person removed: the model's tools may read there. `is_readable`: also as Markdown.
-        Raises OSError."""
-        title = (await self.title() or self.key.id) if is_readable else ""
+    @property
+    def limits(self) -> Limits:
+        """Return the limits in force now."""
+        return self.context.limits
+
+    @property
+    def hide(self) -> Callable[[str], str]:
+        """Return the function that takes secrets out of a text."""
+        return self._services.hide
+
+    async def write_turns(self, write: Callable[[Path, Sequence[Turn]], T]) -> T:
+        """Have `write` put what was said into this conversation's folder, without what a person
+        removed: the model's tools may read there. Raises OSError."""
         async with self._writing_files:
             turns: list[Turn] = []
             away = await self._turns_away(self.context.replayed.taken_away)
             for first in range(1, self.context.newest + 1, _READ_AT_ONCE):
                 some = (n for n in range(first, first + _READ_AT_ONCE) if n not in away)
                 turns += await self.context.turns([*some])
-            return await asyncio.to_thread(
-                files.write, self.folder, turns, self.key.id, self._services.hide, title
-            )
+            return await asyncio.to_thread(write, self.folder, turns)
 
     async def _turns_away(self, own: TakenAway) -> frozenset[int]:
         """Return the turns that a person removed: here, as `own` says, or in a branch that shares
@@ -312,9 +314,7 @@ class Conversation:
         try:
             await self._take_out(away)
             await self._put_back(back)
-            is_kept = self._services.keeps_files(self.key)
-            if is_kept or await asyncio.to_thread((self.folder / files.WHOLE).exists):
-                await self.write_files()
+            await self._shared.mirror.renew(self)
         except OSError:
             log.exception("the files of %s could not be written anew, and are deleted", self.key.id)
             with suppress(OSError):
@@ -416,7 +416,7 @@ class Conversation:
                     await one._load()
         for one in (self, *sharing):
             one.context.notify()
-            one._mirror()
+            one._shared.mirror.touch(one)
         return replace(gone, is_left=is_left)
 
     async def retire(self) -> bool:

@@ -22,7 +22,6 @@ from memory.audience_memory import Indexer
 from memory.branches import Branches
 from memory.calibration import KnownModels
 from memory.conversation import Conversation, EvictedState, Shared
-from memory.files import Mirror
 from memory.keys import ConversationKey, Scope, everything
 from memory.long_term.memory import AudienceState, LongTermMemory
 from memory.record import (
@@ -85,7 +84,7 @@ class Conversations:
         """Make the conversations of `services`; others find those that are in memory in
         `loaded`."""
         self.services, self._clock = services, clock
-        self._mirror, self._indexer = Mirror(), Indexer(services.store)
+        self._mirror, self._indexer = services.mirror(), Indexer(services.store)
         self._loaded = loaded or LoadedConversations(Branches(services.store))
         self.models, self.branches = self._loaded.models, self._loaded.branches
         self.long_term: defaultdict[str, AudienceState] = defaultdict(AudienceState)

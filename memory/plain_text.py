@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from memory.messages import Message
+
 _MARKUP = re.compile(
     r"(^\d{1,9}(?=[.)](?:\s|$)))|[\\`*\]<>|~&$]|(?<![^\W_])_|_(?![^\W_])|^[#+=-]", re.MULTILINE
 )
@@ -20,3 +22,13 @@ def literal(text: str) -> str:
 def without_bold(text: str) -> str:
     """Text without the signs that make words bold, and with all others: they may be meant."""
     return _BOLD.sub(r"\1", text)
+
+
+def paragraphs(message: Message) -> list[str]:
+    """Return a message as people read it; nothing of what tools returned."""
+    if message.role == "user":
+        return [f"**{literal(message.speaker) or 'You'}:**", message.text]
+    if message.role != "assistant":
+        return []
+    used = [f"*used `{call.name}`*" for call in message.tool_calls]
+    return [*(["**Parley:**", message.told] if message.told else []), *used]

@@ -17,10 +17,12 @@ from memory.context.summary import Summarizer
 from memory.events import Events
 from memory.keys import ConversationKey, file_name
 from memory.ledger import Ledger, Spent
+from memory.mirror import Mirror
 from memory.record.forget import FeatureRows
 from memory.record.offload import Offloader
 from memory.record.store import Store
 from memory.record.summaries import Summary
+from memory.request_log import RequestLog
 
 PrefixFor = Callable[[ConversationKey], PromptPrefix]
 OffloaderFor = Callable[[ConversationKey], Offloader | None]
@@ -51,14 +53,15 @@ async def _unheard(key: ConversationKey, notice: CutNotice) -> None:
 class MemoryServices(Struct, frozen=True):
     """`limits_for` and `prefix_for` are asked at every step; `data` is the data folder; `zone` the
     time zone that people read; `restores_exactly` says how a restart restores (`restore`); `events`
-    hears what happens; `keeps_files` says whether a conversation's files are kept up to date;
+    hears what happens;
     `offloader_for` names who keeps what is removed (None: nobody), `plugin_offloader` is a
     plugin's, which hears of what a person removed, also where it is to keep nothing now; `hide`
     takes secrets out of what is exported. `on_change` hears that something in a conversation's
     context has changed, `on_cut` of cuts that a person is to hear of
     (`context.compaction_approval`); whoever
     holds an audience's lock in `telling` alone decides what it is told; `feature_rows` are rows
-    that features keep for turns, and `ledger` keeps what calls to models cost."""
+    that features keep for turns, `ledger` keeps what calls to models cost, `request_log` what
+    was sent to them, and `mirror` the files of conversations."""
 
     store: Store
     meter: Meter
@@ -69,7 +72,6 @@ class MemoryServices(Struct, frozen=True):
     zone: Callable[[], tzinfo]
     restores_exactly: Callable[[], bool]
     events: Events = field(default_factory=Events)
-    keeps_files: Callable[[ConversationKey], bool] = lambda key: False
     offloader_for: OffloaderFor = lambda key: None
     plugin_offloader: Offloader | None = None
     hide: Callable[[str], str] = str
@@ -79,6 +81,8 @@ class MemoryServices(Struct, frozen=True):
     on_cut: Callable[[ConversationKey, CutNotice], Awaitable[None]] = _unheard
     feature_rows: Sequence[FeatureRows] = ()
     ledger: Ledger = field(default_factory=Ledger)
+    request_log: type[RequestLog] = RequestLog
+    mirror: type[Mirror] = Mirror
     telling: defaultdict[str, asyncio.Lock] = field(
         default_factory=lambda: defaultdict(asyncio.Lock)
     )

@@ -130,11 +130,6 @@ class StatelessTurn(OpenTurn):
             )
         return view
 
-    @property
-    def keeps_requests(self) -> bool:
-        """Return False: such a client's requests are not kept."""
-        return False
-
     async def bring_back(self) -> None:
         """Nothing leaves here for long."""
 

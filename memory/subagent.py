@@ -52,11 +52,6 @@ class SubagentTurn(OpenTurn):
             raise emergency.no_room(view, limits)
         return self._note_seen(view)
 
-    @property
-    def keeps_requests(self) -> bool:
-        """It is in no transcript from which they could be made again."""
-        return False
-
     async def bring_back(self) -> None:
         """Nothing leaves here for long."""
 

@@ -23,9 +23,8 @@ from memory.ledger import Bill, Spent
 from memory.messages import Image, Mark, Message, ToolCall, format_truncation
 from memory.record import mailbox, offload, transcript
 from memory.record.database import Database
-from memory.record.requests import SentRequest
 from memory.request_fitter import Refusal, RequestFitter
-from memory.request_log import RequestLog, SentBytes, settle
+from memory.request_log import OutgoingRequest
 from memory.services import MemoryServices
 from memory.tasks import run_shielded
 from memory.turns import Entry, Turn
@@ -70,7 +69,7 @@ class TurnLog:
         self.services, self.state, self.calibration = services, state, calibration
         self.compactor, self._on_end = compactor, on_end
         self.fitter = RequestFitter(services, state, calibration, compactor)
-        self.requests = RequestLog(services, state)
+        self.requests = services.request_log(services.hide)
         self.is_in_session = False
 
     async def open(
@@ -182,14 +181,13 @@ class TurnLog:
         messages: Sequence[Message],
         spent: Spent | None,
         inbox: Sequence[int] = (),
-        sent: Sequence[SentRequest] = (),
+        sent: Sequence[Any] = (),
         rows: AnswerRows | None = None,
     ) -> list[Entry]:
         """Add messages to the running turn, with what the model's reply cost, and the requests that
         were sent for it; or with the inbox rows that they came in with, which need no answer of
         own then. `rows` are written with them."""
-        state, keeping = self.state, self.requests.make_writer(sent)
-        ledger = self.services.ledger
+        state, limits, ledger = self.state, self.state.limits, self.services.ledger
 
         def insert(db: Any) -> None:
             transcript.insert(db, state.row, entries, inbox)
@@ -200,7 +198,7 @@ class TurnLog:
                     transcript.end_call(db, state.row, turn, message.call_id)
             if spent is not None:
                 ledger.insert(db, state.row, turn, spent)
-            keeping(db)
+            self.requests.insert(db, state.row, sent, limits)
             if rows is not None:
                 rows.insert(db)
 
@@ -320,7 +318,8 @@ class OpenTurn:
     `notices` are sentences for the person besides the reply."""
 
     is_alone = False
-    """It stands in no conversation: no sub-agent is sent from it, and no picture shown with it."""
+    """It stands in no transcript: no sub-agent is sent from it, no picture shown with it, and its
+    requests can't be made again."""
 
     def __init__(
         self,
@@ -343,7 +342,7 @@ class OpenTurn:
         self._has_seen_outside = False
         self._cut = ""
         self._event = 0  # the newest when the view of the next request was made
-        self._sent: list[SentRequest] = []  # and not recorded yet
+        self._sent: list[Any] = []  # rows of requests that are not recorded yet
 
     @property
     def id(self) -> str:
@@ -434,12 +433,20 @@ class OpenTurn:
     @property
     def keeps_requests(self) -> bool:
         """Return whether what is sent for it is kept, as far as a person can look at it."""
-        return self.log.requests.keep > 0
+        return not self.is_alone and self.log.requests.is_on(self.log.state.limits)
 
-    def note_sent(self, view: View, prefix: PromptPrefix, sent: SentBytes) -> None:
+    def note_sent(
+        self,
+        view: View,
+        prefix: PromptPrefix,
+        pictures: Sequence[Mapping[str, Any]],
+        body: Mapping[str, Any],
+        content: bytes,
+    ) -> None:
         """Note that the request made from `view` goes out now. It is on disk with its outcome, in
         the same commit."""
-        self._sent.append(self.log.requests.describe(view, self._event, prefix, sent))
+        sent = OutgoingRequest(view, self._event, prefix, pictures, body, content)
+        self._sent.append(self.log.requests.describe(sent, self.log.state.limits))
 
     def _note_seen(self, view: View) -> View:
         """Note that the view is sent next, and return it: messages that are written from now on are
@@ -459,7 +466,7 @@ class OpenTurn:
         if not overflow.is_sure and not await self._believes(view):
             return False
         self._overflows += 1
-        self._sent = settle(self._sent, "too long")
+        self._sent = self.log.requests.settle(self._sent, "too long")
         is_own = overflow.is_own and overflow.is_sure
         refusal = Refusal(overflow.window, self._overflows, is_own)
         return await self.log.fitter.make_room(view, prefix, refusal)
@@ -542,7 +549,8 @@ class OpenTurn:
         self, messages: Sequence[Message], spent: Spent | None, inbox: Sequence[int] = ()
     ) -> None:
         said = [self._mark_tainted(message) for message in messages]
-        sent = settle(self._sent, "answered", spent) if spent else self._sent
+        requests = self.log.requests
+        sent = requests.settle(self._sent, "answered", spent) if spent else self._sent
         if spent is not None:  # whatever becomes of the reply
             self.log.state.book(spent)
             self.bill = self.bill.plus(spent)

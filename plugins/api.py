@@ -64,6 +64,7 @@ __all__ = [
     "Tool",
     "ToolContext",
     "ToolError",
+    "Verb",
     "Verdict",
     "command",
     "hookimpl",
@@ -472,6 +473,21 @@ class Sub(Struct, frozen=True):
 
 
 EVERYTHING = "*"
+
+
+class Verb(Struct, frozen=True):
+    """A subcommand that a plugin adds to a command of another one (hook `parley_verbs`): `run` gets
+    what follows it as its text. `after` names the one below which help lists it ("": at the end);
+    one that `is_slow` may take long, so that other commands need not wait for it; one that
+    `takes_files` has a use for files that come with it."""
+
+    command: str
+    name: str
+    summary: str
+    run: Run
+    after: str = ""
+    is_slow: bool = False
+    takes_files: bool = False
 
 
 class Command(Struct, frozen=True):

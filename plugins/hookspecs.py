@@ -13,11 +13,13 @@ from channels.base import Logins
 from channels.message import Address
 from memory.events import Listener
 from memory.keys import ConversationKey
+from memory.mirror import Mirror
 from memory.record.feature_tables import Step
 from memory.record.forget import FeatureRows
 from memory.record.offload import Offloader
+from memory.request_log import RequestLog
 from memory.turn_log import OpenTurn
-from plugins.api import Command, ContextPart, HookContext, Tool
+from plugins.api import Command, ContextPart, HookContext, Tool, Verb
 
 hookspec = pluggy.HookspecMarker("parley")
 
@@ -63,6 +65,13 @@ def parley_commands() -> list[Command]:
 
 
 @hookspec
+def parley_verbs() -> list[Verb]:
+    """Subcommands that this plugin adds to commands, such as `/context`. A name that is taken
+    already is refused."""
+    raise NotImplementedError
+
+
+@hookspec
 def parley_tools() -> list[Tool]:
     """Tools for the model that this plugin adds. A name that is taken already is refused."""
     raise NotImplementedError
@@ -86,6 +95,21 @@ def parley_offloader() -> Offloader:
 def parley_ledger() -> object:
     """Return the ledger, which keeps what calls to models cost: an object, or a module, with the
     functions of `memory.ledger.Ledger`. One plugin may bring one."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_request_log() -> type[RequestLog]:
+    """Return the log of what is sent to the model: a class derived from
+    `memory.request_log.RequestLog`, of which each conversation has an object. One plugin may bring
+    one."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_mirror() -> type[Mirror]:
+    """Return what writes the files of conversations: a class derived from `memory.mirror.Mirror`.
+    One plugin may bring one."""
     raise NotImplementedError
 
 

@@ -28,17 +28,20 @@ from channels.base import Logins
 from memory.events import Listener
 from memory.keys import ConversationKey
 from memory.ledger import Ledger
+from memory.mirror import Mirror
 from memory.record import feature_tables
 from memory.record.database import Database
 from memory.record.forget import FeatureRows
 from memory.record.offload import Offloader
 from memory.record.store import Store
+from memory.request_log import RequestLog
 from memory.turn_log import OpenTurn
 from plugins import hookspecs
-from plugins.api import Command, CommandError, ContextPart, HookContext, Tool
+from plugins.api import Command, CommandError, ContextPart, HookContext, Tool, Verb
 from plugins.features import FOLDER, is_guard, list_features
 from plugins.guarding import Guarded, GuardedObject, GuardedWork, is_sentences
 from plugins.hookspecs import Background, RemoteToolsFor
+from plugins.verbs import add_verbs, find_misplaced
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +83,9 @@ class Loaded(Struct):
     prompt_hooks: list[PromptHook] = field(default_factory=list)
     offloader: Offloader | None = None
     ledger: Ledger | None = None
+    request_log: type[RequestLog] | None = None
+    mirror: type[Mirror] | None = None
+    verbs: list[Verb] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     services: dict[type, object] = field(default_factory=dict)
     background: list[Background] = field(default_factory=list)
@@ -128,6 +134,8 @@ class Loaded(Struct):
                 own.update(more)
         self.offloader = part.offloader or self.offloader
         self.ledger = part.ledger or self.ledger
+        self.request_log = part.request_log or self.request_log
+        self.mirror = part.mirror or self.mirror
 
     async def open(self, kernel: object, store: Store) -> None:
         """Bring the tables of each plugin up to date, have it make its object, in the order in
@@ -163,6 +171,9 @@ def load(folder: Path, context: HookContext = HookContext()) -> Loaded:  # noqa:
             if is_own:
                 _refuse_start(name, error)
             loaded.problems.append(f"The plugin {name!r} was left out: {_reason(error)}.")
+    for name, command in loaded.commands.items():
+        if verbs := [verb for verb in loaded.verbs if verb.command == name]:
+            loaded.commands[name] = add_verbs(command, verbs)
     return loaded
 
 
@@ -243,8 +254,16 @@ def _add(
         listeners = _collect(manager, plugin, "parley_listeners", Listener, context=context)
         offloader = _offloader(manager, plugin, loaded)
         ledger = _ledger(manager, plugin, loaded)
+        request_log = _take_class(
+            manager, plugin, "parley_request_log", RequestLog, loaded.request_log
+        )
+        mirror = _take_class(manager, plugin, "parley_mirror", Mirror, loaded.mirror)
+        verbs = _collect(manager, plugin, "parley_verbs", Verb)
         _refuse_names("command", commands, loaded.commands)
         _refuse_names("tool", tools, loaded.tools)
+        there = {**loaded.commands, **{command.name: command for command in commands}}
+        if name not in _own() and (why := find_misplaced(verbs, there, loaded.verbs)):
+            raise Unfit(why)
         json.dumps([tool.to_wire() for tool in tools])  # what can't be sent would fail every turn
         part = _take_runtime(manager, opened_by or name, plugin)
         if part.spending and loaded.spending:
@@ -259,6 +278,7 @@ def _add(
     part.commands = {command.name: command for command in commands}
     part.tools = {tool.name: replace(tool, group=name) for tool in tools}
     part.listeners, part.offloader, part.ledger = listeners, offloader, ledger
+    part.request_log, part.mirror, part.verbs = request_log, mirror, verbs
     part.prompt_hooks = _prompt_hooks(manager, name, plugin)
     loaded.take(part)
     if not opened_by:
@@ -267,7 +287,8 @@ def _add(
 
 _OF_MODULES = (
     *("parley_commands", "parley_tools", "parley_listeners", "parley_offloader"),
-    *("parley_ledger", "parley_system_prompt", "parley_tables", "parley_open"),
+    *("parley_ledger", "parley_request_log", "parley_mirror", "parley_verbs"),
+    *("parley_system_prompt", "parley_tables", "parley_open"),
 )
 """Hooks that are asked before the kernel is there."""
 
@@ -393,6 +414,20 @@ def _ledger(manager: pluggy.PluginManager, plugin: Any, loaded: Loaded) -> Ledge
     hook, methods = "parley_ledger", ("insert", "bill", "bills_by_turn")
     made = _take_one(manager, plugin, hook, methods, "the ledger", loaded.ledger)
     return cast("Ledger | None", made)
+
+
+def _take_class(
+    manager: pluggy.PluginManager, plugin: Any, hook: str, kind: type[T], taken: object
+) -> type[T] | None:
+    """Return the class that a plugin brings, of which there is one; None where it has none."""
+    for made in _ask(manager, plugin, hook):
+        if not (isinstance(made, type) and issubclass(made, kind)):
+            wanted = f"a class derived from {kind.__name__}"
+            raise Unfit(f"{hook} must return {wanted}, not {made!r:.100}")
+        if taken is not None:
+            raise Unfit(f"another plugin has {hook} already")
+        return made
+    return None
 
 
 def _take_one(

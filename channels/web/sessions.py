@@ -244,7 +244,8 @@ class Sessions(Struct, frozen=True):
         overview = await self._data_of(address, "/context json")
         turns = await self._data_of(address, "/context turns")
         history = await self._data_of(address, "/context history")
-        requests = await self._data_of(address, "/context requests")
+        sent: Reply = await self.bot.command(address, "/context requests")  # a feature's
+        requests = sent.data or {"requests": []}
         settings = await self._data_of(address, "/config")
         return as_json({"overview": overview, **turns, **history, **requests, **settings})
 

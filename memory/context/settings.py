@@ -232,12 +232,6 @@ class ContextSettings(BaseModel):
         "end; if not, only the beginning is kept.",
         json_schema_extra={"here": True},
     )
-    context_files: bool = Field(
-        default=False,
-        description="Whether context.json (all that was said) and context.terse.json (a line for "
-        "each turn) are kept up to date in the conversation's folder after each turn.",
-        json_schema_extra=HERE,
-    )
     soft_limit: int = Field(
         default=0,
         ge=0,
@@ -245,14 +239,6 @@ class ContextSettings(BaseModel):
         description="The size from which on /context and /context advise say that the model no "
         "longer handles the context well; 0 goes by published measurements of the model.",
         json_schema_extra={"unit": "tokens", "here": True},
-    )
-    keep_requests: int = Field(
-        default=20,
-        ge=0,
-        le=1_000,
-        description="How many of the last requests to the model /context request can show; 0 "
-        "keeps none.",
-        json_schema_extra={"unit": "requests", "here": True},
     )
     merge_system: bool = Field(
         default=False,

@@ -27,7 +27,6 @@ from memory.record import (
     fence,
     mailbox,
     proposals,
-    requests,
     summaries,
     tables,
     transcript,
@@ -200,12 +199,32 @@ def delete(
         branches.leave_to_children(database, key, conversation)
     elif turns is None:
         branches.cut_off(database, conversation)
-    requests.forget_prefixes(database, key.audience)
+    _forget_prefixes(database, key.audience)
     mailbox.forget(database, key.id)
     if not is_told:
         made = _list_made(database, conversation, turns)
         for feature in features:
             feature.forget(database, key, made)
+
+
+def _forget_prefixes(database: Database, audience: str) -> None:
+    """Delete what stood around the messages of every request that is left of an audience, since a
+    memory of what is forgotten may stand there; what still does is kept again with the next
+    request. What no request has is deleted, too."""
+    database.execute_sql(
+        """UPDATE request_prefix SET system = '', tools = '', parameters = '' WHERE digest IN (
+            SELECT prefix FROM request JOIN conversation ON conversation.id = conversation
+                WHERE audience = ?)""",
+        (audience,),
+    )
+    sweep_prefixes(database)
+
+
+def sweep_prefixes(database: Database) -> None:
+    """Delete what stood around the messages of no request that is kept."""
+    database.execute_sql(
+        "DELETE FROM request_prefix WHERE digest NOT IN (SELECT prefix FROM request)"
+    )
 
 
 def _list_made(

@@ -319,7 +319,7 @@ def _forms(database: Database) -> None:
 
 
 def _requests(database: Database) -> None:
-    """Add tables for what was sent to the model (`memory/record/requests.py`)."""
+    """Add tables for what was sent to the model (`plugins/request_log/record.py`)."""
     database.execute_sql(
         """CREATE TABLE request_prefix (
             digest TEXT PRIMARY KEY, system TEXT NOT NULL, tools TEXT NOT NULL,

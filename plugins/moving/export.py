@@ -22,8 +22,8 @@ from msgspec import Struct
 
 from bot.listing import title_of
 from bot.wording import count
-from memory.files import paragraphs
 from memory.keys import file_name
+from memory.plain_text import paragraphs
 from memory.record import daily, memory_versions
 from memory.record.store import Store
 from memory.turns import Entry

@@ -21,6 +21,8 @@ class SideTurn(OpenTurn):
     that is no part of the conversation: what is cut for it is cut for it alone. It is on the bill
     of `person`."""
 
+    is_alone = True
+
     def __init__(self, log: TurnLog, question: Entry, person: str) -> None:
         super().__init__(log, Turn(question.turn, (question,)))
         self._person = person
@@ -67,11 +69,6 @@ class SideTurn(OpenTurn):
         change = await compaction.measure(plan.change, view, meter)
         self._cuts = self._cuts.combine(change)
         return view.apply(change)
-
-    @property
-    def keeps_requests(self) -> bool:
-        """It is in no transcript from which they could be made again."""
-        return False
 
     async def bring_back(self) -> None:
         """Nothing leaves here for long."""

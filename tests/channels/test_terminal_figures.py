@@ -14,7 +14,8 @@ from rich.cells import cell_len
 
 from channels.terminal import display, figures
 from channels.terminal.figures import Block, Figure, figure_of, kitty_picture, share_out
-from plugins.builtin.context import picture, state
+from plugins.builtin.context import state
+from plugins.context_map import picture
 from tests.channels.test_terminal import plain
 
 PARTS = {"system prompt": 200, "tools": 1_000, "turns": 1_800, "memory": 0}

@@ -40,6 +40,23 @@ async def test_the_file_on_the_page_adds_a_command_and_a_tool(tmp_path: Path) ->
     assert schema["parameters"]["properties"]["sides"]["description"].startswith("How many sides")
 
 
+async def test_the_verb_on_the_page_is_one_of_the_command(tmp_path: Path) -> None:
+    plugins = tmp_path / "data" / "plugins"
+    plugins.mkdir(parents=True)
+    (plugins / "longest.py").write_text(example("plugins.md", 'py title="longest.py"'))
+    async with run_bot(tmp_path, [Say("Yes. " * 99), Say("No.")]) as bot:
+        assert (await bot.says("/context longest")).text == "Nothing was said yet."
+        await bot.says("Hello")
+        await bot.says("Again")
+        assert (await bot.says("/context Longest")).text == "t1 is the longest."
+        listed = (await bot.says("/help context")).text
+        mistyped = (await bot.says("/context longst")).text
+    lines = listed.splitlines()
+    place = lines.index("- `/context longest`: which turn is the longest")
+    assert lines[place - 1].startswith("- `/context turns`:")
+    assert "did you mean /context longest?" in mistyped
+
+
 async def test_the_larger_plugin_keeps_its_list_over_a_restart_and_is_forgotten(
     tmp_path: Path,
 ) -> None:

@@ -21,8 +21,10 @@ from memory.events import Events
 from memory.keys import ConversationKey
 from memory.ledger import Spent
 from memory.messages import Message, ToolCall
+from memory.mirror import Mirror
 from memory.record.offload import Offloader
 from memory.record.store import Store
+from memory.request_log import RequestLog
 from memory.services import MemoryServices
 
 KEY = ConversationKey("pipe/main", "pipe-main")
@@ -68,6 +70,8 @@ class Lodge:
     frame: PromptPrefix = FRAME
     events: Events = field(default_factory=Events)
     offloader: Offloader | None = None
+    request_log: type[RequestLog] = RequestLog
+    mirror: type[Mirror] = Mirror
 
     async def open(self) -> None:
         self.store = await Store.open(self.folder / "parley.db")
@@ -82,6 +86,8 @@ class Lodge:
             restores_exactly=lambda: self.restores_exactly,
             events=self.events,
             offloader_for=lambda key: self.offloader,
+            request_log=self.request_log,
+            mirror=self.mirror,
         )
         self.conversations = Conversations(room)
         await self.conversations.take_up()

@@ -17,8 +17,10 @@ import orjson
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from bot.settings import Settings
 from memory.context.emergency import NoRoom
 from memory.context.forms import ViewEvent
+from memory.context.limits import Limits
 from memory.context.replay import replay
 from memory.context.strategies import STRATEGIES, next_plan
 from memory.context.summary import SummaryRequest
@@ -29,8 +31,9 @@ from memory.keys import ConversationKey
 from memory.ledger import Spent
 from memory.messages import Message, ToolCall
 from memory.record.search import Exactly
-from memory.request_log import SentBytes
 from memory.summary_editor import EditRefused
+from plugins.request_log.log import StoredRequestLog
+from plugins.request_log.reading import KeptRequests
 from tests.fakes.openai_server import refusal
 from tests.memory.rooms import KEY, Lodge, Obedient
 
@@ -124,7 +127,7 @@ class Witness:
                 break
             await self.check(conversation, view, text, fresh)
             body = {"messages": view.to_wire(self.lodge.frame)}
-            turn.note_sent(view, self.lodge.frame, SentBytes(body, orjson.dumps(body)))
+            turn.note_sent(view, self.lodge.frame, (), body, orjson.dumps(body))
             if number < len(results):
                 call = ToolCall(f"c{turn.number}_{number}", "look", "{}")
                 await turn.record(Message("assistant", "", (call,)))
@@ -135,6 +138,7 @@ class Witness:
         spent = Spent("answer", "fake", 100, self.cached, 1, None)
         await turn.record(Message("assistant", self.said[-1]), spent=spent if self.cached else None)
         self.ends.append(len(self.said))
+        assert await KeptRequests(conversation.turns).numbers()
         await what_was_sent_can_be_made_again(conversation, newest=1)
 
     def branch(self, turn: int) -> Witness:
@@ -356,7 +360,9 @@ def is_of_the_same(request: SummaryRequest) -> str:
 async def live(
     folder: Path, steps: list[tuple[Any, ...]], strategy: str = "trim", cached: int = 0
 ) -> None:
-    lodge = Lodge(folder, summarizer=Obedient(is_of_the_same))
+    limits = Limits(context=Settings().context)  # with what the request log has added
+    summarizer = Obedient(is_of_the_same)
+    lodge = Lodge(folder, limits, summarizer, request_log=StoredRequestLog)
     lodge.limit(strategy=strategy)
     await lodge.open()
     witnesses = {KEY: Witness(lodge, cached=cached)}
@@ -416,7 +422,7 @@ async def move(
 
 async def what_was_sent_can_be_made_again(conversation: Conversation, newest: int = 1_000) -> None:
     """Each request that is kept is made again byte for byte, whatever was changed since."""
-    log = conversation.turns.requests
+    log = KeptRequests(conversation.turns)
     for number in (await log.numbers())[-newest:]:
         sent = await log.request(number)
         assert sent is not None

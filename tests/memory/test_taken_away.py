@@ -12,10 +12,11 @@ import pytest
 from msgspec.structs import replace
 
 from memory.conversation import Conversation
-from memory.files import WHOLE
 from memory.messages import Message, ToolCall
+from memory.mirror import READABLE, TERSE, WHOLE
 from memory.record.offload import LocalWorkspace
 from memory.record.search import Words
+from plugins.context_files.mirror import FileMirror, write_files
 from tests.memory.rooms import KEY, Lodge
 
 pytestmark = pytest.mark.databases
@@ -46,7 +47,7 @@ def offloaded(folder: Path) -> set[str]:
 
 @pytest.fixture
 async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
-    lodge = Lodge(tmp_path, offloader=LocalWorkspace(workspace(tmp_path)))
+    lodge = Lodge(tmp_path, offloader=LocalWorkspace(workspace(tmp_path)), mirror=FileMirror)
     lodge.limit(tool_result_limit=200, max_turns=2)
     await lodge.open()
     yield lodge
@@ -62,7 +63,7 @@ async def test_lines_and_results_come_back_as_they_were(lodge: Lodge, tmp_path: 
         await lodge.says(f"Question {number}.", [f"{LONG}{number}"])
         await lodge.settle()
     conversation = await lodge.conversation()
-    await conversation.write_files()
+    await write_files(conversation)
     before, whole = reach(tmp_path), lines_of(tmp_path)
     await conversation.editor.clear()
     assert reach(tmp_path) == {"context.jsonl": ""}
@@ -71,6 +72,21 @@ async def test_lines_and_results_come_back_as_they_were(lodge: Lodge, tmp_path: 
     assert after.keys() == {*before} - {WHOLE, "context.terse.json"}, "who exports says so again"
     assert lines_of(tmp_path) == whole
     assert all(after[name] == before[name] for name in after if name != "context.jsonl")
+
+
+async def test_where_nobody_keeps_files_those_of_before_go_with_what_is_taken_away(
+    tmp_path: Path,
+) -> None:
+    lodge = Lodge(tmp_path)
+    await lodge.open()
+    await lodge.says("Question.")
+    conversation = await lodge.conversation()
+    await write_files(conversation, is_readable=True)
+    before = {*reach(tmp_path)}
+    await drop(conversation, 1)
+    assert {WHOLE, TERSE, READABLE} <= before
+    assert not {WHOLE, TERSE, READABLE} & {*reach(tmp_path)}
+    await lodge.close()
 
 
 def lines_of(folder: Path) -> list[str]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.messages import Message, ToolCall
-from memory.record.exchange import fault
+from plugins.context_files.reading import fault
 from plugins.moving.arrival import new_part
 from plugins.moving.source import ForeignMessage, as_time
 from plugins.moving.turns import NO_QUESTION, NO_RESULT, ImportedMessage, as_turns

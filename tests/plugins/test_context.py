@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from itertools import pairwise
 from types import SimpleNamespace
 from typing import cast
-from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
@@ -30,11 +28,9 @@ from memory.record.search.excerpts import pieces
 from memory.record.search.said import Span, spans
 from memory.turns import Entry, Turn
 from plugins.api import CommandError
-from plugins.builtin.context import picture
 from plugins.builtin.context.overview import Overview, parts
-from plugins.builtin.context.picture import Picture, TokenBlock, flow, render, svg
 from plugins.builtin.context.preview import list_messages
-from plugins.builtin.context.state import STATES, states
+from plugins.builtin.context.state import states
 from plugins.turn_names import turns_of
 from plugins.wording import clip, literal, shorten, shrink, table
 
@@ -204,44 +200,6 @@ def test_an_excerpt_says_where_something_is_left_out() -> None:
     assert left == "…" + "a" * 50
     assert middle == "b" * 50 + " … " + "b" * 50
     assert right == "c" * 10
-
-
-# --- the map ---
-
-blocks = st.lists(
-    st.tuples(st.integers(0, 100_000), st.sampled_from(STATES)),
-    max_size=60,
-).map(lambda pairs: [TokenBlock(n, tokens, (name,)) for n, (tokens, name) in enumerate(pairs, 1)])
-
-
-@given(blocks, st.integers(1_000, 200_000))
-def test_the_map_is_valid_and_shows_every_turn_with_its_state(
-    turns: list[TokenBlock], budget: int
-) -> None:
-    sizes = {"system prompt": 100, "tools": 0, "summary": 0, "turns": 5_000, "running turn": 0}
-    drawing = svg(Picture(5_100, budget, True, sizes, turns))
-    root = ElementTree.fromstring(drawing)
-    titles = [title.text for title in root.iter("{http://www.w3.org/2000/svg}title")]
-    assert len(titles) == 1 + len(turns)
-    for block, title in zip(turns, titles[1:], strict=True):
-        assert title is not None
-        assert title.startswith(f"t{block.number}: ")
-        assert title.endswith(block.state[0])
-
-
-@given(st.lists(st.floats(1, 230), max_size=80))
-def test_blocks_flow_like_words_and_never_overlap(widths: list[float]) -> None:
-    boxes = flow(widths, top=100, line=38)
-    for one, other in pairwise(boxes):
-        assert other.y > one.y or other.x >= one.x + one.width
-    assert all(box.x + box.width <= picture.WIDTH for box in boxes)
-
-
-def test_the_map_is_rendered_as_a_png_with_letters_of_its_own() -> None:
-    named = svg(Picture(100, 1_000, False, {"turns": 100}, [TokenBlock(1, 100, ("in play",))]))
-    bare = named.replace(">t1<", "><")
-    assert render(named).startswith(b"\x89PNG")
-    assert render(named) != render(bare)
 
 
 # --- wording ---

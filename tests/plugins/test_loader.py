@@ -67,6 +67,16 @@ from plugins.api import hookimpl
 def {hook}:
     {body}
 """
+VERB = """
+from plugins.api import Reply, Verb, hookimpl
+
+async def run(ask):
+    return Reply("x")
+
+@hookimpl
+def parley_verbs():
+    return [Verb(*one.split(), "something", run) for one in {names!r}]
+"""
 OK = "return Reply('x')"
 
 
@@ -137,6 +147,20 @@ BROKEN: dict[str, tuple[str | bytes, str]] = {
     "taken": (ROLL.format(name="help", body=OK), "there is already a command 'help'"),
     "spaced": (ROLL.format(name="roll a die", body=OK), "can't name a command"),
     "shouted": (ROLL.format(name="ROLL", body=OK), "can't name a command"),
+    "lost": (VERB.format(names=["contxt more"]), "there is no command 'contxt'"),
+    "verb": (VERB.format(names=["context map"]), "already a subcommand 'context map'"),
+    "request": (VERB.format(names=["context diff"]), "already a subcommand 'context diff'"),
+    "twice": (VERB.format(names=["stop it", "stop it"]), "already a subcommand 'stop it'"),
+    "loud": (VERB.format(names=["context MAP"]), "can't name a subcommand"),
+    "log": (
+        HOOK.format(hook="parley_request_log()", body="return 7"),
+        "must return a class derived from RequestLog, not 7",
+    ),
+    "logs": (
+        "from memory.request_log import RequestLog\n"
+        + HOOK.format(hook="parley_request_log()", body="return RequestLog"),
+        "another plugin has parley_request_log already",
+    ),
     "known": (TOOL.format(name="calculate", schema={}), "there is already a tool 'calculate'"),
     "unsendable": (TOOL.format(name="my tool", schema={}), "can't name a tool"),
     "schemaless": (TOOL.format(name="mine", schema="{'type': object}"), "not JSON serializable"),
@@ -241,9 +265,12 @@ RUNTIME = {
 }
 OF_MODULES = {
     "parley_commands": "",
+    "parley_verbs": "",
     "parley_tools": "",
     "parley_listeners": ", context",
     "parley_ledger": "",
+    "parley_request_log": "",
+    "parley_mirror": "",
     "parley_system_prompt": ", prompt, key",
     "parley_tables": "",
 }

@@ -25,6 +25,13 @@ ANSWERS = {
     "/config": "| model | gpt-4o-mini | file |",
     "/status": "Channels: pipe.",
 }
+VERBS = {
+    "plugins/context_advice": "advise",
+    "plugins/context_files": "export",
+    "plugins/context_map": "map",
+    "plugins/request_log": "requests",
+}
+"""A verb that a feature adds to `/context`."""
 
 
 def with_dependants(features: Collection[str]) -> set[str]:
@@ -67,6 +74,9 @@ async def test_a_bot_starts_and_talks_without(folders: list[str], tmp_path: Path
         assert (await bot.says("Hello"))["text"] == "Hello yourself!"
         for command, answer in ANSWERS.items():
             assert answer in (await bot.says(command))["text"]
+        listed = (await bot.says("/help context"))["text"]
+        for folder, verb in VERBS.items():
+            assert (f"`/context {verb}`" in listed) == (folder not in folders)
         assert await bot.ended() == 0
     assert bot.errors == ""
     log = (tmp_path / "data" / "logs" / "parley.log").read_text("utf-8")

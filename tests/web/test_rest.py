@@ -6,6 +6,7 @@ import asyncio
 import base64
 from pathlib import Path
 
+from plugins.builtin.context import context
 from tests.fakes.openai_server import Call, Hang, Received, Say
 from tests.waiting import PATIENCE
 from tests.web.site import Event, Site, asked_raw, serving
@@ -169,6 +170,16 @@ async def test_the_context_is_told_with_its_turns_changes_and_settings(tmp_path:
     ]
     assert [event["kind"] for event in state["events"]] == ["pin"]
     assert {"key", "value", "layer", "choices"} <= set(state["settings"][0])
+    assert [one["turn"] for one in state["requests"]] == ["t1", "t2", "t3"]
+
+
+async def test_the_context_is_told_where_nobody_keeps_what_was_sent(tmp_path: Path) -> None:
+    async with serving(tmp_path, echo) as site:
+        site.app.features.commands["context"] = context  # as it is without the feature's verbs
+        await site.says("Hello")
+        status, state = await site.get("/api/sessions/main/context")
+    assert (status, state["requests"]) == (200, [])
+    assert state["overview"]["tokens"] > 0
 
 
 async def test_an_emergency_compaction_from_outside_says_what_it_freed(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from agent.pictures import Pictures
-from agent.sent import rebuild
 from bot.received import key_of
 from channels.message import Address, Attachment
+from plugins.request_log.reading import KeptRequests, rebuild
 from tests.fakes.openai_server import Answer, Body, Call, Fail, Received, Say
 from tests.whole.requests import answered
 from tests.whole.test_attachments import AUDIENCE, PNG, url, urls
@@ -204,7 +204,7 @@ async def test_a_picture_that_is_refused_hides_no_other(tmp_path: Path) -> None:
         assert len(bot.server.requests) == 4
         assert urls(bot.sent_to_model()) == [url(good), url(later)]
         conversation = await bot.app.conversations.get(key_of(Address("pipe", "main")))
-        log = conversation.turns.requests
+        log = KeptRequests(conversation.turns)
         pictures = Pictures(tmp_path / AUDIENCE, lambda: 9)
         for number in await log.numbers():
             sent = await log.request(number)

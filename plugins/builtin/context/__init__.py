@@ -6,25 +6,18 @@ One module for each thing that can be asked for; `overview` gathers what they sh
 from __future__ import annotations
 
 import difflib
-from collections.abc import Awaitable, Callable, Mapping
-
-from msgspec.structs import replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from channels.language import _
 from plugins.api import Ask, Command, CommandError, Reply, command, hookimpl
 from plugins.builtin.context import (
-    advise,
     approval,
     history,
-    picture,
     preview,
     ranges,
-    requests,
     show,
     steering,
     summary,
-    timeline,
-    transfer,
     turns,
 )
 
@@ -32,18 +25,10 @@ Verb = Callable[[Ask, str], Awaitable[Reply]]
 
 VERBS: Mapping[str, tuple[Verb, str]] = {
     "detail": (turns.show_detail, "everything, turn by turn and message by message"),
-    "map": (picture.show, "a picture of the context"),
     "turns": (turns.show_turns, "every turn: its tokens, and whether it is in play"),
     "preview": (preview.show, "what the next request will contain, and what leaves before it"),
-    "request": (
-        requests.show,
-        "what was really sent to the model (request r41; request r41 json)",
-    ),
-    "requests": (timeline.show, "all requests that are kept, and what each cost"),
-    "diff": (requests.diff, "how two requests differ, and where the cache broke (diff r40 r41)"),
     "history": (history.show, "every change to the context, and who made it"),
     "json": (show.show_json, "the same figures as data"),
-    "advise": (advise.show, "which settings to change, judging by this conversation's figures"),
     "summary": (
         summary.summary,
         "what stands for the turns that left; edit changes it (summary edit)",
@@ -74,11 +59,6 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     "drop": (steering.drop, "take turns out (drop t3-t5)"),
     "clear": (steering.clear, "take all turns out; nothing is deleted"),
     "search": (history.search, "find words in everything that was said (search lisbon hotel)"),
-    "export": (transfer.export, "save the whole conversation as files (export markdown: to read)"),
-    "import": (
-        transfer.import_,
-        "add the turns of an exported file, which may come along (import context.json)",
-    ),
 }
 
 
@@ -87,7 +67,7 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     "Show what the model sees and what it costs, and change it",
     "[WHAT]",
     [(name, summary) for name, (_, summary) in VERBS.items()],
-    slow=("compact", "compress", "import"),
+    slow=("compact", "compress"),
 )
 async def context(ask: Ask) -> Reply:
     """Return the one command for the context; the word that follows it says what to do."""
@@ -95,12 +75,13 @@ async def context(ask: Ask) -> Reply:
     if not name:
         return await show.show(ask, "")
     if name.lower() not in VERBS:
-        raise CommandError(_describe_unknown(name))
+        known = [sub.name for sub in ask.bot.commands["context"].subs]
+        raise CommandError(_describe_unknown(name, known))
     return await VERBS[name.lower()][0](ask, rest)
 
 
-def _describe_unknown(name: str) -> str:
-    near = difflib.get_close_matches(name[:40].lower(), VERBS, n=1)
+def _describe_unknown(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name[:40].lower(), known, n=1)
     hint = (
         _("did you mean /context {near}?", near=near[0])
         if near
@@ -111,4 +92,4 @@ def _describe_unknown(name: str) -> str:
 
 @hookimpl
 def parley_commands() -> list[Command]:
-    return [replace(context, takes_files=frozenset({"import"}))]
+    return [context]

@@ -83,7 +83,7 @@ class Overview(Struct, frozen=True):
     person's own hook rules that compact; `remembered` is what of `MEMORY.md` is in the prompt;
     `cache` is what is known of the provider's; `cut_prompt` is the last request, where its server
     has cut it; `soft` is how long a context its model handles well; `tools` are tokens of each
-    tool, the largest first."""
+    tool, the largest first; `verbs` are those that `/context` has, which may be a feature's."""
 
     view: View
     limits: Limits
@@ -108,6 +108,7 @@ class Overview(Struct, frozen=True):
     remembered: PromptMemory
     usage: ContextUsage
     zone: tzinfo
+    verbs: frozenset[str]
 
 
 async def gather(ask: Ask) -> Overview:
@@ -148,6 +149,7 @@ async def gather(ask: Ask) -> Overview:
         remembered=ask.bot.remembered(conversation.key),
         usage=usage_of(conversation.context),
         zone=ask.bot.zone(),
+        verbs=frozenset(sub.name for sub in ask.bot.commands["context"].subs),
     )
 
 

@@ -81,7 +81,7 @@ def actions(overview: Overview) -> tuple[Action, ...]:
     """Return the buttons for what can be done about the context now."""
     offers = {
         DETAILS: True,
-        MAP: True,
+        MAP: "map" in overview.verbs,
         COMPACT: bool(overview.view.movable),
         CLEAR: bool(overview.view.complete),
         UNDO: overview.can_undo,
@@ -230,7 +230,9 @@ def too_small(view: View, limits: Limits) -> str:
 def too_long(overview: Overview) -> str:
     """Say that the model does not handle so long a context well; "" where it does."""
     complaint = overview.soft.complaint(overview.view.tokens)
-    return complaint and f"{complaint} {_('`/context advise` says what to do.')}"
+    if not complaint or "advise" not in overview.verbs:
+        return complaint
+    return f"{complaint} {_('`/context advise` says what to do.')}"
 
 
 def enough(view: View, limits: Limits) -> int:

@@ -9,22 +9,23 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from agent.tools.provenance import Origins
-from agent.tools.workspace import WRITABLE, open_file, plain_errors, resolve, save_file
+from agent.tools.workspace import WRITABLE, open_file, plain_errors, resolve
 from channels.language import _, explain
-from memory.files import READABLE, TERSE, WHOLE
 from memory.messages import Message
-from memory.record.exchange import MOST_BYTES, Unreadable, parse
+from memory.mirror import READABLE, TERSE, WHOLE
 from plugins.api import Action, Ask, CommandError, Reply, ToolError
+from plugins.context_files.mirror import write_files
+from plugins.context_files.reading import MOST_BYTES, Unreadable, parse
 from plugins.turn_names import ids
 from plugins.wording import amount, count, format_turns
 
 
-async def export(ask: Ask, rest: str) -> Reply:
+async def export(ask: Ask) -> Reply:
     """`/context export [markdown]`"""
-    if (kind := rest.strip().lower()) not in ("", "json", "markdown"):
+    if (kind := ask.text.strip().lower()) not in ("", "json", "markdown"):
         raise CommandError(_("/context export takes nothing, or markdown for a file to read."))
     try:
-        written = await ask.conversation.write_files(is_readable=kind == "markdown")
+        written = await write_files(ask.conversation, is_readable=kind == "markdown")
     except OSError as error:
         raise CommandError(
             _("The files could not be written: {strerror}.", strerror=error.strerror or error)
@@ -52,9 +53,9 @@ async def export(ask: Ask, rest: str) -> Reply:
     return Reply(text, data)
 
 
-async def import_(ask: Ask, rest: str) -> Reply:
+async def import_(ask: Ask) -> Reply:
     """`/context import [NAME]`, or the file that comes with it"""
-    name = next(iter(ask.files), "") or rest.strip() or WHOLE
+    name = next(iter(ask.files), "") or ask.text.strip() or WHOLE
     root = ask.bot.workspace(ask.conversation.key)
     exported = ask.conversation.folder.relative_to(root).as_posix()
     turns = await asyncio.to_thread(_read, root, exported, name)
@@ -128,14 +129,3 @@ def _content(root: Path, name: str) -> tuple[bytes, bool]:
             _("it is larger than {most_bytes} MB.", most_bytes=MOST_BYTES // 1_000_000)
         )
     return content, is_strange
-
-
-def save(root: Path, name: str, content: bytes) -> Path:
-    """Write a file into the folder `files/` of a workspace. Raises CommandError."""
-    try:
-        target = resolve(root, name, must_write=True)
-        with plain_errors(name):
-            save_file(root, target, content)
-    except ToolError as error:
-        raise CommandError(str(error)) from None
-    return target

@@ -1,4 +1,4 @@
-"""`/context advise`: what this conversation's own figures say about its settings.
+"""The advice on settings that a conversation's own figures give.
 
 The rows are Digitorn's tuning checklist, and what the other strategies have like it. `advice` is
 pure; each row is a function from the facts to an advice, or to nothing.
@@ -11,15 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from channels.language import _
 from memory.compactor import COOLDOWN
 from memory.context.limits import Limits
 from memory.context.strategies.stubs import may_come
-from plugins.api import Action, Ask, Reply
-from plugins.builtin.context.facts import Facts, gather
 from plugins.builtin.context.show import BY_RULE, format_rules
+from plugins.context_advice.facts import Facts
 from plugins.rules import AUTO_COMPACT, find_compacting, parse
 from plugins.wording import amount, count, money
 
@@ -378,76 +376,3 @@ ROWS: Sequence[Callable[[Facts], Advice | None]] = (
 def here(key: str, value: object) -> str:
     """Return the line that sets something for this conversation."""
     return f"/config {key} {value} --here"
-
-
-# --- the command ---------------------------------------------------------------------------
-
-
-async def show(ask: Ask, rest: str) -> Reply:
-    """`/context advise`"""
-    del rest
-    facts = await gather(ask)
-    found = advice(facts)
-    commands = [command for one in found for command in one.commands]
-    actions = tuple(Action(_label(command), command) for command in dict.fromkeys(commands))
-    data = {"advice": [asdict(one) for one in found], "figures": figures(facts)}
-    return Reply(as_text(facts, found), data, actions)
-
-
-def as_text(facts: Facts, found: Sequence[Advice]) -> str:
-    """Each advice with its lines; where there is none, that all is well; and the figures."""
-    parts = [
-        "\n\n".join((f"**{one.found}** {one.do}", *(f"`{command}`" for command in one.commands)))
-        for one in found
-    ]
-    return "\n\n".join(
-        (*(parts or [_("All is well; there is nothing to change.")]), format_figures(facts))
-    )
-
-
-def format_figures(facts: Facts) -> str:
-    """Return the figures in one line."""
-    limits, spent = facts.limits, facts.summaries
-    often = _(", one every {distance:.1f} turns", distance=facts.distance) if facts.distance else ""
-    results = sum(facts.results.tokens.values())
-    return _(
-        "{strategy}: {turns}, {cuts}{often}, {overflows}. {tokens} of {budget} tokens in use, "
-        "{results} of them tool results. {calls} for summaries, {cost}; {saved} tokens saved by "
-        "cuts, {cached} read from the provider's cache.",
-        strategy=limits.strategy,
-        turns=count(facts.turns, "turn"),
-        cuts=count(len(facts.cuts), "cut"),
-        often=often,
-        overflows=count(facts.overflows, "overflow"),
-        tokens=amount(facts.tokens),
-        budget=amount(limits.budget),
-        results=amount(results),
-        calls=count(spent.calls, "call"),
-        cost=money(spent.cost, spent.unknown),
-        saved=amount(facts.saved),
-        cached=amount(facts.answers.cached),
-    )
-
-
-def figures(facts: Facts) -> dict[str, Any]:
-    """Return the same as data."""
-    return {
-        "strategy": facts.limits.strategy,
-        "turns": facts.turns,
-        "tokens": facts.tokens,
-        "cuts": len(facts.cuts),
-        "turns_between_cuts": facts.distance,
-        "undone": facts.undone,
-        "overflows": facts.overflows,
-        "searches": facts.searches,
-        "results": asdict(facts.results),
-        "saved": facts.saved,
-        "summaries": asdict(facts.summaries),
-        "answers": asdict(facts.answers),
-    }
-
-
-def _label(command: str) -> str:
-    """Return the label of the button: "compression_trigger 0.85"."""
-    key, value = command.split(" ")[1:3]
-    return f"{key.rpartition('.')[2]} {value}" if key != "hooks" else _("add the rule")

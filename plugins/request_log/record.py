@@ -8,17 +8,15 @@ one row for all that have it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.record import tables
 from memory.record.database import Database
-
-Outcome = Literal["", "answered", "too long"]
-"""The outcome of a request: an answer, or a refusal because it was longer than the window; "": it
-failed, its answer broke off, or the turn was stopped meanwhile."""
+from memory.record.forget import sweep_prefixes
+from memory.request_log import Outcome
 
 
 class RequestPrefix(Struct, frozen=True):
@@ -39,10 +37,10 @@ class SentRequest(Struct, frozen=True):
 
     Its messages are those that `strategy` shows of the entries up to `seq`, after the view events
     up to `event`, the first one of turn `first`, `messages` of them on the wire; `merges_system`
-    and `pictures` (`agent.sent`) say how they were sent. `digest` is the SHA-256 of the `size`
-    bytes that were sent. `tokens` is the meter's figure, `ratio` the model's ratio then; `prompt`,
-    `cached` and `completion` are what the provider reported (or the meter, where not
-    `is_reported`), `cost` is in US dollars (None: unknown). `at` is in seconds since 1970,
+    and `pictures` (`plugins.request_log.pictures`) say how they were sent. `digest` is the SHA-256
+    of the `size` bytes that were sent. `tokens` is the meter's figure, `ratio` the model's ratio
+    then; `prompt`, `cached` and `completion` are what the provider reported (or the meter, where
+    not `is_reported`), `cost` is in US dollars (None: unknown). `at` is in seconds since 1970,
     `seconds` the time until the answer was there. `number` counts the requests of a conversation.
     """
 
@@ -170,24 +168,4 @@ def delete(database: Database, conversation: int) -> None:
     """Delete all requests of a conversation."""
     columns = tables.Request
     columns.delete().where(columns.conversation == conversation).execute(database)
-    _sweep(database)
-
-
-def _sweep(database: Database) -> None:
-    """Delete what stood around the messages of no request."""
-    database.execute_sql(
-        "DELETE FROM request_prefix WHERE digest NOT IN (SELECT prefix FROM request)"
-    )
-
-
-def forget_prefixes(database: Database, audience: str) -> None:
-    """Delete what stood around the messages of every request that is left of an audience, since a
-    memory of what is forgotten may stand there; what still does is kept again with the next
-    request. What no request has is deleted, too."""
-    database.execute_sql(
-        """UPDATE request_prefix SET system = '', tools = '', parameters = '' WHERE digest IN (
-            SELECT prefix FROM request JOIN conversation ON conversation.id = conversation
-                WHERE audience = ?)""",
-        (audience,),
-    )
-    _sweep(database)
+    sweep_prefixes(database)

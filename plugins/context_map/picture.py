@@ -19,12 +19,12 @@ from typing import Any, TypeVar
 import resvg_py
 from msgspec import Struct
 
+from agent.tools.workspace import plain_errors, resolve, save_file
 from channels.language import _
-from plugins.api import Ask, CommandError, Reply
+from plugins.api import Ask, CommandError, Reply, ToolError
 from plugins.builtin.context import state
 from plugins.builtin.context.overview import gather, parts
 from plugins.builtin.context.show import DETAILS, headline
-from plugins.builtin.context.transfer import save
 from plugins.builtin.context.turns import rows
 from plugins.wording import amount
 
@@ -250,9 +250,8 @@ NEWEST = 150
 _ZOOM = 2.0  # sharp on the screens of phones
 
 
-async def show(ask: Ask, rest: str) -> Reply:
+async def show(ask: Ask) -> Reply:
     """`/context map`"""
-    del rest
     overview = await gather(ask)
     conversation = ask.conversation
     first = max(1, conversation.context.newest - NEWEST + 1)
@@ -267,10 +266,21 @@ async def show(ask: Ask, rest: str) -> Reply:
     )
     drawing = svg(picture)
     root = ask.bot.workspace(conversation.key)
-    path = await asyncio.to_thread(lambda: save(root, FILE, render(drawing)))
+    path = await asyncio.to_thread(lambda: _save(root, FILE, render(drawing)))
     image = str(path.resolve())
     data = {"image": image, "svg": drawing, **as_data(picture)}
     return Reply(headline(overview), data, (DETAILS,), images=(image,))
+
+
+def _save(root: Path, name: str, content: bytes) -> Path:
+    """Write a file into the folder `files/` of a workspace. Raises CommandError."""
+    try:
+        target = resolve(root, name, must_write=True)
+        with plain_errors(name):
+            save_file(root, target, content)
+    except ToolError as error:
+        raise CommandError(str(error)) from None
+    return target
 
 
 def render(drawing: str) -> bytes:

@@ -16,10 +16,10 @@ import orjson
 import pytest
 
 from agent.pictures import Pictures
-from agent.sent import Rebuilt, rebuild
 from channels.message import Attachment
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
+from plugins.request_log.reading import KeptRequests, Rebuilt, rebuild
 from tests.docs.pages import example
 from tests.fakes.openai_server import Answer, Break, Call, Fail, Received, Say
 from tests.whole.scenario import say_all
@@ -112,7 +112,7 @@ async def rebuilt(bot: TestBot, tmp_path: Path) -> list[Rebuilt]:
     pictures = Pictures(tmp_path / "data/audiences/pipe-main", lambda: 0)
     again = []
     for key in keys:
-        log = (await bot.app.conversations.get(ConversationKey(*key))).turns.requests
+        log = KeptRequests((await bot.app.conversations.get(ConversationKey(*key))).turns)
         found = [await log.request(number) for number in await log.numbers()]
         again += [await rebuild(log, sent, pictures) for sent in found if sent is not None]
     return again

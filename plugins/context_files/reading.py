@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from memory.context.lines import Line, lines_of
-from memory.files import SAME
 from memory.messages import Image, Mark, Message, Role, ToolCall
 from memory.turns import Entry, Turn
+from plugins.context_files.writing import SAME
 
 MOST_BYTES = 16_000_000
 MOST_MESSAGES = 20_000

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from memory import files
 from memory.context.lines import lines_of
 from memory.messages import Image, Mark, Message, ToolCall
-from memory.record import exchange
 from memory.turns import Entry, Turn
+from plugins.context_files import reading, writing
 
 NOON = datetime(2025, 11, 21, 12, tzinfo=UTC)
 
@@ -48,11 +47,11 @@ def whole_turns(draw: st.DrawFn) -> list[Message]:
 @given(st.lists(whole_turns(), min_size=1, max_size=3))
 def test_what_is_exported_is_imported_word_for_word(said: list[list[Message]]) -> None:
     turns = [turn_of(number, messages) for number, messages in enumerate(said, 1)]
-    whole = files.serialize(files.as_data(turns, "pipe/main"))
-    terse = files.serialize(files.as_terse(turns, "pipe/main"))
+    whole = writing.serialize(writing.as_data(turns, "pipe/main"))
+    terse = writing.serialize(writing.as_terse(turns, "pipe/main"))
     shown = [[entry.message for entry in turn.entries] for turn in turns]
-    assert exchange.parse(whole) == shown
-    assert exchange.parse(whole, terse) == shown, "what a turn says by itself is not added to it"
+    assert reading.parse(whole) == shown
+    assert reading.parse(whole, terse) == shown, "what a turn says by itself is not added to it"
 
 
 def turn_of(number: int, messages: list[Message]) -> Turn:
@@ -73,7 +72,7 @@ def test_the_terse_file_has_the_lines_of_each_turn() -> None:
             ],
         ),
     ]
-    data = files.as_terse(turns, "pipe/main")
+    data = writing.as_terse(turns, "pipe/main")
     lines = [(e["turnId"], e["role"], e["summary"][:16]) for e in data["entries"]]
     assert lines == [
         ("t1", "assistant", "created it"),
@@ -99,7 +98,7 @@ def test_lines_of_subagents_come_back_where_their_results_are() -> None:
     call = {**CALL, "name": "delegate"}
     messages = [USER, {**CALLS, "tool_calls": [call]}, {**RESULT, "tool": "delegate"}, REPLY]
     entries = [{**LINE, "role": "subagent", "summary": "counted"}, LINE]
-    (turn,) = exchange.parse(file(messages=messages), file(entries=entries))
+    (turn,) = reading.parse(file(messages=messages), file(entries=entries))
     assert [(line.role, line.text) for line in lines_of(turn_of(1, turn))] == [
         ("subagent", "counted"),
         ("assistant", "created dashboard"),
@@ -108,8 +107,8 @@ def test_lines_of_subagents_come_back_where_their_results_are() -> None:
 
 def refusal(content: bytes, *terse: bytes) -> str:
     """Return what is said of files that can't be taken."""
-    with pytest.raises(exchange.Unreadable) as error:
-        exchange.parse(content, *terse)
+    with pytest.raises(reading.Unreadable) as error:
+        reading.parse(content, *terse)
     return str(error.value)
 
 

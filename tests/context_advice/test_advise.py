@@ -15,10 +15,11 @@ from memory.context.cut_cost import InputPrice
 from memory.context.forms import SUMMARY, Actor, Change, ViewEvent, give
 from memory.context.limits import Limits
 from memory.ledger import Bill
-from plugins.builtin.context.advise import CALLS_RULE, ROWS, Advice, advice, as_text
 from plugins.builtin.context.cost import Cache
-from plugins.builtin.context.facts import Facts, Results
 from plugins.builtin.context.soft_limit import SoftLimit
+from plugins.context_advice.commands import as_text
+from plugins.context_advice.facts import Facts, Results
+from plugins.context_advice.rows import CALLS_RULE, ROWS, Advice, advice
 from plugins.rules import parse
 from plugins.rules.conditions import ContextPressure
 from tests.fakes.openai_server import Answer, Call, Received, Say, openai_overflow

@@ -1,20 +1,12 @@
-"""The files of a conversation (flo.monster's two, and one for people): written when asked for, or
-kept up to date.
+"""The files of a conversation as they are written.
 
 `context.json` holds the whole history, a message an entry, tagged with its turn's id;
 `context.terse.json` the activity log, an entry for each line.
-
-All are written anew as a whole, which costs in proportion to the conversation. So it is done off
-the turn's path, for many changes together, and takes at most a twentieth of the time.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,24 +15,15 @@ import orjson
 from msgspec import Struct
 
 from memory.context.lines import lines_of
-from memory.keys import Scope
-from memory.messages import Message
-from memory.plain_text import literal
-from memory.record import fence, offload
-from memory.record.store import StoreError
-from memory.tasks import BackgroundTasks
+from memory.mirror import READABLE, TERSE, WHOLE, remove_files
+from memory.plain_text import literal, paragraphs
+from memory.record import offload
 from memory.turns import Entry, Turn
 
-log = logging.getLogger(__name__)
-
-WHOLE, TERSE, READABLE = "context.json", "context.terse.json", "context.md"
 FORMAT = "parley-context"
 VERSION = 1
 SAME = ("tool", "speaker", "reasoning", "is_error", "is_untrusted", "is_tainted", "mark", "terse")
 """The fields that a message in the file has by the same name as a `Message`."""
-PAUSE = 1.0
-"""Seconds from a change until it is in the files, so that several are written at once."""
-_REST = 20  # times as long as the writing took, before the next
 
 
 class Written(Struct, frozen=True):
@@ -64,9 +47,7 @@ def write(
     content or the new. Raises OSError."""
     turns = [turn for turn in turns if turn.is_complete]
     if not turns:
-        fence.confirm()
-        for name in (WHOLE, TERSE, READABLE):
-            (folder / name).unlink(missing_ok=True)  # what stood there was taken away
+        remove_files(folder)  # what stood there was taken away
         return Written((), 0, 0)
     folder.mkdir(parents=True, exist_ok=True)
     contents = {
@@ -126,16 +107,6 @@ def as_markdown(turns: Iterable[Turn], title: str, hide: Callable[[str], str]) -
     return hide("\n\n".join(pieces)) + "\n"
 
 
-def paragraphs(message: Message) -> list[str]:
-    """Return a message as people read it; nothing of what tools returned."""
-    if message.role == "user":
-        return [f"**{literal(message.speaker) or 'You'}:**", message.text]
-    if message.role != "assistant":
-        return []
-    used = [f"*used `{call.name}`*" for call in message.tool_calls]
-    return [*(["**Parley:**", message.told] if message.told else []), *used]
-
-
 def serialize(data: Mapping[str, Any]) -> bytes:
     """Return a file's content."""
     return orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
@@ -165,59 +136,3 @@ def _entry(turn: Turn, entry: Entry) -> dict[str, Any]:
         ],
     }
     return {name: value for name, value in fields.items() if value}
-
-
-Write = Callable[[], Awaitable[Written]]
-
-
-class Mirror:
-    """Keeps the files of those conversations up to date that are touched."""
-
-    def __init__(self) -> None:
-        self._touched: dict[str, Write] = {}
-        self._tasks = BackgroundTasks()
-        self._followed: set[str] = set()
-        self._hurry = asyncio.Event()
-
-    def touch(self, name: str, write: Write) -> None:
-        """Something was said in the conversation of this name, or forgotten: its files are due."""
-        self._touched[name] = write
-        if name not in self._followed:
-            self._followed.add(name)
-            self._tasks.start(self._follow(name), f"files {name}")
-
-    async def settle(self) -> None:
-        """Write now what is due."""
-        self._hurry.set()
-        await self._tasks.idle()
-        self._hurry.clear()
-
-    def drop(self, is_meant: Scope) -> None:
-        """Others keep the files of these conversations from now on."""
-        for name in [name for name in self._touched if is_meant(name)]:
-            del self._touched[name]
-
-    async def close(self) -> None:
-        """Stop; what is due is written with the next change."""
-        await self._tasks.close()
-
-    async def _follow(self, name: str) -> None:
-        pause = PAUSE
-        try:
-            while name in self._touched:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(pause):
-                        await self._hurry.wait()
-                started = time.monotonic()
-                if (write := self._touched.pop(name, None)) is not None:
-                    await _try(write, name)
-                pause = max(PAUSE, _REST * (time.monotonic() - started))
-        finally:
-            self._followed.discard(name)
-
-
-async def _try(write: Write, name: str) -> None:
-    try:
-        await write()
-    except (OSError, StoreError):
-        log.exception("the files of %s could not be written", name)

@@ -1,0 +1,23 @@
+"""The setting of a conversation's files, in the section `context`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from memory.setting_notes import TURN
+from plugins.features import SettingsSection
+
+
+class ContextFilesSettings(SettingsSection):
+    """The files that are kept up to date."""
+
+    SECTION: ClassVar[str] = "context"
+
+    context_files: bool = Field(
+        default=False,
+        description="Whether context.json (all that was said) and context.terse.json (a line for "
+        "each turn) are kept up to date in the conversation's folder after each turn.",
+        json_schema_extra={"here": True, **TURN},
+    )

@@ -1,0 +1,1 @@
+"""The context as a picture: `/context map`."""

@@ -1,0 +1,283 @@
+"""`/context request` and `/context requests`: what was really sent to the model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, tzinfo
+from itertools import pairwise
+from typing import Any
+
+from msgspec.structs import replace
+
+from agent.pictures import Pictures
+from channels.language import _
+from memory.context.view import Scale
+from plugins.api import Action, Ask, CommandError, Reply
+from plugins.builtin.context.preview import list_messages, show_messages
+from plugins.builtin.context.show import moment
+from plugins.builtin.context.state import say_of
+from plugins.request_log.reading import KeptRequests, Rebuilt, rebuild
+from plugins.request_log.record import SentRequest
+from plugins.turn_names import ids
+from plugins.wording import amount, clip, fence, literal, money, table
+
+LONGEST_JSON = 12_000
+"""Characters of a request that a chat is shown as JSON; `data` has all of it."""
+NONE_KEPT = (
+    "No request is kept here: `context.keep_requests` is 0, so what is sent to the model is not "
+    "noted. /config context.keep_requests 20 --here keeps the last 20 from now on."
+)
+NONE_SENT = (
+    "No request of this conversation is kept yet. Those of its own turns are, from the next "
+    "message on; requests for summaries and those of sub-agents are not."
+)
+
+
+async def show_one(ask: Ask) -> Reply:
+    """`/context request [r41] [json]`"""
+    words = ask.text.lower().split()
+    is_json = "json" in words
+    kept = await list_kept(ask)
+    if isinstance(kept, Reply):
+        return kept
+    names = [word for word in words if word != "json"]
+    if len(names) > 1:
+        raise CommandError(_("/context request takes one request, like /context request r41 json."))
+    number = find_number(names[0], kept) if names else kept[-1]
+    again = await rebuild_request(ask, number)
+    data = mask_secrets(ask, {"request": describe_request(again)})
+    if is_json:  # it may be megabytes
+        data["body"] = mask_secrets(ask, again.shown)
+    text = _as_json(data["body"]) if is_json else _as_text(again, kept, ask.bot.zone())
+    return Reply(mask_secrets(ask, text), data, _actions(number, kept, is_json=is_json))
+
+
+async def show_all(ask: Ask) -> Reply:
+    """`/context requests`"""
+    kept = await list_kept(ask)
+    if isinstance(kept, Reply):
+        return kept
+    found = await KeptRequests(ask.conversation.turns).requests(kept)
+    rows = [
+        (
+            sent.name,
+            f"t{sent.turn}",
+            moment(datetime.fromtimestamp(sent.at, UTC), ask.bot.zone()),
+            amount(sent.prompt or sent.tokens),
+            f"{sent.cached / sent.prompt:.0%}" if sent.prompt and sent.is_reported else "",
+            "" if sent.cost is None else money(sent.cost),
+        )
+        for sent in found
+    ]
+    text = table(("request", "turn", "when", "tokens:", "from the cache:", "cost:"), rows)
+    text += _("\n\n`/context request r1` shows one, `/context diff r1 r2` how two differ.")
+    actions = tuple(
+        Action(
+            _("What changed in {name}", name=sent.name), f"/context diff {before.name} {sent.name}"
+        )
+        for before, sent in list(pairwise(found))[-1:]
+    )
+    return Reply(text, {"requests": [figures(sent) for sent in found]}, actions)
+
+
+async def list_kept(ask: Ask) -> list[int] | Reply:
+    """Return the numbers of the requests that are kept, or why there are none."""
+    log = KeptRequests(ask.conversation.turns)
+    found = await log.numbers() if log.keep else []
+    return found or Reply(_(NONE_SENT if log.keep else NONE_KEPT), {"requests": []})
+
+
+def find_number(word: str, kept: Sequence[int]) -> int:
+    """ "r41" or "41" -> 41. Raises CommandError for one that is not kept."""
+    digits = word.removeprefix("r")
+    if digits.isascii() and digits.isdigit() and len(digits) < 10 and int(digits) in kept:
+        return int(digits)
+    raise CommandError(
+        _(
+            "“{word}” is not a request that is kept; {which}.",
+            word=literal(clip(word)),
+            which=format_range(kept),
+        )
+    )
+
+
+def format_range(kept: Sequence[int]) -> str:
+    if len(kept) == 1:
+        return _("only r{kept} is", kept=kept[0])
+    return _("r{first} to r{last} are", first=kept[0], last=kept[-1])
+
+
+async def rebuild_request(ask: Ask, number: int) -> Rebuilt:
+    log = KeptRequests(ask.conversation.turns)
+    sent = await log.request(number)
+    if sent is None:
+        raise CommandError(_("r{number} can't be read, or was deleted meanwhile.", number=number))
+    folder = ask.bot.workspace(ask.conversation.key)
+    again = await rebuild(log, sent, Pictures(folder, lambda: 0))
+    offset = sent.total - sent.ratio * again.view.raw_tokens if again.is_same else 0.0
+    return replace(again, view=replace(again.view, scale=Scale(sent.ratio, offset)))
+
+
+def _actions(number: int, kept: Sequence[int], *, is_json: bool) -> tuple[Action, ...]:
+    before = number - 1
+    offers = (
+        Action(_("Readable"), f"/context request r{number}")
+        if is_json
+        else Action("JSON", f"/context request r{number} json"),
+        before in kept
+        and Action(
+            _("What changed since r{before}", before=before), f"/context diff r{before} r{number}"
+        ),
+        before in kept and Action(f"r{before}", f"/context request r{before}"),
+        number + 1 in kept and Action(f"r{number + 1}", f"/context request r{number + 1}"),
+    )
+    return tuple(offer for offer in offers if offer)
+
+
+def _as_text(again: Rebuilt, kept: Sequence[int], zone: tzinfo) -> str:
+    sent = again.sent
+    at = moment(datetime.fromtimestamp(sent.at, UTC), zone)
+    rows = list_messages(again.view, again.prefix)
+    return "\n\n".join(
+        (
+            _(
+                "**Request {name}**, sent at {at} in t{turn} to {model}. {usage}",
+                name=sent.name,
+                at=at,
+                turn=sent.turn,
+                model=literal(sent.model),
+                usage=usage(sent),
+            ),
+            show_messages(rows),
+            describe_match(again),
+            _(
+                "Of this conversation's own requests, {which} kept; those for summaries and those "
+                "of sub-agents are not.",
+                which=format_range(kept),
+            ),
+        )
+    )
+
+
+def usage(sent: SentRequest) -> str:
+    """Describe the outcome of a request, and what the provider counted."""
+    if sent.outcome == "too long":
+        return _(
+            "The model refused it as too long; by the meter it had {tokens} tokens.",
+            tokens=amount(sent.tokens),
+        )
+    if not sent.outcome:
+        return _(
+            "About {tokens} tokens. No answer came of it: it failed, broke off, or was stopped.",
+            tokens=amount(sent.tokens),
+        )
+    if sent.total != sent.prompt and sent.is_reported:
+        return _(
+            "{tokens} tokens by the meter, but the provider has read only {prompt} of them; "
+            "{completion} in the answer.",
+            tokens=amount(sent.tokens),
+            prompt=amount(sent.prompt),
+            completion=amount(sent.completion),
+        )
+    who = _("by the provider") if sent.is_reported else _("by the meter")
+    cached = f", {_describe_cached(sent)}" if sent.is_reported else ""
+    price = "" if sent.cost is None else f", {money(sent.cost)}"
+    return _(
+        "{prompt} tokens {who}{cached}; {completion} in the answer{price}, {seconds:.1f} s.",
+        prompt=amount(sent.prompt),
+        who=who,
+        cached=cached,
+        completion=amount(sent.completion),
+        price=price,
+        seconds=sent.seconds,
+    )
+
+
+def _describe_cached(sent: SentRequest) -> str:
+    if not sent.cached:
+        return _("none of them from its cache")
+    return _(
+        "{cached} of them ({share:.0%}) from its cache",
+        cached=amount(sent.cached),
+        share=sent.cached / max(1, sent.prompt),
+    )
+
+
+def describe_match(again: Rebuilt) -> str:
+    """Return whether this is what was sent, and why not."""
+    sent = again.sent
+    if again.is_same:
+        return _(
+            "This is byte for byte what was sent: {size:,} bytes, SHA-256 `{digest}…`.",
+            size=sent.size,
+            digest=sent.digest[:16],
+        )
+    turns = again.forgotten
+    gone = (
+        say_of(turns, "{turns} was forgotten", "{turns} were forgotten") if turns else "",
+        _("the system prompt and the tools are not kept any more") * (not sent.prefix.parameters),
+        _("a secret in it was hidden before it was kept") * sent.prefix.is_masked,
+    )
+    why = _(", and ").join(filter(None, gone)) or _(
+        "something in it was forgotten or changed since"
+    )
+    return _("This is not byte for byte what was sent: {why}. The rest is as it was.", why=why)
+
+
+def _as_json(body: Any) -> str:
+    text = json.dumps(body, indent=2, ensure_ascii=False)
+    more = len(text) - LONGEST_JSON
+    if more > 0:
+        text = _(
+            "{beginning}\n… {more:,} more characters", beginning=text[:LONGEST_JSON], more=more
+        )
+    note = (
+        _("\n\nThe whole is in this reply's data, over REST and in pipe mode.") if more > 0 else ""
+    )
+    return f"{fence(text, 'json')}{note}"
+
+
+def figures(sent: SentRequest) -> dict[str, Any]:
+    """Return a request's figures as data."""
+    return {
+        "id": sent.name,
+        "turn": f"t{sent.turn}",
+        "at": datetime.fromtimestamp(sent.at, UTC).isoformat(),
+        "model": sent.model,
+        "outcome": sent.outcome,
+        "tokens": sent.tokens,
+        "prompt": sent.prompt,
+        "cached": sent.cached,
+        "completion": sent.completion,
+        "is_reported": sent.is_reported,
+        "cost": sent.cost,
+        "seconds": sent.seconds,
+        "bytes": sent.size,
+        "sha256": sent.digest,
+    }
+
+
+def describe_request(again: Rebuilt) -> dict[str, Any]:
+    """Return the same, with what it held."""
+    return {
+        **figures(again.sent),
+        "is_same": again.is_same,
+        "forgotten": ids(again.forgotten),
+        "parts": [
+            {"turn": turn, "message": who, "tokens": size or 0, "beginning": words}
+            for turn, who, size, words in list_messages(again.view, again.prefix)
+        ],
+    }
+
+
+def mask_secrets(ask: Ask, value: Any) -> Any:
+    """Return the same without secrets."""
+    hide = ask.conversation.turns.services.hide
+    if isinstance(value, str):
+        return hide(value)
+    if isinstance(value, Mapping):
+        return {name: mask_secrets(ask, one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [mask_secrets(ask, one) for one in value]
+    return value

@@ -1,0 +1,43 @@
+"""The hooks of the request log."""
+
+from __future__ import annotations
+
+from memory.request_log import RequestLog
+from plugins.api import Verb, hookimpl
+from plugins.request_log.commands import show_all, show_one
+from plugins.request_log.comparison import show_difference
+from plugins.request_log.log import StoredRequestLog
+
+_VERBS = (
+    Verb(
+        "context",
+        "request",
+        "what was really sent to the model (request r41; request r41 json)",
+        show_one,
+        after="preview",
+    ),
+    Verb(
+        "context",
+        "requests",
+        "all requests that are kept, and what each cost",
+        show_all,
+        after="request",
+    ),
+    Verb(
+        "context",
+        "diff",
+        "how two requests differ, and where the cache broke (diff r40 r41)",
+        show_difference,
+        after="requests",
+    ),
+)
+
+
+@hookimpl
+def parley_request_log() -> type[RequestLog]:
+    return StoredRequestLog
+
+
+@hookimpl
+def parley_verbs() -> list[Verb]:
+    return [*_VERBS]
