@@ -17,8 +17,8 @@ from memory.context.forms import (
     DROPPED,
     WHOLE,
     Change,
-    Form,
     TakenAway,
+    TurnForm,
     ViewEvent,
     give,
     overlay,
@@ -110,7 +110,7 @@ class ContextEditor:
     ) -> None:
         last = max((t.number for t in view.whole if t.is_complete), default=0)
         last = max(last, *cleared.turns, *(span.last for span in view.layout.forms), 0)
-        gone = Form("gone", CLEARED if kind == "clear" else ASIDE)
+        gone = TurnForm("gone", CLEARED if kind == "clear" else ASIDE)
         # A clear goes for what was summarised before, too, and a turn that was dropped stays so.
         numbers = range(1, last + 1) if kind == "clear" else self._not_away(range(1, last + 1))
         change = Change(give(numbers, gone), reference="")
@@ -189,10 +189,10 @@ class ContextEditor:
             return change
         rest = [turn for turn in layout.turns("summary") if turn in left]
         if summary is None:
-            gone = give(rest, Form("gone", ASIDE))  # nothing is known of them any more
+            gone = give(rest, TurnForm("gone", ASIDE))  # nothing is known of them any more
             return replace(change, forms=overlay(change.forms, gone), reference="")
         slot = await writer.event_of(summary.origin) or -summary.id
-        forms = overlay(change.forms, give(rest, Form("summary", slot)))
+        forms = overlay(change.forms, give(rest, TurnForm("summary", slot)))
         return replace(change, forms=forms, texts={slot: summary.id})
 
     def _room(self) -> int:
@@ -254,7 +254,7 @@ class ContextEditor:
                 return None
             hit = (one.turns for one in state.layout.ranges if not gone.isdisjoint(one.turns))
             back = give({turn for turns in hit for turn in turns}, WHOLE)
-            forms = overlay(back, give(gone, Form("gone", DROPPED)))
+            forms = overlay(back, give(gone, TurnForm("gone", DROPPED)))
             return await self._put(Change(forms), why)
 
     async def _put(self, change: Change, why: str) -> ViewEvent:

@@ -20,7 +20,7 @@ from itertools import accumulate
 
 from msgspec.structs import replace
 
-from memory.context.forms import OWN, Change, Clip, Forms, Span, ViewEvent, overlay
+from memory.context.forms import OWN, Change, Clip, Forms, FormSpan, ViewEvent, overlay
 from memory.context.limits import Limits
 from memory.context.plan import Plan, Removal, remove, squeeze, summarise_in_front
 from memory.context.replay import undoable
@@ -68,9 +68,9 @@ def plan(view: View, limits: Limits, step: int) -> Plan:
 def told_by_own(forms: Forms, leaving: Collection[int]) -> Forms:
     """Return the forms, with the summary of the event for what is left out of squeezed turns."""
     return tuple(
-        Span(first, last, form._replace(by=OWN))
+        FormSpan(first, last, form._replace(by=OWN))
         if form.kind == "squeezed" and first in leaving
-        else Span(first, last, form)
+        else FormSpan(first, last, form)
         for first, last, form in forms
     )
 

@@ -21,7 +21,7 @@ from memory.context.snapshot import Snapshot
 FormKind = Literal["whole", "tail", "squeezed", "line", "summary", "range", "gone"]
 
 
-class Form(NamedTuple):
+class TurnForm(NamedTuple):
     """The form of a turn. `of` says which: of a `summary` in front or of a `range` summary the
     event that made it (0: the event that gives the form), of a `tail` or a `squeezed` turn the seq
     from which on it is there, of a `line` the `full_turns` that it was folded by, of a turn that is
@@ -34,34 +34,34 @@ class Form(NamedTuple):
 
 
 ASIDE, DROPPED, CLEARED, ROLLED = range(4)
-"""What a turn is gone by: set aside by `/new`, which the daily memory tells of; dropped or cleared
-by a person; rolled off the activity log."""
-WHOLE, SUMMARY, RANGE = Form("whole"), Form("summary"), Form("range")
+"""The reasons why a turn is gone: set aside by `/new`, and told of by the daily memory; dropped or
+cleared by a person; rolled off the activity log."""
+WHOLE, SUMMARY, RANGE = TurnForm("whole"), TurnForm("summary"), TurnForm("range")
 OWN = 0
 """The summary of the event itself, which has no id before it is stored."""
 _SHOWN = ("whole", "tail", "squeezed")
 
 
-class Span(NamedTuple):
+class FormSpan(NamedTuple):
     """Neighbouring turns with the same form."""
 
     first: int
     last: int
-    form: Form
+    form: TurnForm
 
 
-Forms = tuple[Span, ...]
+Forms = tuple[FormSpan, ...]
 """Spans in ascending order that do not overlap."""
 
 
-def give(turns: Iterable[int], form: Form) -> Forms:
+def give(turns: Iterable[int], form: TurnForm) -> Forms:
     """Return the spans by which these turns have a form."""
-    spans: list[Span] = []
+    spans: list[FormSpan] = []
     for number in sorted(turns):
         if spans and number == spans[-1].last + 1:
-            spans[-1] = Span(spans[-1].first, number, form)
+            spans[-1] = FormSpan(spans[-1].first, number, form)
         else:
-            spans.append(Span(number, number, form))
+            spans.append(FormSpan(number, number, form))
     return tuple(spans)
 
 
@@ -80,24 +80,24 @@ def overlay(below: Forms, above: Forms) -> Forms:
             if over.last < first:
                 continue
             if over.first > first:
-                parts.append(Span(first, over.first - 1, span.form))
+                parts.append(FormSpan(first, over.first - 1, span.form))
             first = over.last + 1
         if first <= span.last:
-            parts.append(Span(first, span.last, span.form))
+            parts.append(FormSpan(first, span.last, span.form))
     return _join(sorted(parts))
 
 
-def _join(spans: Iterable[Span]) -> Forms:
-    joined: list[Span] = []
+def _join(spans: Iterable[FormSpan]) -> Forms:
+    joined: list[FormSpan] = []
     for span in spans:
         if joined and joined[-1].form == span.form and joined[-1].last + 1 == span.first:
-            joined[-1] = Span(joined[-1].first, span.last, span.form)
+            joined[-1] = FormSpan(joined[-1].first, span.last, span.form)
         else:
             joined.append(span)
     return tuple(joined)
 
 
-def turns_of(forms: Iterable[Span], *kinds: FormKind, of: int | None = None) -> tuple[int, ...]:
+def turns_of(forms: Iterable[FormSpan], *kinds: FormKind, of: int | None = None) -> tuple[int, ...]:
     """Return the turns that have a form of these kinds (none named: any), in order."""
     return tuple(
         number
@@ -109,7 +109,7 @@ def turns_of(forms: Iterable[Span], *kinds: FormKind, of: int | None = None) -> 
 
 def up_to(forms: Forms, last: int) -> Forms:
     """Return the forms of the turns up to this one."""
-    return tuple(Span(s.first, min(s.last, last), s.form) for s in forms if s.first <= last)
+    return tuple(FormSpan(s.first, min(s.last, last), s.form) for s in forms if s.first <= last)
 
 
 def without_turns(forms: Forms, turns: Collection[int]) -> Forms:
@@ -181,7 +181,7 @@ class Change(Struct, frozen=True):
         front or a `range` summary."""
         is_half = kind == "summary"
         forms = (span.form for span in self.forms)
-        return any(form == Form(kind) or (is_half and form.by == OWN) for form in forms)
+        return any(form == TurnForm(kind) or (is_half and form.by == OWN) for form in forms)
 
     def combine(self, other: Change) -> Change:
         """Both changes as one, `other` coming after this one."""
@@ -226,7 +226,7 @@ class Change(Struct, frozen=True):
         numbers: dict[str, Any] = {name: data.get(name, 0) for name in _NUMBERS}
         return cls(
             forms=tuple(
-                Span(first, last, Form(kind, *of))
+                FormSpan(first, last, TurnForm(kind, *of))
                 for first, last, kind, *of in data.get("forms", ())
             ),
             clip={int(seq): Clip(*sizes) for seq, sizes in data.get("clip", {}).items()},
@@ -292,7 +292,7 @@ class Layout(Struct, frozen=True, dict=True):
         """Return this layout after one more change, of the event with this id."""
         forms = change.forms
         if event:
-            forms = tuple(Span(s.first, s.last, _of(s.form, event)) for s in forms)
+            forms = tuple(FormSpan(s.first, s.last, _of(s.form, event)) for s in forms)
         texts, after, edited = self.texts, self.after, self.edited
         if change.texts:
             shown = {slot or event: text for slot, text in change.texts.items()}
@@ -319,7 +319,7 @@ class Layout(Struct, frozen=True, dict=True):
             change.rolled or self.rolled,
         )
 
-    def form(self, turn: int) -> Form:
+    def form(self, turn: int) -> TurnForm:
         """Return the form of a turn."""
         place = bisect_right(self._firsts, turn) - 1
         is_given = place >= 0 and turn <= self.forms[place].last
@@ -411,19 +411,19 @@ def _find_summaries(
     return frozenset(found)
 
 
-def _of(form: Form, event: int) -> Form:
+def _of(form: TurnForm, event: int) -> TurnForm:
     """Return a form with the id of its event, which was not known before."""
     if form in (SUMMARY, RANGE):
-        return Form(form.kind, event)
-    return Form(form.kind, form.of, event) if form.by == OWN else form
+        return TurnForm(form.kind, event)
+    return TurnForm(form.kind, form.of, event) if form.by == OWN else form
 
 
-def _front_of(form: Form) -> int | None:
+def _front_of(form: TurnForm) -> int | None:
     """Return the event whose summary in front represents a turn of this form, or its beginning."""
     return form.of if form.kind == "summary" else form.by
 
 
-def _dump(form: Form) -> tuple[Any, ...]:
+def _dump(form: TurnForm) -> tuple[Any, ...]:
     """Return a form as JSON has it, without what is not set."""
     if form.by is not None:
         return tuple(form)

@@ -12,10 +12,10 @@ from memory.context.forms import (
     ROLLED,
     SUMMARY,
     Change,
-    Form,
     Forms,
     Name,
     RangeSummary,
+    TurnForm,
     give,
     name_of,
     overlay,
@@ -146,7 +146,7 @@ def summarise_in_front(view: View, leaving: Collection[int]) -> Change:
     """Return the change by which turns leave into a summary of all that was summarised before."""
     layout, front = view.layout, view.layout.front
     before = layout.after.get(OWN, 0) if front == OWN else front or 0
-    forms = give(layout.turns_gone(ROLLED), Form("gone", ROLLED))  # whatever strategy comes
+    forms = give(layout.turns_gone(ROLLED), TurnForm("gone", ROLLED))  # whatever strategy comes
     return Change(overlay(forms, give({*layout.turns("summary"), *leaving}, SUMMARY)), after=before)
 
 

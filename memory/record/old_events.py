@@ -26,11 +26,11 @@ from memory.context.forms import (
     WHOLE,
     Change,
     Clip,
-    Form,
     Forms,
     Kind,
     Layout,
     Rolled,
+    TurnForm,
     ViewEvent,
     give,
     overlay,
@@ -208,7 +208,7 @@ class _History:
         there = [turn for turn in turns if turn in self._places]
         short = frozenset[int]().union(*(self._squeezed.get(e.id, ()) for e in self._held))
         forms = give([turn for turn in there if turn not in short], WHOLE)
-        return overlay(forms, give([turn for turn in there if turn in short], Form("squeezed")))
+        return overlay(forms, give([turn for turn in there if turn in short], TurnForm("squeezed")))
 
 
 def _after(layout: Layout, event: ViewEvent, strategy: str) -> Layout:
@@ -219,7 +219,7 @@ def _after(layout: Layout, event: ViewEvent, strategy: str) -> Layout:
 
 
 class _Conversion:
-    """What one old event did to turns."""
+    """The forms that one old event gave to turns."""
 
     def __init__(self, row: _Row, layout: Layout, places: Places, shown_again: Any) -> None:
         self._row, self._layout, self._places = row, layout, places
@@ -274,9 +274,9 @@ class _Conversion:
         last = max(last, *(span.last for span in self._layout.forms), *self._row.leaving, 0)
         numbers = range(1, last + 1)
         if self._row.kind == "clear":
-            return give(numbers, Form("gone", CLEARED))
+            return give(numbers, TurnForm("gone", CLEARED))
         away = self._layout.taken_away
-        return give([n for n in numbers if not away.has(n)], Form("gone", ASIDE))
+        return give([n for n in numbers if not away.has(n)], TurnForm("gone", ASIDE))
 
     def _expand(self) -> Forms:
         back = self._old.get("back", ())
@@ -285,7 +285,7 @@ class _Conversion:
         if not preface:
             return forms
         rest = [turn for turn in self._layout.turns("summary") if turn not in set(back)]
-        form = Form("summary", target or -preface) if preface > 0 else Form("gone", ASIDE)
+        form = TurnForm("summary", target or -preface) if preface > 0 else TurnForm("gone", ASIDE)
         return overlay(forms, give(rest, form))
 
     def _squeeze(self) -> Forms:
@@ -294,13 +294,13 @@ class _Conversion:
             form = self._layout.form(turn)
             if form.kind in ("whole", "tail"):
                 by = OWN if turn in self._row.leaving else form.by
-                forms = overlay(forms, give([turn], Form("squeezed", form.of, by)))
+                forms = overlay(forms, give([turn], TurnForm("squeezed", form.of, by)))
         return forms
 
     def _drop(self, dropped: frozenset[int]) -> Forms:
         hit = (one.turns for one in self._layout.ranges if not dropped.isdisjoint(one.turns))
         back: Forms = self._shown_again({turn for turns in hit for turn in turns})
-        return overlay(back, give(dropped, Form("gone", DROPPED)))
+        return overlay(back, give(dropped, TurnForm("gone", DROPPED)))
 
     def _find_shown_before(self, cut: int, keep: frozenset[int]) -> tuple[set[int], list[int]]:
         """Return the turns that leave by a cut, and those of which a part does."""
@@ -322,12 +322,12 @@ class _Conversion:
             forms = give({*front, *left}, SUMMARY)
         else:
             slot = self._layout.front
-            form = Form("gone", ASIDE) if slot is None else Form("summary", slot)
+            form = TurnForm("gone", ASIDE) if slot is None else TurnForm("summary", slot)
             forms = give(left, form)
         for turn in half:
             kind, first, by = self._layout.form(turn)
             by = OWN if self._row.leaving else by
-            form = Form("squeezed" if kind == "squeezed" else "tail", max(cut, first), by)
+            form = TurnForm("squeezed" if kind == "squeezed" else "tail", max(cut, first), by)
             forms = overlay(forms, give([turn], form))
         return forms
 
@@ -337,13 +337,13 @@ class _Conversion:
     def _fold(self) -> Forms:
         cut, keep, full, *_ = self._old["folded"]
         gone, _half = self._find_shown_before(cut, frozenset(keep))
-        return give({*gone, *self._old.get("fold", ())}, Form("line", full))
+        return give({*gone, *self._old.get("fold", ())}, TurnForm("line", full))
 
     def _roll(self) -> Forms:
         first = self._old["rolled"][0]
         lines = {*self._layout.turns("line"), *self._old.get("fold", ())}
         gone = {turn for turn in lines if turn < first}
-        forms = give(gone, Form("gone", ROLLED))
+        forms = give(gone, TurnForm("gone", ROLLED))
         if self._row.kind == "fold" or not self._row.leaving:
             return forms
         made = {*self._layout.turns("summary"), *self._row.leaving}
@@ -361,10 +361,10 @@ class _Conversion:
             again = {
                 turn
                 for turn in self._layout.turns("gone")
-                if self._layout.form(turn) == Form("gone", ROLLED) and turn >= first
+                if self._layout.form(turn) == TurnForm("gone", ROLLED) and turn >= first
             }
-            forms = overlay(forms, give(again, Form("line")))
-            forms = overlay(forms, give({t for t in lines if t < first}, Form("gone", ROLLED)))
+            forms = overlay(forms, give(again, TurnForm("line")))
+            forms = overlay(forms, give({t for t in lines if t < first}, TurnForm("gone", ROLLED)))
             if self._row.leaving:
                 made = {*self._layout.turns("summary"), *self._row.leaving}
                 forms = overlay(forms, give(made, SUMMARY))

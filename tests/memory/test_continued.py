@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from memory.context.continued import KEPT_FOR, LEAST, AsSent, Beginning, find_beginning, pays
 from memory.context.cut_cost import InputPrice
-from memory.context.forms import Change, Clip, Form, give
+from memory.context.forms import Change, Clip, TurnForm, give
 from memory.context.meter import PromptPrefix
 from memory.ledger import Spent
 from memory.messages import NOTHING_BESIDE, Image
@@ -100,7 +100,7 @@ async def test_turns_that_are_not_sent_as_they_were_said_have_none(lodge: Lodge,
     conversation = await lodge.conversation()
     turn = conversation.context.view().whole[1]
     change = (
-        Change(give({2}, Form("squeezed")))
+        Change(give({2}, TurnForm("squeezed")))
         if kind == "squeeze"
         else Change(clip={turn.entries[0].seq: Clip(3, 2)})
     )

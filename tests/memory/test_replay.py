@@ -12,8 +12,8 @@ from memory.context.forms import (
     DROPPED,
     SUMMARY,
     Change,
-    Form,
     Kind,
+    TurnForm,
     ViewEvent,
     give,
 )
@@ -22,11 +22,11 @@ from memory.context.replay import newest_move, undoable
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 CHANGES = (
     Change(give({1}, SUMMARY)),
-    Change(give({1}, Form("gone", CLEARED))),
-    Change(give({1}, Form("gone", DROPPED))),
+    Change(give({1}, TurnForm("gone", CLEARED))),
+    Change(give({1}, TurnForm("gone", DROPPED))),
     Change(pin=frozenset({1})),
     Change(unpin=frozenset({1})),
-    Change(give({1}, Form("line", 3)), folded=0),
+    Change(give({1}, TurnForm("line", 3)), folded=0),
 )
 
 

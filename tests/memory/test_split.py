@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.context.emergency import REASON, describe
-from memory.context.forms import Change, Form, ViewEvent, give
+from memory.context.forms import Change, TurnForm, ViewEvent, give
 from memory.context.limits import Limits
 from memory.context.strategies.split import safe_split
 from memory.conversation import Conversation
@@ -328,7 +328,7 @@ async def test_an_emergency_that_only_squeezes_says_what_stayed(lodge: Lodge) ->
     await lodge.says("question", ["found"], reply="answer")
     conversation = await lodge.conversation()
     context = conversation.context
-    squeezed = Change(give({1}, Form("squeezed")))
+    squeezed = Change(give({1}, TurnForm("squeezed")))
     event = ViewEvent(NOW, "view", "emergency", REASON, squeezed, turn=1, id=1)
     said = describe([event], context.view(), context.limits, turn=1)
     assert "4,000 tokens: of t1 only the question and the reply stayed. Nothing is deleted" in said

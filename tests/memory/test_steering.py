@@ -14,9 +14,9 @@ from memory.context.forms import (
     Actor,
     Change,
     Clip,
-    Form,
     Forms,
     Kind,
+    TurnForm,
     ViewEvent,
     give,
     overlay,
@@ -26,7 +26,9 @@ from memory.context.steering import find_steering, limit
 
 TURNS = st.frozensets(st.integers(1, 9))
 KINDS: st.SearchStrategy[Kind] = st.sampled_from(["view", "text", "edit", "hold"])
-FORM = st.sampled_from([WHOLE, SUMMARY, Form("gone", 1), Form("line", 3), Form("tail", 30)])
+FORM = st.sampled_from(
+    [WHOLE, SUMMARY, TurnForm("gone", 1), TurnForm("line", 3), TurnForm("tail", 30)]
+)
 
 
 @st.composite

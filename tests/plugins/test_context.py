@@ -16,8 +16,8 @@ from memory.context.forms import (
     CLEARED,
     DROPPED,
     Clip,
-    Form,
     Layout,
+    TurnForm,
     give,
     overlay,
 )
@@ -136,7 +136,7 @@ def test_a_turn_in_play_says_how_it_is_shown() -> None:
         view(
             (with_a_tool(1), with_a_tool(2), turn(3), turn(4)),
             current=4,
-            forms=give({1, 3}, Form("squeezed")),
+            forms=give({1, 3}, TurnForm("squeezed")),
             pinned=frozenset({1, 3}),
             clipped={22: Clip(20, 5)},
         )
@@ -148,9 +148,9 @@ def test_a_turn_in_play_says_how_it_is_shown() -> None:
 
 
 def test_a_turn_that_left_says_by_what() -> None:
-    forms = overlay(give({1, 2}, Form("summary", 7)), give({3}, Form("gone", DROPPED)))
-    forms = overlay(forms, give({4}, Form("gone", CLEARED)))
-    forms = overlay(forms, give({5}, Form("gone", ASIDE)))
+    forms = overlay(give({1, 2}, TurnForm("summary", 7)), give({3}, TurnForm("gone", DROPPED)))
+    forms = overlay(forms, give({4}, TurnForm("gone", CLEARED)))
+    forms = overlay(forms, give({5}, TurnForm("gone", ASIDE)))
     where = states(view((turn(9),), forms=forms))
     assert [where.of(n) for n in (1, 2, 3, 4, 5, 9)] == [
         ("summarised",),

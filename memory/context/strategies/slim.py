@@ -22,9 +22,9 @@ from memory.context.forms import (
     ROLLED,
     WHOLE,
     Change,
-    Form,
     Layout,
     Rolled,
+    TurnForm,
     give,
     overlay,
 )
@@ -60,7 +60,7 @@ def outgrown(layout: Layout, limits: Limits) -> Change:
     if any(0 < span.form.of < full for span in layout.forms if span.form.kind == "line"):
         change = Change(give(layout.turns("line"), WHOLE), folded=0)
     if 0 < rolled.lines < limits.context.max_terse_entries:
-        lines = give(layout.turns_gone(ROLLED), Form("line", full))
+        lines = give(layout.turns_gone(ROLLED), TurnForm("line", full))
         change = replace(
             change, forms=overlay(change.forms, lines), rolled=Rolled(told=rolled.told)
         )
@@ -71,7 +71,7 @@ def _fold(view: View, folding: tuple[Turn, ...], limits: Limits) -> Change:
     turns = {turn.number for turn in folding}
     turns.update(*(one.turns for one in find_leaving_ranges(view, max(turns), turns)))
     newest = view.complete[-1].number if limits.fold_turns != 1 else 0
-    return Change(give(turns, Form("line", limits.context.full_turns)), folded=newest)
+    return Change(give(turns, TurnForm("line", limits.context.full_turns)), folded=newest)
 
 
 def _find_folding(view: View, limits: Limits) -> tuple[Turn, ...]:
@@ -146,7 +146,7 @@ def _roll(view: View, limits: Limits) -> tuple[Change, tuple[int, ...]]:
     told = view.layout.rolled.told
     gone = [number for number in view.layout.turns("line") if number < begin]
     new = tuple(number for number in gone if number >= told)
-    forms = give(gone, Form("gone", ROLLED))
+    forms = give(gone, TurnForm("gone", ROLLED))
     after = 0
     if new and limits.fold_turns != 1:
         made = summarise_in_front(view, new)

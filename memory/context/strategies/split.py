@@ -15,7 +15,7 @@ from itertools import accumulate
 
 from msgspec.structs import replace
 
-from memory.context.forms import OWN, SUMMARY, Change, Form, FormKind, give, overlay
+from memory.context.forms import OWN, SUMMARY, Change, FormKind, TurnForm, give, overlay
 from memory.context.limits import Limits
 from memory.context.plan import Plan, can_help, summarise_in_front
 from memory.context.view import View
@@ -65,13 +65,13 @@ def split_at(view: View, index: int, why: str) -> Plan | None:
     leaving = tuple(sorted(is_new.union(*(one.turns for one in ranges))))
     change = summarise_in_front(view, leaving) if leaving else Change()
     rest = gone - is_new  # summarised with its beginning, by the summary in front
-    front = SUMMARY if leaving else Form("summary", layout.front or 0)
+    front = SUMMARY if leaving else TurnForm("summary", layout.front or 0)
     forms = overlay(change.forms, give(rest, front))
     if half is not None:
         kind: FormKind = "squeezed" if layout.form(newest).kind == "squeezed" else "tail"
         first = 1 + max(entry.seq for entry in entries if entry.turn == newest)
         by = OWN if leaving else layout.form(newest).by
-        forms = overlay(forms, give([newest], Form(kind, first, by)))
+        forms = overlay(forms, give([newest], TurnForm(kind, first, by)))
     change = replace(change, forms=forms)
     return Plan(change, why, leaving, view.apply(change).tokens)
 
