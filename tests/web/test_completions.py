@@ -45,7 +45,7 @@ def named(conversation: str) -> dict[str, Any]:
 
 def sent(site: Site) -> list[dict[str, Any]]:
     """Return what reached the model last."""
-    return list(site.server.requests[-1].body["messages"])
+    return list(site.server.turns[-1].body["messages"])
 
 
 async def test_a_question_is_answered_with_what_it_took(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ async def test_what_a_model_thinks_grows_in_sight_and_is_folded_when_it_answers(
     await tab.page.click(".pending .thoughts summary")
     answering.set()
     await tab.sees(".turn[data-turn=t2]")
-    sent = str(site.server.requests[-1].body)
+    sent = str(site.server.turns[-1].body)
     assert "So it is four" not in sent
     assert "Four." in sent
 
@@ -282,7 +282,7 @@ async def test_a_cut_is_a_line_across_the_chat_that_shows_edits_and_undoes_it(
     site: Site, tab: Tab, model: Model
 ) -> None:
     def answer(request: Received) -> Answer:
-        return echo(request) if "tools" in request.body else Say("They talked.")
+        return echo(request) if request.is_turn else Say("They talked.")
 
     model.script = answer
     for number in range(5):
@@ -395,7 +395,7 @@ async def test_a_cut_that_waits_has_its_summary_in_a_field_to_change_and_approve
     tmp_path: Path, browser: Browser
 ) -> None:
     def model(request: Received) -> Answer:
-        return echo(request) if "tools" in request.body else Say("They talked.")
+        return echo(request) if request.is_turn else Say("They talked.")
 
     settings = {"agent_max_context_turns": 3, "context": {"compaction_approval": "ask"}}
     async with serving(tmp_path, model, settings) as site, browsing(browser) as tab:
@@ -410,7 +410,7 @@ async def test_a_cut_that_waits_has_its_summary_in_a_field_to_change_and_approve
         await expect(tab.page.get_by_role("button", name="Approve")).to_have_count(0)
         await expect(field).to_be_disabled()
         await tab.asks("and now?", "and now?")
-        assert "They talked of Lisbon." in str(site.server.requests[-1].body["messages"])
+        assert "They talked of Lisbon." in str(site.server.turns[-1].body["messages"])
 
 
 async def test_requests_are_a_timeline_with_their_differences(tab: Tab) -> None:
@@ -433,7 +433,7 @@ async def test_a_receipt_names_what_is_missing_and_adds_it(
     site: Site, tab: Tab, model: Model
 ) -> None:
     def answer(request: Received) -> Answer:
-        return echo(request) if "tools" in request.body else Say("They talked of a code.")
+        return echo(request) if request.is_turn else Say("They talked of a code.")
 
     model.script = answer
     for number in range(3):
@@ -469,7 +469,7 @@ async def test_axe_finds_nothing_in_what_stands_between_and_over_the_messages(
     tmp_path: Path, browser: Browser
 ) -> None:
     def model(request: Received) -> Answer:
-        if "tools" not in request.body:
+        if request.is_summary:
             return Say("They talked.")
         is_wrong = "fail" in str(request.body["messages"][-1]["content"])
         return Fail(400, "no") if is_wrong else Say(WELL_SET, reasoning="Hm.")

@@ -71,7 +71,7 @@ async def test_a_long_text_is_written_in_several_lines(site: Site, tab: Tab) -> 
     await tab.page.keyboard.press("Tab")
     await expect(row(tab, "system_prompt")).to_contain_text("Set in this conversation")
     await tab.asks("Hi", "re: Hi")
-    system = site.server.requests[-1].body["messages"][0]["content"]
+    system = site.server.turns[-1].body["messages"][0]["content"]
     assert 'Be "brief".\n\nAlways.' in system
 
 

@@ -58,7 +58,7 @@ async def test_each_conversation_keeps_its_draft_over_a_reload(
         await tab.sees("#log .turn[data-turn=t2]")
         await expect(tab.page.locator("#text")).to_have_value("")
         await expect(tab.page.locator("#files .chip")).to_have_count(0)
-        assert "half a thou" in str(site.server.requests[-1].body["messages"])
+        assert "half a thou" in str(site.server.turns[-1].body["messages"])
 
 
 async def test_what_is_written_while_the_bot_is_away_waits_and_is_sent_in_order(

@@ -31,7 +31,7 @@ EXACT = {"restore": "exact"}
 def echo(request: Received) -> Answer:
     """Summaries are one line; replies repeat the question's number, at some length; a question
     for a sum is answered with the calculator."""
-    if "tools" not in request.body:
+    if request.is_summary:
         return Say(SUMMARY)
     last = request.body["messages"][-1]
     if "sum" in str(last["content"]) and last["role"] == "user":
@@ -60,8 +60,7 @@ async def states(bot: TestBot) -> dict[str, str]:
 async def request_of(bot: TestBot, text: str) -> list[dict[str, Any]]:
     """Return what the model is sent for a message, without the system prompt."""
     await bot.says(text)
-    requests = [r.body["messages"] for r in bot.server.requests if "tools" in r.body]
-    return list(requests[-1][1:])
+    return bot.sent_to_model()[1:]
 
 
 # --- looking ---
@@ -272,7 +271,7 @@ async def test_compact_puts_a_summary_in_the_place_of_the_turns(tmp_path: Path) 
     async with run_bot(tmp_path, echo) as bot:
         await talk(bot, 5)
         reply = await bot.says("/context compact the budget")
-        asked = bot.sent_to_model()[0]["content"]
+        asked = bot.server.summaries[-1].body["messages"][0]["content"]
         sent = await request_of(bot, "question 6")
     assert reply.text.startswith("Compacted t1 to t4: ")
     assert "by gpt-4o-mini:\n\n> They talked about Lisbon." in reply.text
@@ -292,7 +291,7 @@ async def test_a_compact_that_would_not_shrink_writes_nothing(tmp_path: Path) ->
 
 async def test_other_commands_do_not_wait_for_a_compact(tmp_path: Path) -> None:
     def script(request: Received) -> Answer:
-        return echo(request) if "tools" in request.body else Hang()
+        return echo(request) if request.is_turn else Hang()
 
     async with run_bot(tmp_path, script) as bot:
         await talk(bot, 3)

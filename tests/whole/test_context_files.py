@@ -25,7 +25,7 @@ LINE = {
 
 
 def echo(request: Received) -> Answer:
-    if "tools" not in request.body:
+    if request.is_summary:
         return Say("A summary.")
     last = request.body["messages"][-1]
     is_task = "You are a sub-agent" in request.body["messages"][0]["content"]

@@ -19,7 +19,7 @@ def looking(arguments: dict[str, Any]) -> Answer:
 def model(request: Received) -> Answer:
     """Looks up what a question in JSON asks for, and tells what came of it."""
     last = request.body["messages"][-1]
-    if "tools" not in request.body:
+    if request.is_summary:
         return Say("A summary.")
     if last["role"] == "tool":
         return Say(f"Found: {last['content']}")

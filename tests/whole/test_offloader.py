@@ -135,7 +135,7 @@ def heard(folder: Path, what: str = "") -> list[list[Any]]:
 
 
 def script(request: Received) -> Answer:
-    if "tools" not in request.body:
+    if request.is_summary:
         return Say("They talked.")
     last = request.body["messages"][-1]
     is_asked = last["role"] == "user" and "Say it" in str(last["content"])

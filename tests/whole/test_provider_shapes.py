@@ -19,7 +19,7 @@ from channels.base import Activity, Delta, StepRestarted
 from memory.messages import FAILED
 from tests.fakes.openai_server import Answer, Body, Call, Fail, Received, Say
 from tests.waiting import until
-from tests.whole.requests import answering, settled, summaries, whole
+from tests.whole.requests import answering, settled, whole
 from tests.whole.test_busy import WAIT, busy, gate
 from tests.whole.testbot import TestBot, run_bot
 
@@ -154,7 +154,7 @@ async def test_a_call_that_was_cut_off_is_told_and_after_two_it_ends(tmp_path: P
     async with run_bot(tmp_path, script) as bot:
         reply = await bot.says("Add!")
         results = [m["content"] for m in bot.sent_to_model() if m["role"] == "tool"]
-        assert bot.server.requests[-1].body["tool_choice"] == "none"
+        assert bot.server.turns[-1].body["tool_choice"] == "none"
         assert len(bot.server.requests) == 3
         assert (await bot.says("And?")).text == "Yes."
     assert reply.text.startswith("I can't.")
@@ -169,7 +169,7 @@ async def test_two_steps_that_end_with_a_call_that_was_cut_off_end_the_turn(tmp_
 
     async with run_bot(tmp_path, in_turn(cut(1), cut(2), Say("I can't."))) as bot:
         assert CUT_CALLS in (await bot.says("Add!")).text
-        assert bot.server.requests[-1].body["tool_choice"] == "none"
+        assert bot.server.turns[-1].body["tool_choice"] == "none"
         results = [m["content"] for m in bot.sent_to_model() if m["role"] == "tool"]
     assert (results[0], results[2]) == ("3", "4")
 
@@ -218,7 +218,7 @@ async def test_a_summary_that_is_none_is_replaced_by_an_extract(tmp_path: Path, 
     script = answering(reply, lambda _: BAD_SUMMARIES[kind])
     async with run_bot(tmp_path, script, {"agent_max_context_turns": 4}) as bot:
         await _talk_of_harbours(bot)
-        assert summaries(bot), "one was asked for"
+        assert bot.server.summaries, "one was asked for"
         assert (await bot.says("And now?")).text == "Fine."
         sent = whole(bot.sent_to_model())
     bad = BAD_SUMMARIES[kind]

@@ -146,7 +146,7 @@ async def compactions(bot: TestBot) -> list[dict[str, Any]]:
 
 def talkative(request: Received) -> Answer:
     """A model that answers everything, a request for a summary too."""
-    if request.body["messages"][-1]["role"] == "user" and "tools" in request.body:
+    if request.body["messages"][-1]["role"] == "user" and request.is_turn:
         return Say("Yes. " * 30)
     return Say("They talked.")
 

@@ -265,7 +265,7 @@ async def test_auto_takes_the_model_that_the_endpoint_lists(tmp_path: Path) -> N
     settings = {"model": "auto"}
     async with run_bot(tmp_path, [Say("Hi.")], settings, models=("llama-9",)) as bot:
         await bot.says("Hello")
-        assert bot.server.requests[-1].body["model"] == "llama-9"
+        assert bot.server.turns[-1].body["model"] == "llama-9"
         assert "llama-9" in (await bot.says("/model")).text
 
 
