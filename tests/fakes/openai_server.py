@@ -138,6 +138,15 @@ Answer = Say | Fail | Hang | Break | StreamError | Body
 Script = Iterable[Answer] | Callable[[Received], Answer]
 
 
+def echo(request: Received) -> Say:
+    """A model that repeats the last thing it was told."""
+    return Say(f"re: {request.body['messages'][-1]['content']}")
+
+
+def echo_in_bold(request: Received) -> Say:
+    return Say(f"**re:** {request.body['messages'][-1]['content']}")
+
+
 def llama_overflow(tokens: int, window: int) -> Fail:
     """The overflow of llama.cpp's server: `code` is a number and the sizes have fields."""
     return Fail(

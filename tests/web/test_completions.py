@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI, AuthenticationError, BadRequestError
 
-from tests.fakes.openai_server import Call, Received, Say
+from tests.fakes.openai_server import Call, Say, echo
 from tests.web.site import Site, serving
 
 TOOL = {
@@ -22,10 +22,6 @@ TOOL = {
     },
 }
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
-
-
-def echo(request: Received) -> Say:
-    return Say(f"re: {request.body['messages'][-1]['content']}")
 
 
 @asynccontextmanager

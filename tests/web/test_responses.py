@@ -13,9 +13,9 @@ from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import BaseModel, TypeAdapter
 
 from channels.web import responses
-from tests.fakes.openai_server import Break, Call, Received, Say
+from tests.fakes.openai_server import Break, Call, Received, Say, echo
 from tests.web.site import Site, events_of, serving
-from tests.web.test_completions import PIXEL, client, echo, sent
+from tests.web.test_completions import PIXEL, client, sent
 from tests.web.test_keys import TOKEN, new_key
 
 Json = dict[str, Any]

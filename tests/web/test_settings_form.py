@@ -8,15 +8,11 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Locator, expect
 
-from tests.fakes.openai_server import Answer, Received, Say
+from tests.fakes.openai_server import echo
 from tests.web.browser import PHONE, Tab, browsing, needs_chromium
 from tests.web.site import Site, serving
 
 pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="session")]
-
-
-def echo(request: Received) -> Answer:
-    return Say(f"re: {request.body['messages'][-1]['content']}")
 
 
 def row(tab: Tab, key: str) -> Locator:

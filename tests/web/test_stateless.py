@@ -32,11 +32,12 @@ from tests.fakes.openai_server import (
     Received,
     Say,
     StreamError,
+    echo,
     openai_overflow,
 )
 from tests.waiting import PATIENCE, until
 from tests.web.site import Site, events_of, serving
-from tests.web.test_completions import PIXEL, TOOL, client, echo, named, sent, user
+from tests.web.test_completions import PIXEL, TOOL, client, named, sent, user
 
 Json = dict[str, Any]
 WEATHER = Call("weather", '{"place": "Lisbon"}', "call_7")

@@ -88,29 +88,6 @@ async def test_no_tool_runs_twice_because_of_an_overflow(tmp_path: Path) -> None
     assert results[0] == results[1]
 
 
-async def test_an_overflow_in_mid_turn_keeps_the_tool_chain(tmp_path: Path) -> None:
-    asked = 0
-
-    def script(request: Received) -> Answer:
-        nonlocal asked
-        if request.is_summary:
-            return Say("They talked.")
-        if request.body["messages"][-1]["content"] in ("earlier", "hello"):
-            return Say("Hello.")
-        asked += 1
-        call = Call("calculate", '{"expression": "6*7"}', "c1")
-        if asked == 2:
-            return openai_overflow(130_000, 128_000)
-        return Say(calls=(call,)) if asked == 1 else Say("42.")
-
-    async with run_bot(tmp_path, script) as bot:
-        for _ in range(3):
-            await bot.says("earlier")
-        assert (await bot.says("6*7?")).text.startswith("42.\n\n(This request was too long")
-        roles = [message["role"] for message in bot.sent_to_model()][-3:]
-    assert roles == ["user", "assistant", "tool"]
-
-
 @pytest.mark.parametrize(
     "summary",
     [

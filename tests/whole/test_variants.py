@@ -6,16 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from channels.message import Reply
-from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
+from tests.fakes.openai_server import Answer, Call, Hang, Say, echo
 from tests.whole.scenario import say_all
 from tests.whole.test_attachments import PHOTO, REPORT
 from tests.whole.test_branches import asked
 from tests.whole.test_context_commands import data
 from tests.whole.testbot import TestBot, run_bot
-
-
-def echo(request: Received) -> Say:
-    return Say(f"re: {request.body['messages'][-1]['content']}")
 
 
 async def again(bot: TestBot, line: str, chat: str = "main", user: str = "") -> tuple[Reply, str]:
