@@ -15,6 +15,7 @@ from channels.base import (
     Accepted,
     Activity,
     Channel,
+    Closing,
     CommandEntry,
     ContextChanged,
     ContextUsage,
@@ -134,7 +135,8 @@ class FakeBot:
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
-            await channel.close()
+            if isinstance(channel, Closing):
+                await channel.close()
 
     async def serve(self, channel: Channel) -> None:
         """Run `channel` with this bot until it ends and what was said is answered."""

@@ -154,13 +154,6 @@ async def test_what_parley_does_not_do_gets_a_sentence(tmp_path: Path) -> None:
                 await openai.chat.completions.create(**asked)
 
 
-async def test_a_picture_comes_along_as_a_data_url(tmp_path: Path) -> None:
-    parts = [{"type": "text", "text": "See?"}, {"type": "image_url", "image_url": {"url": PIXEL}}]
-    async with serving(tmp_path, echo) as site, client(site) as openai:
-        answer = await openai.chat.completions.create(model="x", messages=[user(parts)])
-    assert "See?" in answer.choices[0].message.content
-
-
 async def test_the_key_is_the_token(tmp_path: Path) -> None:
     async with serving(tmp_path, echo, token="a long random text") as site:
         async with client(site, "wrong") as openai:

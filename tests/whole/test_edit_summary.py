@@ -121,7 +121,7 @@ async def test_the_next_summary_continues_the_edited_one(tmp_path: Path) -> None
         await bot.says(f"/context summary edit {OWN}")
         await talk(bot, 2, 4)
         await bot.says("/context compact")
-        material = str(bot.server.turns[-1].body["messages"])
+        material = str(bot.server.summaries[-1].body["messages"])
         assert OWN in material
         assert "Lisbon" not in material
         assert "stands for t1 to t4" in (await bot.says("/context summary")).text

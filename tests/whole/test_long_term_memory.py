@@ -287,7 +287,7 @@ async def test_what_a_person_took_away_is_not_distilled(tmp_path: Path) -> None:
         assert "left out, because turns in them were taken away" in done.text
         assert not bot.server.distillations
         await say_all(bot, "/context undo", "/memory distill")
-        assert "I like Ben" in str(bot.server.turns[-1].body), "what is brought back is"
+        assert "I like Ben" in str(bot.server.distillations[-1].body), "what is brought back is"
 
 
 async def test_the_form_has_the_whole_and_takes_what_is_sent_back(tmp_path: Path) -> None:

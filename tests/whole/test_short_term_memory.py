@@ -70,14 +70,6 @@ async def test_what_the_person_said_is_stored_without_the_summary(tmp_path: Path
     assert [text for (text,) in rows] == [f"question {number}" for number in range(1, 7)]
 
 
-async def test_the_limit_is_changed_in_the_chat_and_holds_at_once(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        await talk(bot, 8)
-        await bot.says("/config agent_max_context_turns 4")
-        await talk(bot, 1, start=9)
-        assert turns_sent(bot)[0].endswith("question 7")
-
-
 async def test_a_limit_for_one_conversation_leaves_the_others_alone(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await bot.says("/config agent_max_context_turns 2 --here", chat="a")

@@ -120,16 +120,6 @@ async def test_who_goes_on_sending_long_texts_holds_up_nobody(tmp_path: Path) ->
         assert rounds < 40
 
 
-async def test_a_message_that_is_edited_is_answered_anew(tmp_path: Path) -> None:
-    async with at_telegram(tmp_path, echo) as bot:
-        message = bot.ann.says("What is 2 + 2?")
-        await bot.telegram.shown("re: What is 2 + 2?")
-        bot.ann.edits(message, "What is 2 + 2?")  # the same text: nothing has changed
-        bot.ann.edits(message, "What is 2 + 3?")
-        await bot.telegram.shown("re: What is 2 + 3?")
-        assert len(await answers(bot, "What is 2")) == 2
-
-
 async def test_a_forwarded_message_says_from_whom_and_is_no_command(tmp_path: Path) -> None:
     origin = {"type": "hidden_user", "sender_user_name": "Bob", "date": 1_700_000_000}
     async with at_telegram(tmp_path, echo) as bot:

@@ -148,9 +148,11 @@ async def test_an_edited_message_is_taken_as_it_is_now(stage: Stage, tmp_path: P
     async with at_platform(stage, tmp_path, echo) as bot:
         message = await stage.say("Wat?")
         await stage.shown("re Wat?")
+        await stage.edit(message, "Wat?")  # the same text: nothing has changed
         await stage.edit(message, "What?")
         await stage.shown("re What?")
         await bot.is_idle()
+        assert bot.asked() == ["Wat?", "What?"]
 
 
 @needs("delete")
