@@ -95,6 +95,17 @@ def test_no_test_sleeps() -> None:
     assert found == set(), "wait with tests.waiting.until, or for an event"
 
 
+def test_no_test_takes_the_last_request_for_that_of_a_turn() -> None:
+    """A summary's may have come behind it. What talks to a model directly has nothing else."""
+    found = [
+        path.relative_to(TESTS).as_posix()
+        for path in TESTS.rglob("*.py")
+        if re.search(r"(server|endpoint|bot\.model)\.requests\[-1\]", path.read_text("utf-8"))
+    ]
+    direct = ("agent/", "fakes/")
+    assert not [name for name in found if not name.startswith(direct)], "use `turns`"
+
+
 def ports(call: ast.Call) -> Iterator[int]:
     """The numbers of ports, other than 0, to which a call binds."""
     inner = [part for one in call.args if isinstance(one, ast.Tuple) for part in one.elts]

@@ -386,6 +386,11 @@ CALLS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]]]] = {
         [part("look", "{}", index=0, id="a"), part("look", "{}", index=0, id="b")],
         [("look", "{}"), ("look", "{}")],
     ),
+    "no index, one behind the other": (
+        [part("look", "{", id="a"), part("", "}"), part("act", "{}", id="b")],
+        [("look", "{}"), ("act", "{}")],
+    ),
+    "no name": ([part("", "{}", index=0, id="a"), part("act", index=1)], [("act", "{}")]),
     "a name in pieces": (
         [part("lo", index=0, id="a"), part("ok", index=0), part("", "{}", index=0)],
         [("look", "{}")],
@@ -596,6 +601,19 @@ def test_usage_is_found_wherever_it_is(chunk: Mapping[str, Any]) -> None:
             Usage(70, 30, reasoning=10),  # a total of nobody knows what
         ),
         ([{"prompt_tokens": 70, "cache_read_input_tokens": 64}], Usage(70, 0, cached=64)),
+        ([{"prompt_tokens": 70, "prompt_cache_hit_tokens": 64}], Usage(70, 0, cached=64)),
+        (
+            [
+                {
+                    "prompt_tokens": 70,
+                    "completion_tokens": 30,
+                    "prompt_tokens_details": {"cached_tokens": 10, "cache_write_tokens": 60},
+                    "completion_tokens_details": thinking(20),
+                },
+                "none",
+            ],
+            Usage(70, 30, cached=10, written=60, reasoning=20),
+        ),
         (
             [{"input_tokens": 70, "input_tokens_details": {"cached_tokens": 64}}],
             Usage(70, 0, cached=64),
@@ -603,7 +621,7 @@ def test_usage_is_found_wherever_it_is(chunk: Mapping[str, Any]) -> None:
         ([{"prompt_tokens": "70.0", "completion_tokens": "x"}], Usage(70, 0)),
     ],
 )
-def test_usage_is_read_in_any_shape(reports: list[dict[str, Any]], usage: Usage) -> None:
+def test_usage_is_read_in_any_shape(reports: list[Any], usage: Usage) -> None:
     answer = Answer()
     for report in reports:
         answer.add({"choices": [], "usage": report})

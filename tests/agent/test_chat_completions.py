@@ -91,27 +91,6 @@ async def test_what_an_endpoint_refuses_is_left_out_or_named_otherwise_from_then
 # --- usage ---
 
 
-@pytest.mark.parametrize(
-    ("reported", "usage"),
-    [
-        (
-            {
-                "prompt_tokens_details": {"cached_tokens": 10, "cache_write_tokens": 60},
-                "completion_tokens_details": {"reasoning_tokens": 20},
-            },
-            Usage(70, 30, cached=10, written=60, reasoning=20),
-        ),
-        ({"prompt_cache_hit_tokens": 64}, Usage(70, 30, cached=64)),  # DeepSeek's way
-    ],
-)
-def test_usage_tells_what_was_cached_and_thought(reported: dict[str, Any], usage: Usage) -> None:
-    answer = Answer()
-    answer.add({"usage": {"prompt_tokens": 70, "completion_tokens": 30, **reported}})
-    assert answer.reply("m").usage == usage
-    answer.add({"usage": "none"})
-    assert answer.reply("m").usage == usage, "what is no usage changes nothing"
-
-
 async def test_usage_comes_at_the_end_of_a_stream() -> None:
     long = ModelRequest([{"role": "user", "content": "word " * 2000}])
     async with conversation(CHAT, Say("One."), Say("Two.")) as (_, model):
@@ -190,50 +169,13 @@ def test_no_chunk_of_any_shape_breaks_it(chunks: list[Any]) -> None:
     assert isinstance(answer.reply("m"), ModelReply)
 
 
-@pytest.mark.parametrize(
-    ("parts", "calls"),
-    [
-        (
-            [  # all have the index 0, and are told apart by their ids
-                part(index=0, id="a", name="look", arguments='{"x":'),
-                part(index=0, arguments="1}"),
-                part(index=0, id="b", name="look", arguments="{}"),
-            ],
-            (ToolCall("a", "look", '{"x":1}'), ToolCall("b", "look", "{}")),
-        ),
-        (
-            [  # no index: a name opens one
-                part(id="a", name="look", arguments="{"),
-                part(arguments="}"),
-                part(id="b", name="act", arguments="{}"),
-            ],
-            (ToolCall("a", "look", "{}"), ToolCall("b", "act", "{}")),
-        ),
-        (
-            [  # id and name come again with every piece
-                part(index=0, id="a", name="look", arguments="{"),
-                part(index=0, id="a", name="look", arguments="}"),
-            ],
-            (ToolCall("a", "look", "{}"),),
-        ),
-        ([part(index=0, id="a", arguments="{}")], ()),  # no name
-    ],
-)
-def test_calls_are_put_together_as_endpoints_send_them(
-    parts: list[dict[str, Any]], calls: tuple[ToolCall, ...]
-) -> None:
-    assert reply_of(*parts).tool_calls == calls
-
-
 def test_an_index_may_be_anything() -> None:
     indexes: list[Any] = [[], {}, 1.5, "1", 1, True]
     reply = reply_of(*(part(index=index, name="look", arguments="{}") for index in indexes))
     assert len(reply.tool_calls) >= 4
 
 
-def test_names_that_differ_among_endpoints_are_read() -> None:
-    assert reply_of({"reasoning": "Hm, "}, {"reasoning_content": "yes."}).reasoning == "Hm, yes."
-    assert reply_of({"refusal": "I can't help with that."}).text == "I can't help with that."
+def test_the_model_that_answers_is_the_one_that_is_named_in_the_answer() -> None:
     answer = Answer()
     assert answer.reply("asked").model == "asked"
     answer.add({"model": "answered-2026", "choices": []})

@@ -16,7 +16,7 @@ from agent.models.wire import LONGEST_WAIT
 from agent.summarizer import ModelSummarizer
 from memory.context.summary import SummaryRequest
 from memory.keys import ConversationKey
-from tests.agent.endpoints import PROTOCOLS, ask
+from tests.agent.endpoints import CHAT, ask
 from tests.fakes.openai_server import Answer, Fail, Hang
 
 LATER = Fail(429, {"message": "slow down"}, {"Retry-After": "7200"})
@@ -25,12 +25,11 @@ SUMMARY = SummaryRequest("Sum up.", ("They talked.",), 100, KEY)
 
 
 @asynccontextmanager
-async def asked_for(protocol: str, answer: Answer) -> AsyncIterator[tuple[Any, EndpointModel]]:
+async def asked_for(answer: Answer) -> AsyncIterator[tuple[Any, EndpointModel]]:
     """A server that answers so to whatever it is asked, and a model in front of it that tries twice
     again."""
-    spoken = PROTOCOLS[protocol]
-    async with spoken.server(lambda request: answer) as server:
-        model = spoken.at(server.base_url, max_retries=2)
+    async with CHAT.server(lambda request: answer) as server:
+        model = CHAT.at(server.base_url, max_retries=2)
         yield server, model
         await model.close()
 
@@ -39,21 +38,17 @@ def summarizer(model: EndpointModel) -> ModelSummarizer:
     return ModelSummarizer(lambda key: model, lambda key: 8_000, lambda text, name: len(text))
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_a_wait_of_hours_is_not_slept_by_what_no_turn_waits_for(protocol: str) -> None:
-    async with asked_for(protocol, LATER) as (server, model):
+async def test_a_wait_of_hours_is_not_slept_by_what_no_turn_waits_for() -> None:
+    async with asked_for(LATER) as (server, model):
         assert (await summarizer(model).summarize(SUMMARY)).text == ""
         with pytest.raises(ModelUnreachable) as told:
             await ask(model)
         assert (told.value.retry_after, len(server.requests)) == (7_200, 2)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_silence_ends_what_no_turn_waits_for(
-    protocol: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_silence_ends_what_no_turn_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "LONGEST_WORK", 0.05)
-    async with asked_for(protocol, Hang()) as (_, model):
+    async with asked_for(Hang()) as (_, model):
         assert (await summarizer(model).summarize(SUMMARY)).text == ""
 
 

@@ -22,7 +22,7 @@ from memory.context.summary import TASKS
 from memory.keys import ConversationKey
 from tests.fakes.openai_server import Answer, Fail, Received, Say
 from tests.waiting import until
-from tests.whole.test_forget import echo, found_in, is_summary
+from tests.whole.test_forget import echo, found_in
 from tests.whole.testbot import TestBot, run_bot
 
 MARK = "zanzibar"
@@ -131,7 +131,7 @@ async def test_what_a_restart_finds_idle_is_summarised_with_one_call(tmp_path: P
 
 async def test_a_plain_extract_serves_where_the_model_fails(tmp_path: Path) -> None:
     def script(request: Received) -> Answer:
-        return Fail(400, {"message": "no"}) if is_summary(request) else Say("Yes.")
+        return Fail(400, {"message": "no"}) if request.is_summary else Say("Yes.")
 
     async with run_bot(tmp_path, script) as bot:
         await bot.says(f"I live in {MARK}.")

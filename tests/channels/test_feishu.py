@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from channels.base import Accepted, Activity, ChannelError, Delta
+from channels.base import Accepted, ChannelError
 from channels.feishu import FeishuSettings
 from channels.feishu.cards import LARGEST, card, converted, size
 from channels.feishu.feishu import Feishu
@@ -20,7 +20,7 @@ from channels.kit.messenger import Messenger
 from channels.kit.platform import Button, Location, Media, Post
 from channels.message import Address, Inbound, Outbound, Reply
 from tests.channels.clock import quick_sleep
-from tests.fakes.fake_bot import FakeBot
+from tests.fakes.fake_bot import FakeBot, echo
 from tests.fakes.feishu_server import (
     APP_ID,
     SECRET,
@@ -41,24 +41,15 @@ class FeishuTestBot:
     channel: Messenger
 
 
-def _echo(text: str) -> Sequence[Activity]:
-    return [Delta(f"You said: {text}")]
-
-
 @asynccontextmanager
 async def at_feishu(patience: float = 3.0, parts: int = 1) -> AsyncIterator[FeishuTestBot]:
     async with FeishuServer(patience) as feishu:
         feishu.parts = parts
         platform = Feishu(FeishuSettings(app_id=APP_ID, base_url=feishu.base_url), SECRET)
-        channel, bot = Messenger(platform, quick_sleep), FakeBot(_echo)
-        serving = asyncio.create_task(bot.serve(channel))
-        try:
+        channel, bot = Messenger(platform, quick_sleep), FakeBot(echo)
+        async with bot.serving(channel):
             await feishu.until(lambda: feishu.connections)
             yield FeishuTestBot(feishu, bot, platform, channel)
-        finally:
-            serving.cancel()
-            await asyncio.gather(serving, return_exceptions=True)
-            await channel.close()
 
 
 async def test_a_message_is_answered_below_it_in_a_card() -> None:

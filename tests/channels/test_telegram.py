@@ -34,15 +34,9 @@ async def serving(
     """The channel between a fake bot and a fake Telegram, until the block ends."""
     chosen = TelegramSettings(base_url=server.base_url, **settings)
     channel = telegram_channel(TOKEN, lambda: chosen, QUICK)
-    running = asyncio.create_task(bot.serve(channel))
-    try:
-        async with webhooks(bot, channel) as address:
-            server.hook_address = f"{address}/webhooks/telegram"
-            yield running
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-        await channel.close()
+    async with bot.serving(channel) as running, webhooks(bot, channel) as address:
+        server.hook_address = f"{address}/webhooks/telegram"
+        yield running
 
 
 def silent() -> FakeBot:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.base import Activity, ChannelError, Delta
+from channels.base import ChannelError
 from channels.kit.messenger import Messenger
 from channels.kit.platform import Button, Location, Media, Post
 from channels.message import Action, Address, Outbound, Reply
@@ -19,7 +19,7 @@ from channels.wecom import WeComSettings
 from channels.wecom.reading import as_it_stands, converted
 from channels.wecom.wecom import WeCom
 from tests.channels.clock import quick_sleep
-from tests.fakes.fake_bot import FakeBot
+from tests.fakes.fake_bot import FakeBot, echo
 from tests.fakes.wecom_server import BOT_ID, SECRET, WeComServer
 from tests.waiting import until
 
@@ -40,23 +40,14 @@ class WeComTestBot:
         await until(lambda: len(self.bot.submitted) >= count)
 
 
-def _echo(text: str) -> Sequence[Activity]:
-    return [Delta(f"You said: {text}")]
-
-
 @asynccontextmanager
 async def at_wecom() -> AsyncIterator[WeComTestBot]:
     async with WeComServer() as wecom:
         platform = WeCom(WeComSettings(bot_id=BOT_ID, url=wecom.url), SECRET, pause=0.01)
-        channel, bot = Messenger(platform, quick_sleep), FakeBot(_echo)
-        serving = asyncio.create_task(bot.serve(channel))
-        try:
+        channel, bot = Messenger(platform, quick_sleep), FakeBot(echo)
+        async with bot.serving(channel):
             await until(lambda: channel.health.state == "up")
             yield WeComTestBot(wecom, bot, platform, channel)
-        finally:
-            serving.cancel()
-            await asyncio.gather(serving, return_exceptions=True)
-            await channel.close()
 
 
 async def test_a_message_is_answered_as_what_it_is() -> None:
@@ -195,7 +186,7 @@ async def test_another_program_that_connects_as_the_bot_is_told_of() -> None:
         ann = ours.wecom.person("ann")
         other = WeCom(WeComSettings(bot_id=BOT_ID, url=ours.wecom.url), SECRET, pause=60)
         another = Messenger(other, quick_sleep)
-        listening = asyncio.create_task(another.listen(FakeBot(_echo)))
+        listening = asyncio.create_task(another.listen(FakeBot(echo)))
         await ours.wecom.until(lambda: ours.wecom.connections == 3)  # ours has come back
         await until(lambda: another.health.state == "troubled")
         assert "another program" in another.health.reason
@@ -216,7 +207,7 @@ async def test_a_wrong_secret_says_what_to_correct() -> None:
     async with WeComServer() as wecom:
         channel = Messenger(WeCom(WeComSettings(bot_id=BOT_ID, url=wecom.url), "wrong"))
         with pytest.raises(ChannelError, match="WECOM_SECRET"):
-            await channel.listen(FakeBot(_echo))
+            await channel.listen(FakeBot(echo))
         assert channel.health.state == "down"
         await channel.close()
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from channels.base import Activity, ChannelError, Delta, WebhookCall
+from channels.base import ChannelError, WebhookCall
 from channels.kit.messenger import Messenger
 from channels.kit.platform import Button, Location, Media, Post
 from channels.message import Action, Address, Outbound, Reply
@@ -18,7 +17,7 @@ from channels.whatsapp import WhatsAppSettings
 from channels.whatsapp.whatsapp import MetaSecrets, WhatsApp
 from tests.channels.clock import quick_sleep
 from tests.channels.webhook_server import webhooks
-from tests.fakes.fake_bot import FakeBot
+from tests.fakes.fake_bot import FakeBot, echo
 from tests.fakes.whatsapp_server import (
     APP_SECRET,
     DAY,
@@ -48,26 +47,16 @@ class WhatsAppTestBot:
         await self.channel.send(Outbound(1, address, reply, "made-by-the-bot"))
 
 
-def _echo(text: str) -> Sequence[Activity]:
-    return [Delta(f"You said: {text}")]
-
-
 @asynccontextmanager
 async def at_whatsapp(template: str = "", token: str = TOKEN) -> AsyncIterator[WhatsAppTestBot]:
     async with WhatsAppServer() as meta:
         settings = WhatsAppSettings(phone_id=PHONE_ID, template=template, base_url=meta.base_url)
         platform = WhatsApp(settings, MetaSecrets(token, APP_SECRET, VERIFY_TOKEN), check=0.05)
-        channel, bot = Messenger(platform, quick_sleep), FakeBot(_echo)
-        async with webhooks(bot, channel) as address:
+        channel, bot = Messenger(platform, quick_sleep), FakeBot(echo)
+        async with webhooks(bot, channel) as address, bot.serving(channel):
             meta.webhook_url = f"{address}/webhooks/whatsapp"
-            serving = asyncio.create_task(bot.serve(channel))
             await channel.call(bot, WebhookCall("GET", {}, {}, b""))  # it is open then
-            try:
-                yield WhatsAppTestBot(meta, bot, platform, channel)
-            finally:
-                serving.cancel()
-                await asyncio.gather(serving, return_exceptions=True)
-                await channel.close()
+            yield WhatsAppTestBot(meta, bot, platform, channel)
 
 
 async def test_a_message_is_answered_below_it_and_is_shown_as_read_meanwhile() -> None:

@@ -56,7 +56,7 @@ async def test_servers_of_tools_are_used_on_every_worker_and_each_call_is_made_o
         for chat in chats:
             await bot.says('use notes__find_notes {"words": "milk"}', chat)
             (*_, result) = (
-                one for one in endpoint.requests[-1].body["messages"] if one["role"] == "tool"
+                one for one in endpoint.turns[-1].body["messages"] if one["role"] == "tool"
             )
             assert "One note." in result["content"]
         loaded = [len(one.app.conversations.list_loaded()) for one in cluster.workers]

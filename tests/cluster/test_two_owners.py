@@ -21,15 +21,11 @@ from plugins.cluster.slices import name_of_slice, slice_of
 from plugins.cluster.worker import GROUP
 from tests.cluster.cluster_testbot import SLICES, Cluster, Member, channel, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
-from tests.fakes.openai_server import OpenAIServer, Received, Say
+from tests.fakes.openai_server import OpenAIServer, Say, echo
 from tests.servers.link import Link
 from tests.waiting import PATIENCE, until
 
 MAIN = AddressColumns("pipe", "main", "", "")
-
-
-def answer(request: Received) -> Say:
-    return Say(f"re: {request.body['messages'][-1]['content']}")
 
 
 async def test_a_duplicate_and_a_reordered_wake_up_of_replies_change_nothing(
@@ -38,7 +34,7 @@ async def test_a_duplicate_and_a_reordered_wake_up_of_replies_change_nothing(
     """Gateways are told of replies in any order, and as often as you like: each is sent once, and
     in the order in which they were written."""
     async with (
-        OpenAIServer(answer) as endpoint,
+        OpenAIServer(echo) as endpoint,
         clustered(tmp_path, broker, endpoint, workers=1) as cluster,
     ):
         bot = channel()
@@ -65,7 +61,7 @@ async def test_a_duplicate_and_a_reordered_wake_up_of_an_owner_change_nothing(
     """An owner hears again of what it has answered, after what was said later, and as often as you
     like: nothing is answered twice."""
     async with (
-        OpenAIServer(answer) as endpoint,
+        OpenAIServer(echo) as endpoint,
         clustered(tmp_path, broker, endpoint) as cluster,
     ):
         bot = channel()
@@ -89,7 +85,7 @@ async def test_a_duplicate_and_a_reordered_wake_up_of_an_owner_change_nothing(
 async def test_of_two_owners_the_one_that_was_passed_over_writes_nothing_and_reaches_nobody(
     tmp_path: Path, broker: RabbitMQServer
 ) -> None:
-    """It still believes that it owns the slice, and goes on with an answer, when it is connected
+    """It still believes that it owns the slice, and goes on with an echo, when it is connected
     again."""
     gate = asyncio.Event()
     script = [Say("I am the first of two.", gate=gate), Say("I am the second.")]
@@ -155,7 +151,7 @@ async def test_a_message_that_an_owner_gets_who_was_shut_out_is_the_next_ones(
     """It had stood still, and learns it from this message; what it can't keep it must not settle,
     however long it takes to leave the broker."""
     async with (
-        OpenAIServer(answer) as endpoint,
+        OpenAIServer(echo) as endpoint,
         clustered(tmp_path, broker, endpoint, workers=1) as cluster,
     ):
         bot = channel()

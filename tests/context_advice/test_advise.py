@@ -235,7 +235,7 @@ async def test_what_is_advised_can_be_typed_and_helps(tmp_path: Path) -> None:
     def reads(request: Received) -> Answer:
         is_asked = request.body["messages"][-1]["role"] == "user"
         call = Call("read_file", '{"path": "big.txt"}')
-        return Say(calls=(call,) * 4) if is_asked and "tools" in request.body else Say("Read.")
+        return Say(calls=(call,) * 4) if is_asked and request.is_turn else Say("Read.")
 
     files = tmp_path / "data" / "audiences" / "pipe-main" / "files"
     files.mkdir(parents=True)
@@ -268,7 +268,7 @@ async def test_a_huge_result_that_is_gone_is_not_named_after_an_overflow(
             refused.append(last)
             return openai_overflow(16_500, 16_000)
         is_asked = last["role"] == "user" and "Read it" in str(last["content"])
-        if is_asked and "tools" in request.body:
+        if is_asked and request.is_turn:
             return Say(calls=(Call("read_file", '{"path": "big.txt"}'),))
         return Say("Fine.")
 

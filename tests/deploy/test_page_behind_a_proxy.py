@@ -31,7 +31,7 @@ async def test_an_answer_goes_on_streaming_when_the_gateway_dies_and_nobody_sign
 
     def script(request: Received) -> Answer:
         question = str(request.body["messages"][-1]["content"])
-        if "long" in question and "tools" in request.body:
+        if "long" in question and request.is_turn:
             return Say("It begins here, and this is where it ends.", gate=gate)
         return Say(f"re: {question}")
 

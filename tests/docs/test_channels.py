@@ -13,7 +13,7 @@ from bot.data_folder import plugins_folder
 from bot.messengers import make_messengers
 from bot.settings import SettingsStore, load_layers
 from tests.docs.pages import example
-from tests.fakes.openai_server import Answer, OpenAIServer, Received, Say
+from tests.fakes.openai_server import OpenAIServer, Say, echo
 from tests.waiting import until
 from tests.whole.process import BotProcess, Json, talking
 from tests.whole.testbot import TestChannel
@@ -27,10 +27,6 @@ def set_up(folder: Path) -> Json:
     config: Json = json.loads(example("channels.md", "json"))
     config["channels"]["letters"]["folder"] = str(folder / "letters")  # the bot runs elsewhere
     return config
-
-
-def echo(request: Received) -> Answer:
-    return Say(f"re: {request.body['messages'][-1]['content']}")
 
 
 async def until_written(file: Path, words: str, after: str = "") -> str:

@@ -54,5 +54,5 @@ async def test_the_webhook_is_called_as_the_page_says(tmp_path: Path) -> None:
         body = json.loads(call[call.index("-d") + 1])
         assert (await site.post("/api/hooks/github", body, headers=headers))[0] == 202
         await site.app.idle()
-        asked = site.server.requests[-1].body["messages"][-1]["content"]
+        asked = site.server.turns[-1].body["messages"][-1]["content"]
         assert "pusher.name: Ann\nref: main\ncommits.0.message: Mend the roof" in asked

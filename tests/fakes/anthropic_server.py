@@ -26,6 +26,7 @@ from tests.fakes.openai_server import (
     Answer,
     Body,
     Break,
+    Endpoint,
     Fail,
     Hang,
     Json,
@@ -74,7 +75,7 @@ def overflow(tokens: int, window: int) -> Fail:
 
 
 @dataclass
-class AnthropicServer:
+class AnthropicServer(Endpoint):
     """The server, on a free port of the loopback interface; an asynchronous context manager.
 
     `window` is in tokens (bytes // 4; 0: no limit), `longest` the most that `max_tokens` may be,

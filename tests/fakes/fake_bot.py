@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from msgspec.structs import asdict
@@ -15,6 +15,7 @@ from channels.base import (
     Accepted,
     Activity,
     Channel,
+    Closing,
     CommandEntry,
     ContextChanged,
     ContextUsage,
@@ -124,6 +125,18 @@ class FakeBot:
 
     def read_apart(self, script: Path, content: bytes, *arguments: str) -> bytes:
         return read_apart(script, content, *arguments)
+
+    @asynccontextmanager
+    async def serving(self, channel: Channel) -> AsyncIterator[asyncio.Task[None]]:
+        """Run `channel` with this bot until the block ends, and close it then."""
+        running = asyncio.create_task(self.serve(channel))
+        try:
+            yield running
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            if isinstance(channel, Closing):
+                await channel.close()
 
     async def serve(self, channel: Channel) -> None:
         """Run `channel` with this bot until it ends and what was said is answered."""
@@ -265,3 +278,8 @@ async def _items(queue: asyncio.Queue[Activity]) -> AsyncIterator[Activity]:
 def deltas(text: str, size: int = 4) -> list[Activity]:
     """`text` as it streams, in pieces of `size` characters."""
     return [Delta(text[start : start + size]) for start in range(0, len(text), size)]
+
+
+def echo(text: str) -> Sequence[Activity]:
+    """Script of a bot that repeats what it is told."""
+    return [Delta(f"You said: {text}")]

@@ -22,6 +22,7 @@ from aiohttp import web
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 
 from tests.fakes import openai_responses
+from tests.fakes.purposes import purpose_of
 from tests.fakes.voice_server import VoiceServer
 
 CACHE_FLOOR = 1024
@@ -101,9 +102,49 @@ class Received:
     raw: bytes
     headers: Mapping[str, str]
 
+    @property
+    def is_turn(self) -> bool:
+        return purpose_of(self.body) == "turn"
+
+    @property
+    def is_summary(self) -> bool:
+        return purpose_of(self.body) == "summary"
+
+    @property
+    def is_distilling(self) -> bool:
+        return purpose_of(self.body) == "memory"
+
+
+class Endpoint:
+    """What reached a fake endpoint. Work in the background asks beside turns, at any time: a test
+    says which of them it means."""
+
+    requests: deque[Received]
+
+    @property
+    def turns(self) -> list[Received]:
+        return [request for request in self.requests if request.is_turn]
+
+    @property
+    def summaries(self) -> list[Received]:
+        return [request for request in self.requests if request.is_summary]
+
+    @property
+    def distillations(self) -> list[Received]:
+        return [request for request in self.requests if request.is_distilling]
+
 
 Answer = Say | Fail | Hang | Break | StreamError | Body
 Script = Iterable[Answer] | Callable[[Received], Answer]
+
+
+def echo(request: Received) -> Say:
+    """A model that repeats the last thing it was told."""
+    return Say(f"re: {request.body['messages'][-1]['content']}")
+
+
+def echo_in_bold(request: Received) -> Say:
+    return Say(f"**re:** {request.body['messages'][-1]['content']}")
 
 
 def llama_overflow(tokens: int, window: int) -> Fail:
@@ -138,7 +179,7 @@ def openai_overflow(tokens: int, window: int) -> Fail:
 _FIELD: web.AppKey[Callable[[], str]] = web.AppKey("thoughts")
 
 
-class OpenAIServer:
+class OpenAIServer(Endpoint):
     """The server, on a free port of the loopback interface; an asynchronous context manager.
 
     `window` is in tokens, as `counts` has it (bytes // 4, unless a test says otherwise); longer

@@ -377,7 +377,7 @@ async def test_a_model_makes_no_more_jobs_than_its_person_may_have(tmp_path: Pat
     async with run_bot(tmp_path, script, settings=settings) as bot:
         await bot.says("/remind tomorrow 9:00 A")
         assert (await bot.says("Remind me")).text == "I may not."
-        result = bot.server.requests[-1].body["messages"][-1]
+        result = bot.server.turns[-1].body["messages"][-1]
         assert "in all your chats" in str(result["content"])
 
 
@@ -420,7 +420,7 @@ async def test_a_job_runs_in_a_branch_of_its_own_with_an_agent_of_its_own(
         assert "no branch 7" in (await bot.says("/jobs add --branch 7 tomorrow 9:00 Look")).text
         await bot.says("/jobs add --branch 2 tomorrow 9:00 Look")
         await tick_at(bot, clock, NOON + timedelta(hours=21))
-        assert bot.server.requests[-1].body["model"] == "gpt-4.1-mini"
+        assert bot.server.turns[-1].body["model"] == "gpt-4.1-mini"
         assert "Watch" in unasked(bot)[0]  # the answer says which branch it belongs to
         await bot.says("And here?")
         said = [message["content"] for message in bot.sent_to_model()]

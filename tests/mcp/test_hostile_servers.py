@@ -106,9 +106,9 @@ async def test_a_server_that_fails_is_started_again_a_few_times_and_an_owner_is_
 async def test_thousands_of_tools_are_cut_and_the_prompt_is_as_it_was(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, hostile(tmp_path, "many")) as bot:
         await bot.says("Hello")
-        before = bot.server.requests[-1].body
+        before = bot.server.turns[-1].body
         await bot.says('call tool_search {"query": "many"}')
-        after = bot.server.requests[-1].body
+        after = bot.server.turns[-1].body
         found = last_result(bot)
         listed = await bot.says("/mcp tools many")
     assert after["tools"] == before["tools"]
@@ -123,7 +123,7 @@ async def test_thousands_of_tools_are_cut_and_the_prompt_is_as_it_was(tmp_path: 
 async def test_names_and_descriptions_are_no_prompts(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, hostile(tmp_path, "names")) as bot:
         await bot.says('call tool_search {"query": "names"}')
-        request, found = bot.server.requests[-1].body, last_result(bot)
+        request, found = bot.server.turns[-1].body, last_result(bot)
         names = {one["name"] for one in (await mcp_tools(bot, "names"))}
     assert INJECTION not in str(request["messages"][0])
     assert INJECTION not in str(request["tools"])
@@ -156,9 +156,9 @@ async def test_other_tools_than_before_are_kept_as_an_event_and_told(tmp_path: P
         await until(lambda: any("other tools than before" in o.reply.text for o in bot.sent))
         told = next(o.reply.text for o in bot.sent if "other tools" in o.reply.text)
         listed = (await bot.says("/mcp tools changes")).text
-        before = bot.server.requests[-1].body["tools"]
+        before = bot.server.turns[-1].body["tools"]
         await bot.says("Hello")
-        assert bot.server.requests[-1].body["tools"] == before
+        assert bot.server.turns[-1].body["tools"] == before
     assert "1 new: more; 1 changed: act" in told
     assert "1 new: more; 1 changed: act" in listed
     async with run_bot(tmp_path, script, hostile(tmp_path, "changes")) as bot:

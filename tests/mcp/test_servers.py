@@ -69,11 +69,11 @@ async def test_a_server_is_one_line_of_the_prompt_which_is_the_same_whatever_it_
     )
     async with run_bot(tmp_path, script, servers) as bot:
         await bot.says("Hello")
-        before = bot.server.requests[-1].body
+        before = bot.server.turns[-1].body
         await bot.says('call tool_search {"query": "note"}')
         await bot.says('use notes__add_note {"text": "x"}')
         await bot.says("Thanks")
-        after = bot.server.requests[-1].body
+        after = bot.server.turns[-1].body
         history = (await bot.says("/context history")).text
     prompt = before["messages"][0]["content"]
     assert "\n- gone\n- notes: my notes" in prompt
@@ -436,11 +436,11 @@ async def test_a_call_that_is_stopped_leaves_the_server_as_it_is_also_in_a_small
         assert "Stopped" in (await bot.reply_to("long")).reply.text
         await bot.says('use notes__add_note {"text": "after"}')
         assert "Added: after" in last_result(bot)
-        names = [one["function"]["name"] for one in bot.server.requests[-1].body["tools"]]
+        names = [one["function"]["name"] for one in bot.server.turns[-1].body["tools"]]
         assert names == ["tool_search", "use_tool"]
         await bot.says("/config tools.share 1")
         await bot.says("Hello")
-        names = [one["function"]["name"] for one in bot.server.requests[-1].body["tools"]]
+        names = [one["function"]["name"] for one in bot.server.turns[-1].body["tools"]]
     assert names[-2:] == ["tool_search", "use_tool"]
     assert "write_file" in names
     assert calls_in(tmp_path).count("started") == 1
@@ -471,7 +471,7 @@ async def test_a_call_that_a_crash_cut_short_is_not_made_again(tmp_path: Path) -
         async with talking(tmp_path, endpoint) as bot:
             assert (await bot.reply_to("long"))["text"] == "Done."
             assert await bot.ended() == 0
-        told = str(endpoint.requests[-1].body["messages"][-1]["content"])
+        told = str(endpoint.turns[-1].body["messages"][-1]["content"])
     assert "notes__wait was interrupted by a restart; it may have happened" in told
     assert calls_in(tmp_path) == ["started", "wait"]
 

@@ -129,14 +129,6 @@ def test_no_plan_is_carried_out_that_frees_too_little_and_nothing_is_paid_twice(
         asyncio.run(live(Path(folder), limits, steps))
 
 
-@pytest.fixture
-async def lodge(tmp_path: Path) -> Any:
-    lodge = Lodge(tmp_path)
-    await lodge.open()
-    yield lodge
-    await lodge.close()
-
-
 async def pin(lodge: Lodge, *turns: int) -> Conversation:
     conversation = await lodge.conversation()
     await lodge.settle()  # a summary may have been written ahead

@@ -145,26 +145,6 @@ async def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
 # --- in a conversation ---
 
 
-class Bucket:
-    """An offloader of one's own, as the document has it: nothing is inherited."""
-
-    def __init__(self, bucket: str) -> None:
-        self.bucket = bucket
-        self.kept: dict[str, str] = {}
-
-    async def offload_context(self, session_id: str, msgs: Sequence[Entry], **kwargs: Any) -> str:
-        key = f"sessions/{session_id}/context.jsonl"
-        self.kept[key] = "\n".join(entry.message.text for entry in msgs)
-        return f"s3://{self.bucket}/{key}"
-
-    async def offload_tool_result(
-        self, session_id: str, tool_result: Message, **kwargs: Any
-    ) -> str:
-        key = f"sessions/{session_id}/tool_result-{tool_result.call_id}.txt"
-        self.kept[key] = tool_result.text
-        return f"s3://{self.bucket}/{key}"
-
-
 class Broken:
     """An offloader that always fails."""
 
@@ -224,14 +204,6 @@ async def test_the_marker_is_the_same_after_a_restart(lodge: Lodge) -> None:
     seen = await shown(lodge)
     await lodge.restart()
     assert texts((await lodge.conversation()).context.view())[2] == seen
-
-
-async def test_an_object_of_that_shape_serves(lodge: Lodge) -> None:
-    bucket = Bucket("b")
-    lodge.offloader = bucket
-    where = "s3://b/sessions/pipe/main/tool_result-c1_0.txt"
-    assert (await shown(lodge)).endswith(MARKER.format(WHERE.format(where)))
-    assert bucket.kept[where.removeprefix("s3://b/")] == LONG
 
 
 async def test_without_an_offloader_the_marker_names_no_file(lodge: Lodge) -> None:

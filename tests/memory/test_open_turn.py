@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -14,14 +13,6 @@ from memory.context.meter import LONGEST_PIECE
 from memory.messages import Message, ToolCall
 from memory.record import transcript
 from tests.memory.rooms import Lodge, Looked, texts
-
-
-@pytest.fixture
-async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
-    lodge = Lodge(tmp_path)
-    await lodge.open()
-    yield lodge
-    await lodge.close()
 
 
 async def test_a_stop_while_a_result_is_written_adds_no_second_result(lodge: Lodge) -> None:

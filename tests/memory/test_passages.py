@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -19,14 +17,6 @@ from memory.record.search.said import finder, to_model_text
 from tests.memory.rooms import Lodge
 
 pytestmark = pytest.mark.databases
-
-
-@pytest.fixture
-async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
-    lodge = Lodge(tmp_path)
-    await lodge.open()
-    yield lodge
-    await lodge.close()
 
 
 async def found(lodge: Lodge, wanted: Wanted) -> Found:

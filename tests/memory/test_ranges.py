@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -20,14 +19,6 @@ from tests.memory.rooms import KEY, Lodge
 pytestmark = pytest.mark.databases
 
 OTHER = ConversationKey("pipe/other", "pipe-other")
-
-
-@pytest.fixture
-async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
-    lodge = Lodge(tmp_path)
-    await lodge.open()
-    yield lodge
-    await lodge.close()
 
 
 async def names(lodge: Lodge, conversation: Conversation) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -31,14 +31,6 @@ pytestmark = pytest.mark.databases
 MONDAY = datetime(2023, 5, 8, 10, tzinfo=UTC)
 THREAD = ConversationKey("pipe/main/thread", KEY.audience)
 STRANGER = ConversationKey("pipe/other", "pipe-other")
-
-
-@pytest.fixture
-async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
-    lodge = Lodge(tmp_path)
-    await lodge.open()
-    yield lodge
-    await lodge.close()
 
 
 async def tell(lodge: Lodge, *said: str, at: datetime = MONDAY, key: ConversationKey = KEY) -> None:

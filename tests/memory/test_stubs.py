@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,14 +17,6 @@ from tests.memory.rooms import Lodge, texts
 
 RESULT = "A finding of many words. " * 40  # 200 tokens
 STUB = re.compile(r'^\[put away: the result of look\(.*\), ([\d,]+) characters; .*turnId="t(\d+)')
-
-
-@pytest.fixture
-async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
-    lodge = Lodge(tmp_path)
-    await lodge.open()
-    yield lodge
-    await lodge.close()
 
 
 def stubbing(lodge: Lodge, **changes: Any) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -14,14 +12,6 @@ from memory.context.view import View
 from memory.messages import Message
 from memory.turn_log import Overflow
 from tests.memory.rooms import Lodge, texts
-
-
-@pytest.fixture
-async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
-    lodge = Lodge(tmp_path)
-    await lodge.open()
-    yield lodge
-    await lodge.close()
 
 
 def numbers(view: View) -> list[int]:

@@ -509,7 +509,7 @@ async def test_a_long_conversation_is_cut_and_found_again(command: Bringing) -> 
     await command.brings("chatgpt", export)
 
     def model(request: Received) -> Say:
-        return searching(request) if "tools" in request.body else Say("A summary.")
+        return searching(request) if request.is_turn else Say("A summary.")
 
     async with Opened(command, model) as page:
         chat = (await page.chats())["Long"]

@@ -29,7 +29,6 @@ from plugins.memory.distiller import (
     Order,
 )
 from plugins.memory.operations import BadAnswerError, format_material, read_operations
-from tests.agent.endpoints import PROTOCOLS
 from tests.agent.test_waiting_models import LATER, asked_for
 from tests.fakes.openai_server import Hang
 from tests.memory.rooms import KEY, Lodge
@@ -226,25 +225,22 @@ def distiller(model: EndpointModel, *, is_enough: bool = False) -> ModelDistille
 MEMORY = DistillRequest("Distil.", "They talked.", 100, KEY)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_a_wait_of_hours_is_told_and_not_slept(protocol: str) -> None:
-    async with asked_for(protocol, LATER) as (server, model):
+async def test_a_wait_of_hours_is_told_and_not_slept() -> None:
+    async with asked_for(LATER) as (server, model):
         with pytest.raises(NotAskedError, match="ask again in 2 hours"):
             await distiller(model).ask(MEMORY)
         assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_silence_has_an_end(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silence_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "LONGEST_WORK", 0.05)
-    async with asked_for(protocol, Hang()) as (_, model):
+    async with asked_for(Hang()) as (_, model):
         with pytest.raises(NotAskedError, match=r"not done within 0\.05 seconds"):
             await distiller(model).ask(MEMORY)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_where_no_more_may_be_spent_no_model_is_asked(protocol: str) -> None:
-    async with asked_for(protocol, LATER) as (server, model):
+async def test_where_no_more_may_be_spent_no_model_is_asked() -> None:
+    async with asked_for(LATER) as (server, model):
         with pytest.raises(NotAskedError, match="spending limit is used up"):
             await distiller(model, is_enough=True).ask(MEMORY)
         assert not server.requests

@@ -350,7 +350,7 @@ async def test_refused_and_unanswered_requests_are_kept_too(tmp_path: Path) -> N
     left = iter(answers)
 
     def model(request: Received) -> Answer:
-        return next(left) if "tools" in request.body else Say("Hello was said.")
+        return next(left) if request.is_turn else Say("Hello was said.")
 
     async with run_bot(tmp_path, model) as bot:
         await bot.says("Hello " * 200)
@@ -398,7 +398,7 @@ async def test_the_comparison_on_the_page_is_what_the_command_answers(tmp_path: 
     """docs/context.md, "See what was sent", but for the sizes."""
 
     def talker(request: Received) -> Answer:
-        return Say("A long answer." + " And so on." * 80 if "tools" in request.body else "Plans.")
+        return Say("A long answer." + " And so on." * 80 if request.is_turn else "Plans.")
 
     async with run_bot(tmp_path, talker, {"agent_max_context_turns": 6}) as bot:
         for number in range(1, 8):

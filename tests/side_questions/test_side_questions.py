@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from tests.bot.test_schedule import rows
-from tests.fakes.openai_server import Call, Fail, Hang, Received, Say, openai_overflow
+from tests.fakes.openai_server import Call, Fail, Hang, Received, Say, echo, openai_overflow
 from tests.spending.test_spending import limit
 from tests.whole.scenario import say_all
-from tests.whole.test_branches import echo
 from tests.whole.test_busy import busy, gate
 from tests.whole.test_forget import MARK, found_in
 from tests.whole.testbot import TestBot, run_bot

@@ -29,7 +29,7 @@ def echo(request: Received) -> Say:
 
 
 def last_asked(bot: TestBot) -> str:
-    return str(bot.server.requests[-1].body["model"])
+    return str(bot.server.turns[-1].body["model"])
 
 
 async def spend_most(bot: TestBot, setting: str = "spend_limit_chat") -> None:

@@ -14,7 +14,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, async_playwright
 
 from plugins.accounts import logins
-from tests.fakes.openai_server import Answer, Received, Say
+from tests.fakes.openai_server import Answer, Received, echo_in_bold
 from tests.web.browser import CHROMIUM, DESK, Tab, browsing
 from tests.web.site import Site, serving
 
@@ -41,10 +41,6 @@ class Model:
         return answer
 
 
-def repeat(request: Received) -> Answer:
-    return Say(f"**re:** {request.body['messages'][-1]['content']}")
-
-
 @dataclass
 class Shared:
     """A bot and a tab that the tests of a file share."""
@@ -59,7 +55,7 @@ class Shared:
 async def shared(
     browser: Browser, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Shared]:
-    model = Model(repeat)
+    model = Model(echo_in_bold)
     folder = tmp_path_factory.mktemp("shared")
     async with serving(folder, model) as site, browsing(browser) as tab:
         yield Shared(site, model, tab)
@@ -79,7 +75,7 @@ def site(shared: Shared) -> Site:
 def model(shared: Shared) -> Iterator[Model]:
     """The model of this file's bot; it repeats what is said unless it gets another script."""
     yield shared.model
-    left, shared.model.script = shared.model.script, repeat
+    left, shared.model.script = shared.model.script, echo_in_bold
     assert callable(left) or not left, f"never asked for: {left}"
 
 

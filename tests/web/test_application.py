@@ -14,7 +14,7 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, expect
 
 from bot.app import VERSION
-from tests.fakes.openai_server import Answer, Hang, Received, Say
+from tests.fakes.openai_server import Answer, Hang, Say, echo_in_bold
 from tests.waiting import until
 from tests.web.browser import PHONE, Tab, browsing, needs_chromium
 from tests.web.site import Site, serving
@@ -39,10 +39,6 @@ SMALL = """() => [...document.querySelectorAll("button, a[href], summary, select
     })
     .map(e => `${e.tagName} ${e.className} ${e.id} ${e.ariaLabel ?? e.textContent.slice(0, 20)}`
         + ` ${e.getBoundingClientRect().width}x${e.getBoundingClientRect().height}`)"""
-
-
-def echo(request: Received) -> Answer:
-    return Say(f"**re:** {request.body['messages'][-1]['content']}")
 
 
 async def fetch(site: Site, path: str, **headers: str) -> tuple[int, bytes, Mapping[str, str]]:
@@ -99,7 +95,7 @@ async def test_the_page_opens_without_the_bot_and_sends_when_it_is_back(
     tmp_path: Path, browser: Browser
 ) -> None:
     async with browsing(browser, does_bot_stop=True, **WORKER) as tab:
-        async with serving(tmp_path, echo) as site:
+        async with serving(tmp_path, echo_in_bold) as site:
             await tab.opens(site.url)
             await tab.asks("one", "re: one")
             await is_kept(tab)
@@ -108,7 +104,7 @@ async def test_the_page_opens_without_the_bot_and_sends_when_it_is_back(
         await tab.sees("body[data-offline]")
         await tab.writes("two")
         await tab.sees(".unsent:has-text('Waiting to be sent')")
-        async with serving(tmp_path, echo, port=port):
+        async with serving(tmp_path, echo_in_bold, port=port):
             await tab.sees("#log .turn[data-turn=t2] .text:has-text('re: two')")
             await expect(tab.page.locator("body")).not_to_have_attribute("data-offline", "")
             await expect(tab.page.locator("#title")).to_have_text("one")
@@ -123,7 +119,7 @@ async def test_no_answer_is_ever_kept(tmp_path: Path, browser: Browser) -> None:
                 found.push(new URL(request.url).pathname);
         return found;
     }"""
-    async with serving(tmp_path, echo) as site, browsing(browser, **WORKER) as tab:
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser, **WORKER) as tab:
         await tab.opens(site.url)
         await is_kept(tab)
         await tab.page.reload()
@@ -139,7 +135,7 @@ async def test_an_answer_is_told_while_the_page_is_hidden(tmp_path: Path, browse
         const registration = await navigator.serviceWorker.ready;
         return (await registration.getNotifications()).map(({title, body}) => [title, body]);
     }"""
-    async with serving(tmp_path, echo) as site, browsing(browser, **WORKER) as tab:
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser, **WORKER) as tab:
         await tab.page.context.grant_permissions(["notifications"])
         await tab.opens(site.url)
         await is_kept(tab)
@@ -219,7 +215,7 @@ async def fill(site: Site) -> None:
 @needs_chromium
 async def test_what_is_pressed_on_a_phone_is_large_enough(tmp_path: Path, browser: Browser) -> None:
     options: dict[str, Any] = {"viewport": PHONE, "has_touch": True}
-    async with serving(tmp_path, echo) as site, browsing(browser, **options) as tab:
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser, **options) as tab:
         await fill(site)
         await tab.page.goto(f"{site.url}/#main")
         await tab.sees(".turn[data-turn=t2]")
@@ -241,7 +237,7 @@ async def test_nothing_is_cut_off_when_the_page_is_magnified(
     tmp_path: Path, browser: Browser
 ) -> None:
     """1280 pixels at 200 % are as 640, and at 400 % as 320."""
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as tab:
         await fill(site)
         await tab.opens(site.url)
         await tab.sees(".turn[data-turn=t2]")
@@ -261,7 +257,7 @@ async def test_nothing_is_cut_off_when_the_page_is_magnified(
 
 @needs_chromium
 async def test_axe_finds_nothing_around_the_chat(tmp_path: Path, browser: Browser) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as tab:
         await fill(site)
         await tab.opens(site.url)
         for name in ("#archived", "#workspace", "#settings", "#all-settings", "#browser"):
@@ -300,7 +296,7 @@ async def test_no_word_of_the_panel_runs_out_of_its_button_in_any_language(
         .filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1)
         .map(e => e.textContent)"""
     async with (
-        serving(tmp_path, echo) as site,
+        serving(tmp_path, echo_in_bold) as site,
         browsing(browser, viewport=PHONE, locale=language) as tab,
     ):
         await site.says("How are you?")

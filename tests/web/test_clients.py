@@ -88,7 +88,7 @@ async def test_what_a_client_sends_is_answered_as_it_expects(tmp_path: Path, nam
 async def check(site: Site, request: Json) -> None:
     body: Json = request["body"]
     text, calls, finish, has_usage = await answered(site, body)
-    sent = site.server.requests[-1].body
+    sent = site.server.turns[-1].body
     own = len(sent["messages"]) - len(body["messages"])
     assert sent["messages"][own:] == [expected(message) for message in body["messages"]]
     assert all(message["role"] == "system" for message in sent["messages"][:own])

@@ -13,7 +13,7 @@ import pytest
 from playwright.async_api import Browser, FilePayload, expect
 
 from memory.record import tables
-from tests.fakes.openai_server import Answer, Received, Say
+from tests.fakes.openai_server import echo_in_bold
 from tests.web.browser import Tab, browsing, needs_chromium
 from tests.web.site import Json, Site, serving
 from tests.whole.testbot import TestChannel
@@ -23,16 +23,12 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 OWNERS = {"owners": ["telegram/42"]}
 
 
-def echo(request: Received) -> Answer:
-    return Say(f"**re:** {request.body['messages'][-1]['content']}")
-
-
 @asynccontextmanager
 async def several(folder: Path) -> AsyncIterator[tuple[Site, TestChannel, TestChannel]]:
     """A bot with its page, a terminal, and Telegram, where an owner and a user write."""
     terminal, telegram = TestChannel("terminal"), TestChannel("telegram")
     channels = (terminal, telegram)
-    async with serving(folder, echo, OWNERS, others=channels) as site:
+    async with serving(folder, echo_in_bold, OWNERS, others=channels) as site:
         try:
             yield site, terminal, telegram
         finally:
@@ -114,7 +110,7 @@ async def test_a_conversation_of_another_channel_is_read_and_steered_and_not_ans
 
 
 async def test_titles_are_the_first_words_and_name_no_file(tmp_path: Path) -> None:
-    async with serving(tmp_path, echo) as site:
+    async with serving(tmp_path, echo_in_bold) as site:
         await site.says(f"## **What** about {'Lisbon in autumn ' * 9}\n\nand more", "one")
         file = {"name": "a.txt", "media_type": "text/plain", "data": "aGVsbG8="}
         await site.says("Read it", "two", attachments=[file])
@@ -126,7 +122,7 @@ async def test_titles_are_the_first_words_and_name_no_file(tmp_path: Path) -> No
 
 
 async def test_a_search_wants_all_words_and_shows_where_they_are(tmp_path: Path) -> None:
-    async with serving(tmp_path, echo) as site:
+    async with serving(tmp_path, echo_in_bold) as site:
         await site.says("Hello", "one")
         await site.says(f"{'before ' * 40} the hotel in LISBON {'after ' * 40}", "one")
         await site.says("A hotel in Rome", "two")
@@ -141,7 +137,7 @@ async def test_a_search_wants_all_words_and_shows_where_they_are(tmp_path: Path)
 
 
 async def test_a_hit_in_a_branch_that_was_left_leads_to_no_turn(tmp_path: Path) -> None:
-    async with serving(tmp_path, echo) as site:
+    async with serving(tmp_path, echo_in_bold) as site:
         await site.says("Hello")
         await site.says("by train")
         await site.commands("/fork t1")
@@ -153,7 +149,7 @@ async def test_a_hit_in_a_branch_that_was_left_leads_to_no_turn(tmp_path: Path) 
 
 
 async def test_an_export_can_be_fetched_and_has_nothing_that_was_taken_away(tmp_path: Path) -> None:
-    async with serving(tmp_path, echo) as site:
+    async with serving(tmp_path, echo_in_bold) as site:
         await site.says("Hello")
         reply = await site.commands("/context export markdown")
         paths = {Path(path).name: path for path in reply["data"]["paths"]}
@@ -178,7 +174,7 @@ async def test_an_export_can_be_fetched_and_has_nothing_that_was_taken_away(tmp_
 async def test_conversations_stand_under_their_dates_and_what_is_pinned_before_them(
     tmp_path: Path, browser: Browser
 ) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as tab:
         for name, days in (("now", 0.0), ("then", 1.0), ("week", 5.0), ("month", 20.0)):
             await site.says(name, name)
             await age(site, name, days)
@@ -202,7 +198,7 @@ async def test_conversations_stand_under_their_dates_and_what_is_pinned_before_t
 async def test_a_search_jumps_to_the_hit_however_far_up_it_is(
     tmp_path: Path, browser: Browser
 ) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as tab:
         await site.says("The word is Lisbon", "long")
         for number in range(40):
             await site.says(f"{number}", "long")
@@ -219,7 +215,7 @@ async def test_a_search_jumps_to_the_hit_however_far_up_it_is(
 async def test_several_conversations_are_put_away_or_deleted_at_once(
     tmp_path: Path, browser: Browser
 ) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as tab:
         for name in ("one", "two", "three", "four"):
             await site.says(name, name)
         await tab.opens(site.url, "four")
@@ -242,7 +238,7 @@ async def test_several_conversations_are_put_away_or_deleted_at_once(
 
 @needs_chromium
 async def test_a_conversation_is_saved_and_taken_in_again(tmp_path: Path, browser: Browser) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as tab:
         await site.says("What about Lisbon?")
         await tab.opens(site.url)
         for kind, ending in (("Markdown", "md"), ("JSON", "json")):

@@ -44,7 +44,7 @@ def model(request: Received) -> Answer:
     if "long-term memory of a chat" in str(messages[0]["content"]):
         new = {"do": "add", "text": "Ann lives in Porto.", "from": ["S1"], "important": False}
         return Say(json.dumps({"operations": [new]}))
-    if "tools" not in request.body:
+    if request.is_summary:
         return Say("They spoke of Lisbon.")
     return Say(f"re: {str(messages[-1]['content'])[:9].strip()}")
 

@@ -10,9 +10,9 @@ from openai import AuthenticationError, RateLimitError
 
 from bot.data_folder import DATABASE
 from main import main
-from tests.fakes.openai_server import Call, Say
+from tests.fakes.openai_server import Call, Say, echo
 from tests.web.site import Site, serving
-from tests.web.test_completions import client, echo, named, sent, user
+from tests.web.test_completions import client, named, sent, user
 
 TOKEN = "a long random text"
 

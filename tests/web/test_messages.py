@@ -12,7 +12,7 @@ from playwright.async_api import Browser, Locator, expect
 from bot.received import key_of
 from channels.message import Address
 from memory.messages import Message
-from tests.fakes.openai_server import Answer, Fail, Received, Say
+from tests.fakes.openai_server import Answer, Fail, Received, Say, echo_in_bold
 from tests.web.browser import PHONE, Tab, browsing, needs_chromium
 from tests.web.conftest import Model
 from tests.web.site import Site, serving
@@ -35,10 +35,6 @@ def f(): ...
 
 [^1]: The note.
 """
-
-
-def echo(request: Received) -> Answer:
-    return Say(f"**re:** {request.body['messages'][-1]['content']}")
 
 
 async def test_what_is_written_is_well_set(tab: Tab, model: Model) -> None:
@@ -142,14 +138,14 @@ async def test_what_a_model_thinks_grows_in_sight_and_is_folded_when_it_answers(
     await tab.page.click(".pending .thoughts summary")
     answering.set()
     await tab.sees(".turn[data-turn=t2]")
-    sent = str(site.server.requests[-1].body)
+    sent = str(site.server.turns[-1].body)
     assert "So it is four" not in sent
     assert "Four." in sent
 
 
 async def test_the_end_of_a_long_chat_is_in_sight_at_once(tmp_path: Path, browser: Browser) -> None:
     async with (
-        serving(tmp_path, echo, {"agent_max_context_turns": 100}) as site,
+        serving(tmp_path, echo_in_bold, {"agent_max_context_turns": 100}) as site,
         browsing(browser, viewport=PHONE) as tab,
     ):
         for number in range(12):
@@ -242,7 +238,7 @@ async def test_what_failed_says_why_and_is_tried_again_in_its_place(
     is_mended = False
 
     def model(request: Received) -> Answer:
-        return echo(request) if is_mended else Fail(400, "no")
+        return echo_in_bold(request) if is_mended else Fail(400, "no")
 
     async with serving(tmp_path, model) as site, browsing(browser) as tab:
         await tab.opens(site.url)
@@ -259,7 +255,7 @@ async def test_what_failed_says_why_and_is_tried_again_in_its_place(
 async def test_who_answers_is_in_sight_and_is_changed_here_or_everywhere(
     tmp_path: Path, browser: Browser
 ) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as tab:
         await tab.opens(site.url)
         await expect(tab.page.locator("#model")).to_have_text("gpt-4o-mini")
         await tab.page.click("#model")
@@ -282,7 +278,7 @@ async def test_a_cut_is_a_line_across_the_chat_that_shows_edits_and_undoes_it(
     site: Site, tab: Tab, model: Model
 ) -> None:
     def answer(request: Received) -> Answer:
-        return echo(request) if "tools" in request.body else Say("They talked.")
+        return echo_in_bold(request) if request.is_turn else Say("They talked.")
 
     model.script = answer
     for number in range(5):
@@ -310,7 +306,7 @@ async def test_the_states_of_all_turns_are_true_and_all_can_be_listed(
     tmp_path: Path, browser: Browser
 ) -> None:
     turns = [[f"question {n}", f"answer {n}"] for n in range(1, 141)]
-    async with serving(tmp_path, echo, {"agent_max_context_turns": 500}) as site:
+    async with serving(tmp_path, echo_in_bold, {"agent_max_context_turns": 500}) as site:
         conversation = await site.app.conversations.get(key_of(Address("web", "main")))
         await conversation.turns.append(
             [[Message("user", asked), Message("assistant", told)] for asked, told in turns]
@@ -395,7 +391,7 @@ async def test_a_cut_that_waits_has_its_summary_in_a_field_to_change_and_approve
     tmp_path: Path, browser: Browser
 ) -> None:
     def model(request: Received) -> Answer:
-        return echo(request) if "tools" in request.body else Say("They talked.")
+        return echo_in_bold(request) if request.is_turn else Say("They talked.")
 
     settings = {"agent_max_context_turns": 3, "context": {"compaction_approval": "ask"}}
     async with serving(tmp_path, model, settings) as site, browsing(browser) as tab:
@@ -410,7 +406,7 @@ async def test_a_cut_that_waits_has_its_summary_in_a_field_to_change_and_approve
         await expect(tab.page.get_by_role("button", name="Approve")).to_have_count(0)
         await expect(field).to_be_disabled()
         await tab.asks("and now?", "and now?")
-        assert "They talked of Lisbon." in str(site.server.requests[-1].body["messages"])
+        assert "They talked of Lisbon." in str(site.server.turns[-1].body["messages"])
 
 
 async def test_requests_are_a_timeline_with_their_differences(tab: Tab) -> None:
@@ -433,7 +429,7 @@ async def test_a_receipt_names_what_is_missing_and_adds_it(
     site: Site, tab: Tab, model: Model
 ) -> None:
     def answer(request: Received) -> Answer:
-        return echo(request) if "tools" in request.body else Say("They talked of a code.")
+        return echo_in_bold(request) if request.is_turn else Say("They talked of a code.")
 
     model.script = answer
     for number in range(3):
@@ -449,7 +445,7 @@ async def test_a_receipt_names_what_is_missing_and_adds_it(
 async def test_the_memory_is_edited_and_its_versions_are_compared(
     tmp_path: Path, browser: Browser
 ) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as tab:
         await site.commands("/remember Ann lives in Lisbon.")
         await tab.opens(site.url)
         await tab.presses("Memory: Remembered")
@@ -469,7 +465,7 @@ async def test_axe_finds_nothing_in_what_stands_between_and_over_the_messages(
     tmp_path: Path, browser: Browser
 ) -> None:
     def model(request: Received) -> Answer:
-        if "tools" not in request.body:
+        if request.is_summary:
             return Say("They talked.")
         is_wrong = "fail" in str(request.body["messages"][-1]["content"])
         return Fail(400, "no") if is_wrong else Say(WELL_SET, reasoning="Hm.")

@@ -13,9 +13,9 @@ from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import BaseModel, TypeAdapter
 
 from channels.web import responses
-from tests.fakes.openai_server import Break, Call, Received, Say
+from tests.fakes.openai_server import Break, Call, Received, Say, echo
 from tests.web.site import Site, events_of, serving
-from tests.web.test_completions import PIXEL, client, echo, sent
+from tests.web.test_completions import PIXEL, client, sent
 from tests.web.test_keys import TOKEN, new_key
 
 Json = dict[str, Any]
@@ -171,7 +171,7 @@ async def test_calls_go_out_and_their_results_come_back(tmp_path: Path) -> None:
         history = [{"role": "user", "content": "Weather?"}, *first.output, *results]
         last = await asked(site, history, tools=[WEATHER], instructions="Be brief.")
         messages = sent(site)
-        (offered,) = site.server.requests[-1].body["tools"]
+        (offered,) = site.server.turns[-1].body["tools"]
     assert last.output_text == "It is sunny."
     assert [message["role"] for message in messages] == [
         *("system", "user", "assistant", "tool", "tool")
@@ -267,7 +267,7 @@ async def test_parameters_are_sent_on_in_the_shape_of_chat_completions(tmp_path:
             include=["reasoning.encrypted_content"],
             extra_body={"something_new": 1},
         )
-        body = site.server.requests[-1].body
+        body = site.server.turns[-1].body
     assert (body["temperature"], body["top_p"], body["verbosity"]) == (0.5, 0.9, "low")
     assert [tool["function"]["name"] for tool in body["tools"]] == ["weather"]
     assert (body["tool_choice"], body["parallel_tool_calls"]) == ("required", False)
@@ -281,7 +281,7 @@ async def test_a_form_is_filled_in(tmp_path: Path) -> None:
     async with serving(tmp_path, lambda _: Say('{"name": "Lisbon"}')) as site:
         async with client(site) as openai:
             answer = await openai.responses.parse(model="x", input="Where?", text_format=Place)
-        form = site.server.requests[-1].body["response_format"]
+        form = site.server.turns[-1].body["response_format"]
     assert answer.output_parsed == Place(name="Lisbon")
     assert (form["type"], form["json_schema"]["name"]) == ("json_schema", "Place")
 

@@ -7,7 +7,7 @@ import base64
 from pathlib import Path
 
 from plugins.builtin.context import context
-from tests.fakes.openai_server import Call, Hang, Received, Say
+from tests.fakes.openai_server import Call, Hang, Say, echo
 from tests.waiting import PATIENCE
 from tests.web.site import Event, Site, asked_raw, serving
 
@@ -15,10 +15,6 @@ COUNTING = (Call("calculate", '{"expression": "2+2"}', "c1"),)
 EVIL = (
     "<script>alert(1)</script><img src=x onerror=alert(2)>[a](javascript:alert(3))![b](http://x/)"
 )
-
-
-def echo(request: Received) -> Say:
-    return Say(f"re: {request.body['messages'][-1]['content']}")
 
 
 async def test_a_message_is_answered_with_its_turn_and_what_it_took(tmp_path: Path) -> None:

@@ -10,17 +10,13 @@ import pytest
 from playwright.async_api import Browser, Route, expect
 
 from plugins.accounts.logins import PageLogins
-from tests.fakes.openai_server import Answer, Call, Received, Say
+from tests.fakes.openai_server import Call, Say, echo_in_bold
 from tests.web.browser import PHONE, Tab, browsing, needs_chromium
 from tests.web.site import Site, serving
 
 pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="session")]
 
 TOKEN = "a long random text"
-
-
-def echo(request: Received) -> Answer:
-    return Say(f"**re:** {request.body['messages'][-1]['content']}")
 
 
 async def test_a_browser_that_keeps_nothing_shows_the_page_and_loses_no_draft(
@@ -127,7 +123,7 @@ async def hold_back(tab: Tab, address: str) -> asyncio.Event:
 async def test_what_comes_late_stands_in_no_other_conversation(
     tmp_path: Path, browser: Browser
 ) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as tab:
         for session in ["two", *["one"] * 31]:
             await site.says(session, session)
         turns = "**/sessions/one/messages?**"
@@ -157,7 +153,7 @@ async def test_a_question_that_is_being_edited_outlives_a_cut_connection(
     tmp_path: Path, browser: Browser
 ) -> None:
     async with browsing(browser, does_bot_stop=True, locale="de-DE") as tab:
-        async with serving(tmp_path, echo) as site:
+        async with serving(tmp_path, echo_in_bold) as site:
             await tab.opens(site.url)
             await tab.asks("one", "one")
             await tab.page.click("#log .act >> nth=3")
@@ -168,7 +164,7 @@ async def test_a_question_that_is_being_edited_outlives_a_cut_connection(
             "getComputedStyle(document.querySelector('#notice'), '::before').content"
         )
         assert "Bot ist nicht" in said, said
-        async with serving(tmp_path, echo, port=port) as site:
+        async with serving(tmp_path, echo_in_bold, port=port) as site:
             await site.says("two")
             await tab.sees(".turn[data-turn=t2] .text:has-text('two')")
             await expect(tab.page.locator("#log .field textarea")).to_have_value("one, but better")
@@ -177,7 +173,7 @@ async def test_a_question_that_is_being_edited_outlives_a_cut_connection(
 async def test_a_question_that_gives_way_to_the_sign_in_is_not_answered_with_yes(
     tmp_path: Path, browser: Browser
 ) -> None:
-    async with serving(tmp_path, echo, token=TOKEN) as site, browsing(browser) as tab:
+    async with serving(tmp_path, echo_in_bold, token=TOKEN) as site, browsing(browser) as tab:
         await tab.page.goto(f"{site.url}/#main")
         await tab.page.fill("dialog input[name=password]", TOKEN)
         await tab.presses("Sign in", "dialog")
@@ -201,7 +197,7 @@ async def test_a_question_that_gives_way_to_the_sign_in_is_not_answered_with_yes
 async def test_a_link_that_lets_in_works_in_a_page_that_is_open(
     tmp_path: Path, browser: Browser
 ) -> None:
-    async with serving(tmp_path, echo, token=TOKEN) as site, browsing(browser) as tab:
+    async with serving(tmp_path, echo_in_bold, token=TOKEN) as site, browsing(browser) as tab:
         await tab.page.goto(site.url)
         await tab.presses("Cancel", "dialog")
         code = await site.app.features.service(PageLogins).invite("ann", "user", "a test")
@@ -237,7 +233,7 @@ async def test_all_that_are_archived_are_counted(tab: Tab) -> None:
 
 async def test_what_is_deleted_is_shown_nowhere_any_more(tmp_path: Path, browser: Browser) -> None:
     async with (
-        serving(tmp_path, echo) as site,
+        serving(tmp_path, echo_in_bold) as site,
         browsing(browser) as here,
         browsing(browser) as there,
     ):

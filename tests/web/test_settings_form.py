@@ -8,15 +8,11 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Locator, expect
 
-from tests.fakes.openai_server import Answer, Received, Say
+from tests.fakes.openai_server import echo
 from tests.web.browser import PHONE, Tab, browsing, needs_chromium
 from tests.web.site import Site, serving
 
 pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="session")]
-
-
-def echo(request: Received) -> Answer:
-    return Say(f"re: {request.body['messages'][-1]['content']}")
 
 
 def row(tab: Tab, key: str) -> Locator:
@@ -71,7 +67,7 @@ async def test_a_long_text_is_written_in_several_lines(site: Site, tab: Tab) -> 
     await tab.page.keyboard.press("Tab")
     await expect(row(tab, "system_prompt")).to_contain_text("Set in this conversation")
     await tab.asks("Hi", "re: Hi")
-    system = site.server.requests[-1].body["messages"][0]["content"]
+    system = site.server.turns[-1].body["messages"][0]["content"]
     assert 'Be "brief".\n\nAlways.' in system
 
 

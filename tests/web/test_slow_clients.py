@@ -15,7 +15,7 @@ import pytest
 
 import channels.serving as serving_http
 from channels.serving import Patience
-from tests.fakes.openai_server import OpenAIServer, Received, Say
+from tests.fakes.openai_server import OpenAIServer, Received, Say, echo
 from tests.waiting import PATIENCE, until
 from tests.web.site import serving
 from tests.whole.process import talking
@@ -30,10 +30,6 @@ POST = (
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the server look at every tick who is too slow."""
     monkeypatch.setattr(serving_http, "_SWEEP", 1)
-
-
-def echo(request: Received) -> Say:
-    return Say("re: " + request.body["messages"][-1]["content"])
 
 
 @asynccontextmanager

@@ -32,11 +32,12 @@ from tests.fakes.openai_server import (
     Received,
     Say,
     StreamError,
+    echo,
     openai_overflow,
 )
 from tests.waiting import PATIENCE, until
 from tests.web.site import Site, events_of, serving
-from tests.web.test_completions import PIXEL, TOOL, client, echo, named, sent, user
+from tests.web.test_completions import PIXEL, TOOL, client, named, sent, user
 
 Json = dict[str, Any]
 WEATHER = Call("weather", '{"place": "Lisbon"}', "call_7")
@@ -181,13 +182,13 @@ async def test_the_parameters_of_the_protocol_are_sent_on_as_they_are(tmp_path: 
     async with serving(tmp_path, echo) as site:
         for more in SENT_ON:
             await asked(site, user("Hi"), **more)
-            body = site.server.requests[-1].body
+            body = site.server.turns[-1].body
             assert {name: body.get(name) for name in more} == more
         await asked(site, user("Hi"), tools=[])
-        assert "tools" not in site.server.requests[-1].body
+        assert "tools" not in site.server.turns[-1].body
         asking = {"tool_choice": "auto", "parallel_tool_calls": False}
         await asked(site, user("Hi"), tools=[], **asking)
-        body = site.server.requests[-1].body
+        body = site.server.turns[-1].body
     assert not {"tools", *asking} & set(body), "nothing is said about tools that are not there"
 
 
@@ -196,9 +197,9 @@ async def test_without_a_clients_tools_the_bots_own_are_offered_that_need_no_con
 ) -> None:
     async with serving(tmp_path, echo) as site:
         await asked(site, user("Hi"))
-        offered = {tool["function"]["name"] for tool in site.server.requests[-1].body["tools"]}
+        offered = {tool["function"]["name"] for tool in site.server.turns[-1].body["tools"]}
         await asked(site, user("Hi"), tool_choice="none")
-        assert "tools" not in site.server.requests[-1].body
+        assert "tools" not in site.server.turns[-1].body
     assert {"read_file", "calculate"} <= offered
     assert not offered & {"context_search", "memory_search", "delegate"}
 
@@ -226,7 +227,7 @@ async def test_the_calls_of_a_clients_tools_are_handed_out_and_their_results_tak
         (call,) = choice.message.tool_calls
         assert (call.id, call.function.name) == ("call_7", "weather")
         assert json.loads(call.function.arguments) == {"place": "Lisbon"}
-        assert [tool["function"]["name"] for tool in site.server.requests[-1].body["tools"]] == [
+        assert [tool["function"]["name"] for tool in site.server.turns[-1].body["tools"]] == [
             "weather"
         ]
         result = {"role": "tool", "tool_call_id": call.id, "content": "Rain."}
@@ -262,7 +263,7 @@ async def test_a_client_of_before_there_were_tools_is_understood(tmp_path: Path)
         first = await asked(
             site, user("Lisbon?"), functions=functions, function_call={"name": "weather"}
         )
-        assert site.server.requests[-1].body["tool_choice"]["function"] == {"name": "weather"}
+        assert site.server.turns[-1].body["tool_choice"]["function"] == {"name": "weather"}
         choice = first.choices[0]
         assert choice.finish_reason == "function_call"
         said = {
@@ -296,7 +297,7 @@ async def test_a_form_is_filled_in(tmp_path: Path) -> None:
         answer = await openai.chat.completions.parse(
             model="x", messages=[user("Lisbon?")], response_format=Place
         )
-        form = site.server.requests[-1].body["response_format"]
+        form = site.server.turns[-1].body["response_format"]
     assert answer.choices[0].message.parsed == Place(name="Lisbon", people=500_000)
     assert form["json_schema"]["schema"]["required"] == ["name", "people"]
 

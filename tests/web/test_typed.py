@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Browser, FilePayload, Route, expect
 
 from plugins.accounts.logins import PageLogins
-from tests.fakes.openai_server import Answer, Hang, Received, Say
+from tests.fakes.openai_server import Hang, echo_in_bold
 from tests.waiting import until
 from tests.web.browser import Tab, browsing, needs_chromium
 from tests.web.conftest import Model
@@ -18,10 +18,6 @@ from tests.web.site import serving
 pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="session")]
 
 NOTE = FilePayload(name="note.txt", mimeType="text/plain", buffer=b"Remember the milk.")
-
-
-def echo(request: Received) -> Answer:
-    return Say(f"**re:** {request.body['messages'][-1]['content']}")
 
 
 async def has_kept_files(tab: Tab, session: str, count: int) -> None:
@@ -36,7 +32,7 @@ async def has_kept_files(tab: Tab, session: str, count: int) -> None:
 async def test_each_conversation_keeps_its_draft_over_a_reload(
     tmp_path: Path, browser: Browser
 ) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as tab:
         await site.says("Hello", "one")
         await site.says("Hi", "two")
         await tab.opens(site.url, "one")
@@ -58,14 +54,14 @@ async def test_each_conversation_keeps_its_draft_over_a_reload(
         await tab.sees("#log .turn[data-turn=t2]")
         await expect(tab.page.locator("#text")).to_have_value("")
         await expect(tab.page.locator("#files .chip")).to_have_count(0)
-        assert "half a thou" in str(site.server.requests[-1].body["messages"])
+        assert "half a thou" in str(site.server.turns[-1].body["messages"])
 
 
 async def test_what_is_written_while_the_bot_is_away_waits_and_is_sent_in_order(
     tmp_path: Path, browser: Browser
 ) -> None:
     async with browsing(browser, does_bot_stop=True) as tab:
-        async with serving(tmp_path, echo) as site:
+        async with serving(tmp_path, echo_in_bold) as site:
             await tab.opens(site.url)
             await tab.asks("one", "one")
             port = int(site.url.rpartition(":")[2])
@@ -79,7 +75,7 @@ async def test_what_is_written_while_the_bot_is_away_waits_and_is_sent_in_order(
         await expect(tab.page.locator(".unsent")).to_have_count(2)
         await tab.sees(".unsent:has-text('Waiting to be sent')")
         await expect(tab.page.locator("#send")).to_have_attribute("aria-label", "Send")
-        async with serving(tmp_path, echo, port=port) as site:
+        async with serving(tmp_path, echo_in_bold, port=port) as site:
             await tab.sees("#log .turn[data-turn=t3] .text:has-text('three')")
             await tab.sees("#log .turn[data-turn=t2] .text:has-text('note.txt')")
             await expect(tab.page.locator(".turn")).to_have_count(3)
@@ -97,7 +93,7 @@ async def test_a_message_that_waits_outlives_its_page_and_is_sent_once(
         await route.fetch()
         await route.abort()
 
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as tab:
         await tab.opens(site.url)
         await tab.page.route("**/messages", swallow)
         async with tab.page.expect_request("**/messages"):
@@ -158,7 +154,7 @@ async def test_one_button_sends_and_stops(tab: Tab, model: Model) -> None:
 async def test_a_deleted_conversation_leaves_no_draft_behind(
     tmp_path: Path, browser: Browser
 ) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as tab:
         await site.says("Hello", "one")
         await tab.opens(site.url, "one")
         await tab.page.fill("#text", "a secret")
@@ -175,7 +171,7 @@ async def test_whoever_signs_out_leaves_nothing_typed_behind(
     tmp_path: Path, browser: Browser
 ) -> None:
     async with (
-        serving(tmp_path, echo, token="a long random text") as site,
+        serving(tmp_path, echo_in_bold, token="a long random text") as site,
         browsing(browser) as tab,
     ):
         code = await site.app.features.service(PageLogins).invite("ann", "user", "a test")

@@ -40,7 +40,7 @@ SEEN = """() => {
 
 def script(request: Received) -> Say | Fail:
     last = request.body["messages"][-1]
-    if "tools" not in request.body or last["role"] == "tool":
+    if request.is_summary or last["role"] == "tool":
         return Say("More")
     if "nonsense" in str(last["content"]):
         return Fail(401, {"message": "more"})

@@ -67,7 +67,7 @@ async def test_results_are_numbered_with_their_addresses_and_marked(
 async def test_without_a_provider_there_is_no_such_tool(tmp_path: Path) -> None:
     async with run_bot(tmp_path, [Say("Hello.")]) as bot:
         await bot.says("Hi")
-        assert "web_search" not in str(bot.server.requests[-1].body["tools"])
+        assert "web_search" not in str(bot.server.turns[-1].body["tools"])
 
 
 async def test_a_person_is_asked_once_with_the_words_that_go_out(

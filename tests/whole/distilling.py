@@ -22,16 +22,12 @@ SETTINGS = {"timezone": "UTC"}
 Operations = Sequence[dict[str, Any]]
 
 
-def is_distilling(request: Received) -> bool:
-    return "long-term memory of a chat" in str(request.body["messages"][0]["content"])
-
-
 def distilled_to(*answers: Operations | str) -> Callable[[Received], Answer]:
     """A model that distils to these operations, one list (or raw text) a call; and echoes."""
     left = list(answers)
 
     def answer(request: Received) -> Answer:
-        if not is_distilling(request):
+        if not request.is_distilling:
             return Say(f"You said: {request.body['messages'][-1]['content']}")
         said = left.pop(0)
         return Say(said if isinstance(said, str) else json.dumps({"operations": list(said)}))
@@ -87,8 +83,7 @@ def texts(folder: Path) -> list[str]:
 
 def summing_up(request: Received) -> Answer:
     """Summaries repeat all that they are shown; nothing is worth keeping for good."""
-    if is_distilling(request):
+    if request.is_distilling:
         return Say('{"operations": []}')
     last = str(request.body["messages"][-1]["content"])
-    is_summary = "Summarise" in str(request.body["messages"][0]["content"])
-    return Say(f"Summary: {' '.join(last.split()[:60])}" if is_summary else "Well.")
+    return Say(f"Summary: {' '.join(last.split()[:60])}" if request.is_summary else "Well.")

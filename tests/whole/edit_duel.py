@@ -131,7 +131,7 @@ def server() -> OpenAIServer:
 
 def asked(endpoint: OpenAIServer) -> list[Json]:
     """Return what the last request of a turn held."""
-    turns = [r.body["messages"] for r in endpoint.requests if "tools" in r.body]
+    turns = [r.body["messages"] for r in endpoint.turns]
     return list(turns[-1]) if turns else []
 
 

@@ -35,7 +35,8 @@ class MessengerTestBot:
         await quick_sleep(seconds)
 
     def sent_to_model(self, index: int = -1) -> list[dict[str, Any]]:
-        messages: list[dict[str, Any]] = self.model.requests[index].body["messages"]
+        """The messages of a request that a turn has made."""
+        messages: list[dict[str, Any]] = self.model.turns[index].body["messages"]
         return messages
 
     async def is_idle(self) -> None:

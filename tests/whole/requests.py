@@ -21,14 +21,9 @@ Json = dict[str, Any]
 # --- requests ---
 
 
-def is_summary(request: Received) -> bool:
-    """Return whether a request asks for a summary: it carries no tools."""
-    return "tools" not in request.body
-
-
 def answered(bot: TestBot) -> list[Json]:
     """Return the bodies of the requests that turns have made, in order."""
-    return [request.body for request in bot.server.requests if not is_summary(request)]
+    return [request.body for request in bot.server.turns]
 
 
 def steps(bot: TestBot) -> list[list[Json]]:
@@ -36,14 +31,9 @@ def steps(bot: TestBot) -> list[list[Json]]:
     return [list(body["messages"]) for body in answered(bot)]
 
 
-def summaries(bot: TestBot) -> list[Received]:
-    """Return the requests for summaries, in order."""
-    return [request for request in bot.server.requests if is_summary(request)]
-
-
 def asked_to_summarise(bot: TestBot) -> str:
     """Return all messages of the requests for summaries as one text."""
-    return "\n".join(whole(request.body["messages"]) for request in summaries(bot))
+    return "\n".join(whole(request.body["messages"]) for request in bot.server.summaries)
 
 
 def content(message: Json) -> str:
@@ -86,7 +76,7 @@ def answering(
     """Make a script of the answers to turns and the answers to requests for summaries."""
 
     def script(request: Received) -> Answer:
-        if not is_summary(request):
+        if request.is_turn:
             return reply(request)
         return Say(summary) if isinstance(summary, str) else summary(request)
 

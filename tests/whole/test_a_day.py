@@ -153,7 +153,7 @@ async def _morning(life: Life) -> None:
         life.ears.voice.transcripts.append("Good morning, Parley!")
         life.ann.sends(life.ann.voice(OGG))
         await life.telegram.shown("I heard you.")
-        assert "[heard] Good morning, Parley!" in json.dumps(life.model.requests[-1].body)
+        assert "[heard] Good morning, Parley!" in json.dumps(life.model.turns[-1].body)
 
         plan = base64.b64encode(pdf("Knead it.", "Bake it for 40 minutes.")).decode()
         file = {"name": "plan.pdf", "media_type": "application/pdf", "data": plan}

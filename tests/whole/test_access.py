@@ -36,16 +36,12 @@ from channels.message import Address, Inbound, Reply
 from memory.record.store import Store
 from plugins.api import CommandError
 from tests.bot.in_process import Ended, run_main
-from tests.fakes.openai_server import OpenAIServer, Received, Say
+from tests.fakes.openai_server import OpenAIServer, echo
 from tests.waiting import until
 from tests.whole.testbot import TestBot, running
 
 CODE = re.compile(r"/pair ([A-Z2-9]{4}-[A-Z2-9]{4})")
 OWNER = "boss"
-
-
-def echo(request: Received) -> Say:
-    return Say(f"re: {request.body['messages'][-1]['content']}")
 
 
 @asynccontextmanager

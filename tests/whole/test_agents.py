@@ -96,11 +96,11 @@ async def test_an_agent_is_chosen_for_one_conversation_and_stays_chosen(tmp_path
                 "tokens, strategy trim."
             )
             assert (await bot.says("Hi")).text == "Deep."
-            body = deep.requests[-1].body
+            body = deep.turns[-1].body
             assert (body["temperature"], body["max_tokens"]) == (0.2, 300)
             assert body["messages"][0]["content"].startswith("You explore.")
             assert (await bot.says("Hi", chat="other")).text == "Mine."
-            assert "temperature" not in bot.server.requests[-1].body
+            assert "temperature" not in bot.server.turns[-1].body
             assert "(from: agent explorer;" in (await bot.says("/config model")).text
             assert "stays deepseek-chat" in (await bot.says("/config model gpt-4o")).text
             assert deep.base_url in (await bot.says("/model")).text

@@ -86,7 +86,7 @@ async def test_the_owner_hears_of_a_refused_key_also_where_another_model_answers
 
 async def test_the_owner_hears_of_a_key_that_is_refused_for_summaries(tmp_path: Path) -> None:
     def script(request: Received) -> Answer:
-        return Say("Yes.") if "tools" in request.body else REFUSED
+        return Say("Yes.") if request.is_turn else REFUSED
 
     async with afar(tmp_path, script, agent_max_context_turns=4) as bot:
         for number in range(6):

@@ -19,7 +19,7 @@ from tests.fakes.openai_server import Answer, Received, Say
 from tests.memory.rooms import Lodge
 from tests.whole.scenario import copy_as_killed, say_all
 from tests.whole.telegram_testbot import TelegramTestBot, at_telegram
-from tests.whole.test_edit_summary import OWN, asked, echo, is_summary, talk
+from tests.whole.test_edit_summary import OWN, asked, echo, talk
 from tests.whole.testbot import TestBot, run_bot
 
 ASK: dict[str, Any] = {"agent_max_context_turns": 6, "context": {"compaction_approval": "ask"}}
@@ -50,7 +50,7 @@ def without_sizes(text: str) -> str:
 
 def paid(bot: TestBot) -> int:
     """Return how often a model was asked for the summary of the first turns."""
-    return sum(is_summary(r) and "[t1]" in str(r.body) for r in bot.server.requests)
+    return sum(r.is_summary and "[t1]" in str(r.body) for r in bot.server.requests)
 
 
 async def test_show_tells_of_a_cut_that_was_made_with_edit_and_undo(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ async def test_ask_waits_and_a_yes_cuts_with_the_summary_seen(tmp_path: Path) ->
 
 async def test_the_question_counts_the_summary_that_will_stand_there(tmp_path: Path) -> None:
     def model(request: Received) -> Answer:
-        return Say("They talked. " * 150) if is_summary(request) else echo(request)
+        return Say("They talked. " * 150) if request.is_summary else echo(request)
 
     settings = {
         "agent_max_context_turns": 3,
@@ -322,7 +322,7 @@ async def test_at_telegram_the_buttons_answer(tmp_path: Path) -> None:
         await bot.telegram.shown("Compacted t1 to t3")
         bot.ann.says("question 8")
         await answered(bot, 8)
-        assert OWN in str([r for r in bot.model.requests if not is_summary(r)][-1].body)
+        assert OWN in str(bot.model.turns[-1].body)
 
 
 async def answered(bot: TelegramTestBot, turns: int) -> None:

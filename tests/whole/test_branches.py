@@ -14,7 +14,7 @@ from channels.base import Activity, Delta, Done
 from channels.terminal import display
 from tests.bot.test_schedule import retain, rows
 from tests.docs.pages import ROOT
-from tests.fakes.openai_server import Hang, Received, Say
+from tests.fakes.openai_server import Hang, Received, Say, echo
 from tests.operations.test_backup import restore, save
 from tests.spending.test_spending import limit
 from tests.web.site import serving
@@ -24,10 +24,6 @@ from tests.whole.telegram_testbot import at_telegram
 from tests.whole.test_busy import busy, gate
 from tests.whole.test_forget import MARK, found_in, says_many
 from tests.whole.testbot import TestBot, run_bot
-
-
-def echo(request: Received) -> Say:
-    return Say(f"re: {request.body['messages'][-1]['content']}")
 
 
 def asked(bot: TestBot, index: int = -1) -> list[Any]:

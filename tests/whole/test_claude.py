@@ -45,7 +45,7 @@ async def test_a_turn_with_tools_and_thoughts_is_answered_and_shown_as_it_was_se
     thought = Think("One moment.", (SUM, broken), "I should calculate.", redacted="c2VjcmV0")
     async with living_with_claude(tmp_path, [thought, Say("It is 42.")]) as (bot, server):
         reply = await bot.says("What is six times seven?")
-        asked, answered, results = server.requests[-1].body["messages"]
+        asked, answered, results = server.turns[-1].body["messages"]
         for number, received in enumerate(server.requests, 1):
             shown = (await bot.says(f"/context request r{number} json")).data
             assert shown
@@ -83,7 +83,7 @@ async def test_thoughts_are_sent_back_by_a_bot_that_was_restarted_in_the_middle(
 
 async def test_a_conversation_that_grows_too_long_is_cut_and_goes_on(tmp_path: Path) -> None:
     def answer(received: Received) -> Say:
-        return Say("They talked." if "tools" not in received.body else "Yes. " * 150)
+        return Say("They talked." if received.is_summary else "Yes. " * 150)
 
     more = {"context": {"output_reserved": 500}}
     async with living_with_claude(tmp_path, answer, more, window=9_000) as (bot, _):

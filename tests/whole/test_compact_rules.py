@@ -15,7 +15,6 @@ from tests.whole.requests import (
     in_order,
     settle,
     steps,
-    summaries,
     texts,
     with_plugin,
 )
@@ -83,7 +82,7 @@ async def test_the_rest_of_a_turn_that_left_in_part_is_not_summarised_again(
         await bot.says("now work")
         await settle(bot)
         assert len(await compactions(bot)) > 1
-        assert len(summaries(bot)) == 1
+        assert len(bot.server.summaries) == 1
     assert len(re.findall("^## .*", daily(tmp_path), re.MULTILINE)) == 1
 
 
@@ -104,7 +103,7 @@ async def test_a_turn_that_was_kept_leaves_by_itself_once_nothing_keeps_it(tmp_p
         made = await compactions(bot)
         assert len(made) > before
         assert not holds_the_first(bot)
-        assert len(summaries(bot)) == sum(bool(event["turns"]) for event in made)
+        assert len(bot.server.summaries) == sum(bool(event["turns"]) for event in made)
 
 
 async def test_what_a_rule_cut_names_its_strategy_and_stays_cut_under_every_one(

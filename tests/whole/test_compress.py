@@ -17,7 +17,6 @@ from tests.whole.requests import (
     data,
     events,
     settle,
-    summaries,
 )
 from tests.whole.test_access import OWNER, afar, befriended
 from tests.whole.testbot import TestBot, run_bot
@@ -27,7 +26,7 @@ LOW = {"trigger_ratio": 0.1, "reserve_ratio": 0.01}
 
 
 def in_fields(request: Received) -> Answer:
-    if "tools" not in request.body:
+    if request.is_summary:
         return Say(json.dumps({"task_overview": "Count.", "next_steps": "Go on."}))
     if "Wait" in str(request.body["messages"][-1]["content"]):
         return Hang("Let me think")
@@ -66,7 +65,7 @@ async def test_below_the_threshold_it_does_nothing_and_says_the_sizes(tmp_path: 
         await talk(bot, 2)
         assert "25.6k" in await compress(bot), "80 % of 32,000 is the threshold"
         assert not await compactions(bot)
-        assert not summaries(bot)
+        assert not bot.server.summaries
 
 
 async def test_it_obeys_a_one_off_prompt_schema_and_template(tmp_path: Path) -> None:
@@ -81,7 +80,7 @@ async def test_it_obeys_a_one_off_prompt_schema_and_template(tmp_path: Path) -> 
         await talk(bot, 8)
         await compress(bot, LOW | own)
         await bot.says("And now?")
-        (paid,) = summaries(bot)
+        (paid,) = bot.server.summaries
         assert "The total is: Eight." in json.dumps(answered(bot)[-1]["messages"])
     assert "Say only how many." in json.dumps(paid.body["messages"])
     assert list(paid.body["response_format"]["json_schema"]["schema"]["properties"]) == ["total"]
@@ -123,7 +122,7 @@ async def test_where_nothing_may_leave_it_is_no_event_and_costs_nothing(tmp_path
         said = await compress(bot, low)
         assert "the system prompt and the tools alone fill" in said
         assert not await events(bot, "compact")
-        assert not summaries(bot)
+        assert not bot.server.summaries
 
 
 async def test_a_second_time_there_is_nothing_left(tmp_path: Path) -> None:
@@ -132,7 +131,7 @@ async def test_a_second_time_there_is_nothing_left(tmp_path: Path) -> None:
         said = (await bot.says(f"/context compress\n{json.dumps(LOW, indent=2)}")).text
         assert said.startswith("Compacted t1"), "settings on lines of their own are read"
         assert (await compress(bot, LOW)).startswith("There is nothing to compress")
-        assert len(summaries(bot)) == 1
+        assert len(bot.server.summaries) == 1
 
 
 @pytest.mark.parametrize(
@@ -164,7 +163,7 @@ async def test_each_one_off_setting_is_checked_as_config_does(tmp_path: Path) ->
         await talk(bot, 8)
         for config, told in UNFIT:
             assert told in await compress(bot, LOW | config)
-        assert not summaries(bot)
+        assert not bot.server.summaries
         typed = (await bot.says("/config context.trigger_ratio 0.95")).text
         assert await compress(bot, {"trigger_ratio": 0.95}) == typed
 

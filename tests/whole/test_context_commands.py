@@ -31,7 +31,7 @@ EXACT = {"restore": "exact"}
 def echo(request: Received) -> Answer:
     """Summaries are one line; replies repeat the question's number, at some length; a question
     for a sum is answered with the calculator."""
-    if "tools" not in request.body:
+    if request.is_summary:
         return Say(SUMMARY)
     last = request.body["messages"][-1]
     if "sum" in str(last["content"]) and last["role"] == "user":
@@ -60,8 +60,7 @@ async def states(bot: TestBot) -> dict[str, str]:
 async def request_of(bot: TestBot, text: str) -> list[dict[str, Any]]:
     """Return what the model is sent for a message, without the system prompt."""
     await bot.says(text)
-    requests = [r.body["messages"] for r in bot.server.requests if "tools" in r.body]
-    return list(requests[-1][1:])
+    return bot.sent_to_model()[1:]
 
 
 # --- looking ---
@@ -109,17 +108,6 @@ async def test_after_a_cut_the_glance_shows_the_summary_and_the_sizes(tmp_path: 
     assert last["tokens_before"] > last["tokens_after"]
     assert sum(reply.data["parts"].values()) == reply.data["tokens"]
     assert [action.label for action in reply.actions][-1] == "Undo"
-
-
-async def test_after_an_undo_the_glance_says_until_when_no_cut_is_made(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo, {"agent_max_context_turns": 6}) as bot:
-        await talk(bot, 7)
-        undone = await bot.says("/context undo")
-        assert "t1 to t3 are back in play" in undone.text
-        assert "nothing is cut before t12 begins" in (await bot.says("/context")).text
-        await talk(bot, 5, start=8)
-        assert "nothing is cut before" not in (await bot.says("/context")).text
-        assert (await states(bot))["t4"] == "summarised"
 
 
 async def test_an_undo_that_holds_no_cut_off_leaves_the_forecast_as_it_was(tmp_path: Path) -> None:
@@ -272,7 +260,7 @@ async def test_compact_puts_a_summary_in_the_place_of_the_turns(tmp_path: Path) 
     async with run_bot(tmp_path, echo) as bot:
         await talk(bot, 5)
         reply = await bot.says("/context compact the budget")
-        asked = bot.sent_to_model()[0]["content"]
+        asked = bot.server.summaries[-1].body["messages"][0]["content"]
         sent = await request_of(bot, "question 6")
     assert reply.text.startswith("Compacted t1 to t4: ")
     assert "by gpt-4o-mini:\n\n> They talked about Lisbon." in reply.text
@@ -292,7 +280,7 @@ async def test_a_compact_that_would_not_shrink_writes_nothing(tmp_path: Path) ->
 
 async def test_other_commands_do_not_wait_for_a_compact(tmp_path: Path) -> None:
     def script(request: Received) -> Answer:
-        return echo(request) if "tools" in request.body else Hang()
+        return echo(request) if request.is_turn else Hang()
 
     async with run_bot(tmp_path, script) as bot:
         await talk(bot, 3)
@@ -302,21 +290,6 @@ async def test_other_commands_do_not_wait_for_a_compact(tmp_path: Path) -> None:
         assert "In play: 3 turns" in (await bot.says("/context")).text
         assert (await bot.says("/context pin t1")).text.startswith("Pinned")
         await bot.app.bot.commands.queues.close()
-
-
-async def test_pinned_turns_stay_through_cuts_until_they_are_unpinned(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo, {"agent_max_context_turns": 4}) as bot:
-        await talk(bot, 3)
-        reply = await bot.says("/context pin t1")
-        assert reply.text.startswith("Pinned: t1 (about")
-        await talk(bot, 6, start=4)
-        assert (await states(bot))["t1"] == "pinned"
-        assert (await states(bot))["t2"] == "summarised"
-        sent = await request_of(bot, "question 10")
-        assert sent[0]["content"].endswith("question 1")
-        assert "Unpinned: t1; it may leave" in (await bot.says("/context unpin t1")).text
-        await talk(bot, 4, start=11)
-        assert (await states(bot))["t1"] == "summarised"
 
 
 async def test_pins_that_fill_the_budget_are_warned_of(tmp_path: Path) -> None:
@@ -408,6 +381,7 @@ async def test_turns_that_are_not_in_play_or_not_pinned_are_refused(tmp_path: Pa
         ):
             assert sentence in (await bot.says(line)).text
         assert len((await data(bot, "/context history"))["events"]) == 2
+        assert "Unpinned: t3; it may leave" in (await bot.says("/context unpin t3")).text
 
 
 # --- searching ---

@@ -11,6 +11,7 @@ import pytest
 
 from memory.record.database import Database
 from tests.fakes.openai_server import Answer, Call, Fail, Received, Say
+from tests.fakes.purposes import purpose_of
 from tests.whole.testbot import TestBot, run_bot
 
 MODEL = {"model": "gpt-4.1-mini"}
@@ -22,19 +23,14 @@ NOTES = "They talked about numbers."
 Body = Mapping[str, Any]
 
 
-def is_summary(body: Body) -> bool:
-    """Return True if a summary is asked for, wherever."""
-    first, last = (str(body["messages"][place]["content"]) for place in (0, -1))
-    return any(words in first + last for words in ("Summarise this part", "These lines are"))
-
-
 def is_behind(body: Body) -> bool:
     """Return True if it is asked for in the conversation."""
-    return is_summary(body) and body["messages"][0]["content"].startswith("You are Parley")
+    is_summary = purpose_of(body) == "summary"
+    return is_summary and body["messages"][0]["content"].startswith("You are Parley")
 
 
 def talker(request: Received) -> Answer:
-    return Say(NOTES if is_summary(request.body) else REPLY)
+    return Say(NOTES if request.is_summary else REPLY)
 
 
 async def talk(bot: TestBot, count: int, first: int = 1, text: str = "Question {}") -> None:
@@ -44,7 +40,7 @@ async def talk(bot: TestBot, count: int, first: int = 1, text: str = "Question {
 
 
 def asked_for_summaries(bot: TestBot) -> list[Body]:
-    return [one.body for one in bot.server.requests if is_summary(one.body)]
+    return [one.body for one in bot.server.summaries]
 
 
 def daily_memory(folder: Path) -> str:
@@ -68,7 +64,7 @@ async def test_it_is_the_last_request_up_to_what_leaves_and_the_task(tmp_path: P
         bodies = [request.body for request in bot.server.requests]
         paid = await paid_for_summaries(bot)
         shown = bot.sent_to_model()
-    (place,) = [number for number, body in enumerate(bodies) if is_summary(body)]
+    (place,) = [number for number, body in enumerate(bodies) if purpose_of(body) == "summary"]
     body, before = bodies[place], bodies[place - 1]
     *beginning, task = body["messages"]
     assert is_behind(body)
@@ -85,7 +81,7 @@ async def test_it_is_the_last_request_up_to_what_leaves_and_the_task(tmp_path: P
 
 async def test_the_next_goes_on_from_the_one_before(tmp_path: Path) -> None:
     def answer(request: Received) -> Answer:
-        if not is_summary(request.body):
+        if request.is_turn:
             return Say(REPLY)
         if "Diary" not in request.body["messages"][-1]["content"]:
             return Say("First notes.")
@@ -106,7 +102,7 @@ async def test_the_lines_of_the_log_are_rolled_up_behind_them(tmp_path: Path) ->
     line = "Looked into it, and told what came of it. " * 16
 
     def answer(request: Received) -> Answer:
-        return Say(NOTES if is_summary(request.body) else f"{REPLY}\n<terse>{line}</terse>")
+        return Say(NOTES if request.is_summary else f"{REPLY}\n<terse>{line}</terse>")
 
     own = {"strategy": "slim", "max_terse_entries": 12, "full_turns": 1}
     async with run_bot(tmp_path, answer, {**MODEL, "context": own}) as bot:
@@ -200,7 +196,7 @@ async def test_turns_that_were_taken_away_or_pinned_are_in_no_summary(tmp_path: 
         await bot.says("/context drop t2")
         await talk(bot, 8, first=3)
         asked = asked_for_summaries(bot)
-        shown = [one.body for one in bot.server.requests if not is_summary(one.body)][-1]
+        shown = bot.server.turns[-1].body
     assert asked
     assert not any("Secret" in str(body) for body in asked)
     assert not any("Question 1'" in str(body["messages"]) for body in asked)

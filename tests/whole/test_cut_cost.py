@@ -16,7 +16,7 @@ LONG = {"agent_max_context_turns": 6}
 
 
 def talker(request: Received) -> Answer:
-    return Say("A long answer. " * 80) if "tools" in request.body else Say("They talked.")
+    return Say("A long answer. " * 80) if request.is_turn else Say("They talked.")
 
 
 async def talk(bot: TestBot, count: int, start: int = 1) -> None:

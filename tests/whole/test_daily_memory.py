@@ -27,7 +27,6 @@ from tests.whole.requests import (
     settle,
     state,
     steps,
-    summaries,
     talk,
     texts,
 )
@@ -235,7 +234,7 @@ async def test_a_section_does_not_retell_the_earlier_ones(tmp_path: Path, model:
     async with run_bot(tmp_path, script, FEW_TURNS) as bot:
         await talk(bot, *(f"Keep fact-{number}." for number in range(1, 12)))
         front = texts(steps(bot)[-1])[0]
-        assert len(summaries(bot)) > 2
+        assert len(bot.server.summaries) > 2
     (file,) = memories(tmp_path)
     sections = re.split(r"^(?=## )", file.read_text(), flags=re.MULTILINE)[1:]
     assert len(sections) > 2
@@ -261,7 +260,7 @@ async def test_a_summary_that_overflows_leaves_the_oldest_turn_out(tmp_path: Pat
     script = answering(lambda _: Say("Fine."), summary)
     async with run_bot(tmp_path, script, {"context": context}) as bot:
         await talk(bot, *(told(number) for number in range(1, 25)), "and now?")
-        refused, tried, *_ = summaries(bot)
+        refused, tried, *_ = bot.server.summaries
         assert fact(2) in str(tried.body["messages"]), "all but the oldest"
         assert "Count the lockers." in str(steps(bot)[-1])
     assert fact(1) in str(refused.body["messages"])

@@ -307,15 +307,6 @@ async def test_other_bots_and_what_discord_itself_says_are_not_answered(tmp_path
         assert len(bot.model.requests) == 1
 
 
-async def test_a_command_of_a_stranger_gets_a_code(tmp_path: Path) -> None:
-    async with at_discord(tmp_path) as bot:
-        bob = bot.discord.person("Bob", 43)
-        await bot.discord.until(lambda: bot.discord.commands)
-        used = bob.uses("status")
-        answer = await bot.discord.found(lambda one: one.interaction == used)
-        assert "/pair" in answer.text
-
-
 async def test_a_stranger_who_gets_no_answer_is_not_told_that_one_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from channels.message import Reply
 from memory.record import mailbox
 from memory.record.mailbox import AddressColumns, OutboxRow
 from memory.record.store import Store
-from tests.fakes.openai_server import OpenAIServer, Received, Say
+from tests.fakes.openai_server import OpenAIServer, echo
 from tests.waiting import until
 from tests.whole.pseudo_terminal import Sitter, sitting
 
@@ -36,10 +36,6 @@ import peewee
 """
 """A package that stands before the one that the bot needs, and is that one as soon as it may: the
 file `go` says so."""
-
-
-def echo(request: Received) -> Say:
-    return Say("re: " + request.body["messages"][-1]["content"])
 
 
 async def begin(folder: Path, *left: OutboxRow) -> None:

@@ -16,13 +16,9 @@ OWN = "The hotel is the Yeatman; the booking number is 4711."
 SHORT = {"agent_max_context_turns": 6}
 
 
-def is_summary(request: Received) -> bool:
-    return "tools" not in request.body
-
-
 def echo(request: Received) -> Answer:
     """A model whose summaries say one thing."""
-    if is_summary(request):
+    if request.is_summary:
         return Say("They talked about Lisbon.")
     return Say("reply" + " and so on" * 60)
 
@@ -35,8 +31,7 @@ async def talk(bot: TestBot, count: int, start: int = 1) -> None:
 
 def asked(bot: TestBot) -> str:
     """All that the model received in the newest request of a turn."""
-    requests = [r.body["messages"] for r in bot.server.requests if not is_summary(r)]
-    return "\n".join(str(message["content"]) for message in requests[-1])
+    return "\n".join(str(message["content"]) for message in bot.sent_to_model())
 
 
 async def compacted(bot: TestBot, turns: int = 3) -> None:
@@ -126,7 +121,7 @@ async def test_the_next_summary_continues_the_edited_one(tmp_path: Path) -> None
         await bot.says(f"/context summary edit {OWN}")
         await talk(bot, 2, 4)
         await bot.says("/context compact")
-        material = str(bot.server.requests[-1].body["messages"])
+        material = str(bot.server.summaries[-1].body["messages"])
         assert OWN in material
         assert "Lisbon" not in material
         assert "stands for t1 to t4" in (await bot.says("/context summary")).text
@@ -151,11 +146,11 @@ async def test_a_summary_that_was_prepared_before_an_edit_is_not_used(tmp_path: 
     async with run_bot(tmp_path, echo, SHORT) as bot:
         await talk(bot, 7)  # the first cut
         await talk(bot, 2, 8)  # and the next is near: its summary is prepared
-        prepared = [r for r in bot.server.requests if is_summary(r)]
+        prepared = bot.server.summaries
         assert len(prepared) == 2
         assert (await bot.says(f"/context summary edit {OWN}")).text.startswith("s3 stands")
         await talk(bot, 2, 10)
-        written = [str(r.body["messages"]) for r in bot.server.requests if is_summary(r)]
+        written = [str(r.body["messages"]) for r in bot.server.summaries]
         assert "question 4" in written[2]
         assert OWN in written[2]
         assert "stands for t1 to t6" in (await bot.says("/context summary")).text
@@ -181,7 +176,7 @@ async def test_a_summary_that_is_being_replaced_is_not_changed(tmp_path: Path) -
     answers = {"slow": False}
 
     def model(request: Received) -> Answer:
-        return Hang("") if answers["slow"] and is_summary(request) else echo(request)
+        return Hang("") if answers["slow"] and request.is_summary else echo(request)
 
     async with run_bot(tmp_path, model) as bot:
         await compacted(bot)

@@ -77,7 +77,7 @@ async def test_the_model_of_an_agent_stands_in_at_its_own_place_and_price(tmp_pa
             ratios = bot.app.conversations.models.ratios
             listed = (await bot.says("/model list")).data or {}
             assert [one["name"] for one in listed["models"]] == ["first", "fake-model"]
-        assert mistral.requests[-1].body["model"] == "mistral-small-latest"
+        assert mistral.turns[-1].body["model"] == "mistral-small-latest"
     used = Usage(bill.prompt, bill.completion, bill.cached)
     assert bill.cost == cost_of("mistral-small-latest", used, "mistral")
     assert bill.cost
@@ -133,7 +133,7 @@ class SmallSpare:
         self.small = 2_500
 
     def __call__(self, request: Received) -> Answer:
-        if "tools" not in request.body:
+        if request.is_summary:
             return Say("They talked of questions and their answers.")
         if request.body["model"] == "first":
             return OVERLOADED if self.is_down else Say("First.")
@@ -170,7 +170,7 @@ async def test_a_refusal_of_a_short_request_names_no_window_that_had_nothing_to_
     tmp_path: Path,
 ) -> None:
     def script(request: Received) -> Answer:
-        if "tools" not in request.body:
+        if request.is_summary:
             return Say("They talked.")
         messages = request.body["messages"]
         is_refused = "Anyone?" in str(messages[-1]) and "question 0" in str(messages)

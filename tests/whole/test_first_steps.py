@@ -45,7 +45,7 @@ async def test_a_new_installation_is_set_up_and_tried(tmp_path: Path) -> None:
         await person.sees("It answered after")
         await person.sees("Done: .env has OPENAI_API_KEY and OPENAI_BASE_URL")
         assert await person.ended() == 0
-        assert server.requests[-1].body["model"] == "gpt-9"
+        assert server.turns[-1].body["model"] == "gpt-9"
         assert KEY not in person.glass.raw
         secrets = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.base_url}
     assert dotenv_values(tmp_path / ".env") == secrets

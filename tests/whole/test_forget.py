@@ -18,15 +18,11 @@ def found_in(folder: Path, word: str = MARK) -> list[str]:
     return [str(p.relative_to(folder)) for p in files if word.encode() in p.read_bytes().lower()]
 
 
-def is_summary(request: Received) -> bool:
-    return "Summarise this part" in str(request.body["messages"][0]["content"])
-
-
 def echo(request: Received) -> Answer:
     """Answers with the last words said; summaries repeat all that they are shown."""
     messages = request.body["messages"]
     last = str(messages[-1]["content"])
-    if is_summary(request):
+    if request.is_summary:
         return Say(f"Summary: {' '.join(last.split()[:60])}")
     return Say(f"You said: {last.split('</summary-of-earlier-turns>')[-1].strip()}")
 
@@ -122,12 +118,12 @@ async def test_the_running_turn_is_forgotten_and_the_next_answered(tmp_path: Pat
 
 async def test_a_summary_under_way_does_not_bring_back_what_is_forgotten(tmp_path: Path) -> None:
     def script(request: Received) -> Answer:
-        is_first = sum(map(is_summary, bot.server.requests)) == 1
-        return Hang() if is_summary(request) and is_first else echo(request)
+        is_first = len(bot.server.summaries) == 1
+        return Hang() if request.is_summary and is_first else echo(request)
 
     async with run_bot(tmp_path, script, {"agent_max_context_turns": 2}) as bot:
         await say_all(bot, f"I live in {MARK}.", "Hm.")
-        while not any(map(is_summary, bot.server.requests)):
+        while not bot.server.summaries:
             await bot.server.reached.acquire()
         await confirmed(bot, "/forget chat")
         await bot.server.hung_up.acquire()
@@ -137,12 +133,12 @@ async def test_a_summary_under_way_does_not_bring_back_what_is_forgotten(tmp_pat
 
 async def test_a_summary_that_a_person_waits_for_is_given_up(tmp_path: Path) -> None:
     def script(request: Received) -> Answer:
-        return Hang() if is_summary(request) else echo(request)
+        return Hang() if request.is_summary else echo(request)
 
     async with run_bot(tmp_path, script) as bot:
         await says_many(bot, f"I live in {MARK}.", "Hm.", "So?")
         await bot.writes("/context compact", id="slow")
-        while not any(map(is_summary, bot.server.requests)):
+        while not bot.server.summaries:
             await bot.server.reached.acquire()
         await confirmed(bot, "/forget t1")
         assert "Nothing was done" in (await bot.reply_to("slow")).reply.text

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,18 +23,6 @@ from tests.whole.retries import forbid_retries
 from tests.whole.testbot import TestBot, run_bot
 
 SMALL = {"agent_max_context_turns": 4, "request_timeout": 1}
-
-
-def is_summary(request: Received) -> bool:
-    """Return True if this is the call of a summary: it carries no tools."""
-    return "tools" not in request.body
-
-
-def last_request(bot: TestBot) -> list[dict[str, Any]]:
-    """The messages of the last request of a turn."""
-    turns = [request for request in bot.server.requests if not is_summary(request)]
-    messages: list[dict[str, Any]] = turns[-1].body["messages"]
-    return messages
 
 
 async def transcript(bot: TestBot) -> list[tuple[int, str]]:
@@ -57,7 +44,7 @@ async def test_a_model_that_overflows_again_and_again_ends_the_turn(
 
     def script(request: Received) -> Answer:
         nonlocal refusals
-        if is_summary(request):
+        if request.is_summary:
             return Say("They talked.")
         if "the last one" in str(request.body["messages"][-1]["content"]) and refusals < count:
             refusals += 1
@@ -81,7 +68,7 @@ async def test_no_tool_runs_twice_because_of_an_overflow(tmp_path: Path) -> None
 
     def script(request: Received) -> Answer:
         nonlocal asked
-        if is_summary(request):
+        if request.is_summary:
             return Say("They talked.")
         if request.body["messages"][-1]["content"] == "earlier":
             return Say("Hello.")
@@ -95,33 +82,10 @@ async def test_no_tool_runs_twice_because_of_an_overflow(tmp_path: Path) -> None
     async with run_bot(tmp_path, script) as bot:
         await bot.says("earlier")
         reply = await bot.says("Write it.")
-        results = [m["content"] for m in last_request(bot) if m["role"] == "tool"]
+        results = [m["content"] for m in bot.sent_to_model() if m["role"] == "tool"]
     assert reply.text.startswith("Written.\n\n(This request was too long")
     assert len(results) == 2
     assert results[0] == results[1]
-
-
-async def test_an_overflow_in_mid_turn_keeps_the_tool_chain(tmp_path: Path) -> None:
-    asked = 0
-
-    def script(request: Received) -> Answer:
-        nonlocal asked
-        if is_summary(request):
-            return Say("They talked.")
-        if request.body["messages"][-1]["content"] in ("earlier", "hello"):
-            return Say("Hello.")
-        asked += 1
-        call = Call("calculate", '{"expression": "6*7"}', "c1")
-        if asked == 2:
-            return openai_overflow(130_000, 128_000)
-        return Say(calls=(call,)) if asked == 1 else Say("42.")
-
-    async with run_bot(tmp_path, script) as bot:
-        for _ in range(3):
-            await bot.says("earlier")
-        assert (await bot.says("6*7?")).text.startswith("42.\n\n(This request was too long")
-        roles = [message["role"] for message in last_request(bot)][-3:]
-    assert roles == ["user", "assistant", "tool"]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +106,7 @@ async def test_whatever_a_summary_is_the_talk_goes_on_and_the_daily_file_has_wha
     forbid_retries(monkeypatch)
 
     def script(request: Received) -> Answer:
-        return summary if is_summary(request) else Say("Fine.")
+        return summary if request.is_summary else Say("Fine.")
 
     async with run_bot(tmp_path, script, SMALL) as bot:
         for number in range(7):
@@ -170,7 +134,7 @@ async def test_an_absurd_report_of_tokens_drives_nothing_out_of_the_context(
     async with run_bot(tmp_path, [absurd(tokens) for tokens in reports]) as bot:
         for number in range(len(reports)):
             assert (await bot.says(f"question {number}")).text == "Yes."
-        said = [message["content"] for message in last_request(bot)]
+        said = [message["content"] for message in bot.sent_to_model()]
         before = [text for n in range(3) for text in (f"question {n}", "Yes.")]
         assert said[1:] == [*before, "question 3"]
         assert (await bot.says("/usage")).data is not None

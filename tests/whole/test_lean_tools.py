@@ -55,7 +55,7 @@ def script(request: Received) -> Answer:
 
 
 def body(bot: TestBot) -> dict[str, Any]:
-    return dict(bot.server.requests[-1].body)
+    return dict(bot.server.turns[-1].body)
 
 
 def result(bot: TestBot) -> str:

@@ -174,7 +174,7 @@ async def test_thoughts_of_another_model_are_not_sent_to_the_next(tmp_path: Path
             for name in ("a/one", "a/two"):
                 await bot.says(f"/model {name}")
                 assert (await bot.says("Add!")).text == "Four."
-                last = other.server.requests[-1].body
+                last = other.server.turns[-1].body
                 signed = [d["signature"] for d in _details(last["messages"])]
                 assert signed == [name]
 

@@ -19,7 +19,6 @@ from tests.whole.distilling import (
     commands,
     distilled_to,
     file_of,
-    is_distilling,
     prompt,
     remembered,
     summing_up,
@@ -258,9 +257,9 @@ async def test_a_line_that_does_not_fit_the_prompt_is_found_by_a_search(tmp_path
         assert "thing79" in (await bot.says("/memory search thing79")).text
         await say_all(bot, "/config memory.prompt_tokens 0", "Hi")
         assert "thing0" not in prompt(bot)
-        first = bot.server.requests[-1].body["messages"][0]
+        first = bot.server.turns[-1].body["messages"][0]
         await bot.says("Hi")
-        assert bot.server.requests[-1].body["messages"][0] == first, "the beginning stays"
+        assert bot.server.turns[-1].body["messages"][0] == first, "the beginning stays"
 
 
 async def test_a_bad_answer_is_asked_for_once_more_and_then_nothing_changes(tmp_path: Path) -> None:
@@ -269,7 +268,9 @@ async def test_a_bad_answer_is_asked_for_once_more_and_then_nothing_changes(tmp_
     async with run_bot(tmp_path, script, SETTINGS) as bot:
         failed = await bot.says("/memory distill")
         assert "an answer that can't be used, twice (there is no section 'S7')" in failed.text
-        assert "Your last answer was not taken" in str(bot.sent_to_model()[-1]["content"])
+        assert "Your last answer was not taken" in str(
+            bot.server.distillations[-1].body["messages"]
+        )
         assert "Nothing is waiting" in (await bot.says("/memory diff approve")).text
         assert "+ " in (await bot.says("/memory distill")).text, "it is tried again"
         await bot.says("/memory diff approve")
@@ -284,9 +285,9 @@ async def test_what_a_person_took_away_is_not_distilled(tmp_path: Path) -> None:
         await bot.says("/context clear")
         done = await bot.says("/memory distill")
         assert "left out, because turns in them were taken away" in done.text
-        assert not any(is_distilling(request) for request in bot.server.requests)
+        assert not bot.server.distillations
         await say_all(bot, "/context undo", "/memory distill")
-        assert "I like Ben" in str(bot.server.requests[-1].body), "what is brought back is"
+        assert "I like Ben" in str(bot.server.distillations[-1].body), "what is brought back is"
 
 
 async def test_the_form_has_the_whole_and_takes_what_is_sent_back(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from tests.whole.distilling import (
     change,
     distilled_to,
     file_of,
-    is_distilling,
     prompt,
     remembered,
     summing_up,
@@ -46,7 +45,7 @@ FACTS = {
 
 def sensible(request: Received) -> Answer:
     """A model that keeps what the task wants kept: of a place of hers only the newest."""
-    if not is_distilling(request):
+    if not request.is_distilling:
         return Say("Well.")
     text = str(request.body["messages"][1]["content"])
     lines, _, diary = text.partition("<diary>")
@@ -79,7 +78,7 @@ async def test_thirty_days_of_chit_chat_leave_few_lines(tmp_path: Path) -> None:
 
 def sizes(bot: TestBot) -> list[int]:
     """Tokens of the requests to distil, about."""
-    return [len(r.raw) // 4 for r in bot.server.requests if is_distilling(r)]
+    return [len(r.raw) // 4 for r in bot.server.distillations]
 
 
 async def test_a_model_that_keeps_everything_is_held_back(tmp_path: Path) -> None:
@@ -120,7 +119,7 @@ async def test_a_hostile_day_changes_nothing_that_the_model_does_not_say(tmp_pat
         await bot.says("/remember Ann sings.")
         done = await bot.says("/memory distill")
         assert "Nothing in them was worth keeping" in done.text
-        shown = str(bot.server.requests[-1].body["messages"][1]["content"])
+        shown = str(bot.server.distillations[-1].body["messages"][1]["content"])
         assert (shown.count("</diary>"), shown.count("</lines>")) == (1, 1)
         assert len(shown) < 30_000
         assert texts(tmp_path) == ["Ann sings."]
@@ -156,7 +155,7 @@ async def test_a_kill_in_the_middle_loses_no_piece_that_was_paid_for(tmp_path: P
 
     def slow(request: Received) -> Answer:
         nonlocal asked
-        if not is_distilling(request):
+        if not request.is_distilling:
             return Say("Well.")
         asked += 1
         if asked == 2:
@@ -221,7 +220,7 @@ async def test_a_user_whose_limit_is_used_up_has_no_model_asked(tmp_path: Path) 
             done = await bot.says("/memory distill", chat="ann", user="ann")
             assert "0 of 1 section" in done.text
             assert "spending limit" in done.text
-            assert not any(map(is_distilling, endpoint.requests))
+            assert not endpoint.distillations
 
 
 async def test_a_long_one_says_how_far_it_is(tmp_path: Path) -> None:
@@ -241,7 +240,7 @@ async def test_a_model_that_fails_is_told_of(tmp_path: Path) -> None:
     write(tmp_path, "Ann sings.", job=1)
 
     def broken(request: Received) -> Answer:
-        return Fail(400, {"message": "no such thing"}) if is_distilling(request) else Say("Well.")
+        return Fail(400, {"message": "no such thing"}) if request.is_distilling else Say("Well.")
 
     async with run_bot(tmp_path, broken, SETTINGS) as bot:
         done = await bot.says("/memory distill")
@@ -262,7 +261,7 @@ def found_in(folder: Path) -> list[str]:
 
 def keeping(request: Received) -> Answer:
     """Summaries repeat all; each section that speaks of the place is worth a line."""
-    if not is_distilling(request):
+    if not request.is_distilling:
         return summing_up(request)
     diary = str(request.body["messages"][1]["content"]).partition("<diary>")[2]
     sections = diary.split("\nS")

@@ -55,20 +55,6 @@ async def test_it_is_offered_once_and_with_the_same_bytes_whatever_it_finds(tmp_
     assert offered[0].count('"memory_search"') == 1
 
 
-async def test_it_finds_nothing_cleared_or_forgotten_or_of_another_chat(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, seeker, SETTINGS) as bot:
-        await say_all(bot, "The cleared code is 4711.", "/context clear")
-        await say_all(bot, "The forgotten code is 4712.", "/forget t2 yes")
-        await bot.says("The strange code is 4713.", chat="other")
-        assert await finds(bot, "code") == "Nothing was found; other words may find it."
-        await bot.says("/context undo")
-        assert "4711" in await finds(bot, "the code again")
-        cleared = (await bot.says("/memory search code")).text
-    assert "4711" in cleared
-    assert "4712" not in cleared
-    assert "4713" not in cleared
-
-
 async def test_a_long_message_is_shown_where_it_matches_and_short(tmp_path: Path) -> None:
     async with run_bot(tmp_path, seeker, SETTINGS) as bot:
         for number in range(8):

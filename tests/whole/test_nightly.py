@@ -16,7 +16,7 @@ from plugins.jobs import record as jobs
 from plugins.jobs.firing import Jobs
 from plugins.jobs.record import JobRow, RunRow
 from tests.fakes.openai_server import Fail
-from tests.whole.distilling import HERE, add, distilled_to, is_distilling, remembered
+from tests.whole.distilling import HERE, add, distilled_to, remembered
 from tests.whole.testbot import TestBot, run_bot
 
 NOON = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
@@ -58,7 +58,7 @@ async def test_a_night_proposes_what_is_new_and_says_nothing(
         said = len(bot.sent)
         await tick_at(bot, clock, NIGHT)
         assert len(bot.sent) == said, "in quiet hours, and nobody is told anything"
-        assert len([r for r in bot.server.requests if is_distilling(r)]) == 1
+        assert len(bot.server.distillations) == 1
         assert remembered(tmp_path) == "", "nothing is in force before a yes"
         assert "Lisbon" in (await bot.says("/memory diff")).text
         job, (run,) = await find_job(bot)

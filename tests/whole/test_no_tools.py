@@ -42,19 +42,19 @@ async def test_what_was_called_before_is_taken_by_each_protocol(tmp_path: Path, 
             assert (await bot.says("Sure?")).text == "Yes."
             offered = ["tools" in one.body for one in server.requests]
             assert offered == [True, True, False]
-            last = server.requests[-1].body
+            last = server.turns[-1].body
             assert "42" in str(last)
             assert "calculate" in str(last)
             await bot.says("/config tools.offer auto")
             assert (await bot.says("Really?")).text == "Of course."
-            assert "tools" in server.requests[-1].body
+            assert "tools" in server.turns[-1].body
 
 
 async def test_the_prompt_says_nothing_of_tools(tmp_path: Path) -> None:
     offered = {"tools": {"offer": "none"}, "context": {"strategy": "slim"}}
     async with run_bot(tmp_path, [Say("Hi.")], offered) as bot:
         await bot.says("Hello")
-        body = bot.server.requests[-1].body
+        body = bot.server.turns[-1].body
         prompt = body["messages"][0]["content"].lower()
         assert "tools" not in body
         assert "tool_choice" not in body
@@ -96,7 +96,7 @@ async def test_a_server_that_takes_no_tools_is_sent_none_and_old_calls_as_text(
         bot.count = 10
         async with running(tmp_path, bot, bare, KEYS):
             assert (await bot.says("Sure?")).text == "Yes."
-        last = server.requests[-1].body
+        last = server.turns[-1].body
         assert "tools" not in last
         assert not [one for one in last["messages"] if "tool_calls" in one or one["role"] == "tool"]
         assert "[called calculate with " in str(last["messages"])

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from channels.message import Attachment
-from memory.record import offload
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.requests import (
     answered,
@@ -135,7 +134,7 @@ def heard(folder: Path, what: str = "") -> list[list[Any]]:
 
 
 def script(request: Received) -> Answer:
-    if "tools" not in request.body:
+    if request.is_summary:
         return Say("They talked.")
     last = request.body["messages"][-1]
     is_asked = last["role"] == "user" and "Say it" in str(last["content"])
@@ -150,31 +149,6 @@ async def talk(bot: TestBot, count: int) -> None:
 
 def sent(bot: TestBot) -> str:
     return json.dumps(answered(bot)[-1]["messages"])
-
-
-FAULTS = {
-    "raises": "raise RuntimeError('full')",
-    "exits": "raise SystemExit(1)",
-    "hangs": "await asyncio.Event().wait()",
-    "returns an empty reference": "return ''",
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
-async def test_one_that_fails_costs_its_references_and_nothing_else(
-    tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(offload, "PATIENCE", 0.05)
-    shelf(tmp_path, fault, fault)
-    async with run_bot(tmp_path, script, SETTINGS) as bot:
-        assert (await bot.says("Say it.")).text.startswith("Yes.")
-        (result,) = results(answered(bot)[-1])
-        assert result.endswith("omitted for limited context.</system-reminder>")
-        await talk(bot, 6)
-        assert await compactions(bot)
-        assert not await events(bot, "inject")
-        assert "is kept, whole" not in sent(bot)
-        assert "They talked." in sent(bot), "the summary is there all the same"
 
 
 @pytest.mark.parametrize(

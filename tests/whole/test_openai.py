@@ -91,7 +91,7 @@ async def test_thoughts_go_back_after_a_restart_and_what_was_sent_is_shown_as_it
         bot.count = 10
         async with running(tmp_path, bot, settings(server, **more), KEYS):
             assert (await bot.says("Sure?")).text == "Yes."
-        kinds = [item.get("type", item.get("role")) for item in server.requests[-1].body["input"]]
+        kinds = [item.get("type", item.get("role")) for item in server.turns[-1].body["input"]]
     assert kinds == [
         *("system", "user", "reasoning", "assistant", "function_call", "function_call_output"),
         *("assistant", "user"),

@@ -25,7 +25,6 @@ from tests.whole.requests import (
     results,
     state,
     steps,
-    summaries,
     talk,
     whole,
     with_plugin,
@@ -153,10 +152,10 @@ async def test_after_an_overflow_in_mid_turn_the_next_cuts_free_something_and_ar
     put_file(tmp_path, "long.txt", lines[:1_800])
     async with run_bot(tmp_path, answering(overflowing_work), context(strategy=strategy)) as bot:
         await talk(bot, "hello " * 800, "work, please")
-        before = len(summaries(bot))
+        before = len(bot.server.summaries)
         await talk(bot, "and now? " + "word " * 3_800, "and then?", "and what else?", "and last?")
         overflow, *later = await events(bot)
-        paid = [whole(r.body["messages"]) for r in summaries(bot)[before:]]
+        paid = [whole(r.body["messages"]) for r in bot.server.summaries[before:]]
     assert overflow["actor"] == "emergency"
     assert [e for e in later if e["tokens_after"] >= e["tokens_before"]] == []
     assert sum("[t2]" in text for text in paid) == (strategy == "summarize")

@@ -3,7 +3,6 @@ none, calls and summaries that are not whole, and waits of hours."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -17,9 +16,9 @@ from agent.models.history import INTERRUPTED
 from agent.models.providers import PROVIDERS
 from channels.base import Activity, Delta, StepRestarted
 from memory.messages import FAILED
-from tests.fakes.openai_server import Answer, Body, Call, Fail, Received, Say
+from tests.fakes.openai_server import Answer, Call, Fail, Received, Say
 from tests.waiting import until
-from tests.whole.requests import answering, settled, summaries, whole
+from tests.whole.requests import answering, settled, whole
 from tests.whole.test_busy import WAIT, busy, gate
 from tests.whole.testbot import TestBot, run_bot
 
@@ -154,7 +153,7 @@ async def test_a_call_that_was_cut_off_is_told_and_after_two_it_ends(tmp_path: P
     async with run_bot(tmp_path, script) as bot:
         reply = await bot.says("Add!")
         results = [m["content"] for m in bot.sent_to_model() if m["role"] == "tool"]
-        assert bot.server.requests[-1].body["tool_choice"] == "none"
+        assert bot.server.turns[-1].body["tool_choice"] == "none"
         assert len(bot.server.requests) == 3
         assert (await bot.says("And?")).text == "Yes."
     assert reply.text.startswith("I can't.")
@@ -169,7 +168,7 @@ async def test_two_steps_that_end_with_a_call_that_was_cut_off_end_the_turn(tmp_
 
     async with run_bot(tmp_path, in_turn(cut(1), cut(2), Say("I can't."))) as bot:
         assert CUT_CALLS in (await bot.says("Add!")).text
-        assert bot.server.requests[-1].body["tool_choice"] == "none"
+        assert bot.server.turns[-1].body["tool_choice"] == "none"
         results = [m["content"] for m in bot.sent_to_model() if m["role"] == "tool"]
     assert (results[0], results[2]) == ("3", "4")
 
@@ -218,7 +217,7 @@ async def test_a_summary_that_is_none_is_replaced_by_an_extract(tmp_path: Path, 
     script = answering(reply, lambda _: BAD_SUMMARIES[kind])
     async with run_bot(tmp_path, script, {"agent_max_context_turns": 4}) as bot:
         await _talk_of_harbours(bot)
-        assert summaries(bot), "one was asked for"
+        assert bot.server.summaries, "one was asked for"
         assert (await bot.says("And now?")).text == "Fine."
         sent = whole(bot.sent_to_model())
     bad = BAD_SUMMARIES[kind]
@@ -231,19 +230,6 @@ async def _talk_of_harbours(bot: TestBot) -> None:
     for number in range(9):
         await bot.says(f"I saw harbour {number} in 19{number}7. " + "It was windy. " * 60)
         await settled(bot)
-
-
-@pytest.mark.parametrize("answers", [1, 2])
-async def test_a_wait_of_hours_is_told_and_not_slept(tmp_path: Path, answers: int) -> None:
-    busy_for = Fail(429, {"message": "slow down"}, {"Retry-After": "7200"})
-    first: list[Answer] = [Say("Hello.")] * (answers - 1)
-    async with run_bot(tmp_path, [*first, busy_for, Say("There.")]) as bot:
-        for _ in first:
-            await bot.says("Hello?")
-        text = (await bot.says("Anyone?")).text
-        assert "ask again in 2 hours" in text
-        assert len(bot.server.requests) == answers
-        assert (await bot.says("And now?")).text == "There."
 
 
 async def test_thoughts_and_calls_in_the_text_are_neither_shown_nor_sent_back(
@@ -277,16 +263,3 @@ async def test_thoughts_that_were_shown_as_text_are_taken_back(tmp_path: Path) -
         shown = "" if isinstance(event, StepRestarted) else shown
         shown += event.text if isinstance(event, Delta) else ""
     assert shown == "It is 4."
-
-
-async def test_an_error_in_the_place_of_an_answer_is_told_with_its_reason(tmp_path: Path) -> None:
-    error = json.dumps({"object": "error", "message": "GPU on fire", "code": 500})
-    left: list[Answer] = [Say("Better.")]
-
-    def script(request: Received) -> Answer:
-        is_later = request.body["messages"][-1]["content"] == "And now?"
-        return left.pop() if is_later else Body(error, "application/json")
-
-    async with run_bot(tmp_path, script) as bot:
-        assert "GPU on fire" in (await bot.says("Hello?")).text
-        assert (await bot.says("And now?")).text == "Better."

@@ -9,14 +9,14 @@ from typing import Any
 from tests.docs.pages import ROOT
 from tests.fakes.openai_server import Answer, Received, Say
 from tests.whole.test_approve_cuts import ASK, settle, told
-from tests.whole.test_edit_summary import asked, is_summary, talk
+from tests.whole.test_edit_summary import asked, talk
 from tests.whole.testbot import TestBot, run_bot
 
 BOOKING = "I am Anna Schmidt, my booking number is 4711 at the Yeatman in Lisbon."
 
 
 def model(request: Received) -> Answer:
-    if not is_summary(request):
+    if request.is_turn:
         return Say("Noted" + " and so on" * 40)
     is_again = "Left out by an earlier summary" in str(request.body)
     return Say("Anna Schmidt booked in Lisbon, 4711." if is_again else "Anna Schmidt, Lisbon.")
@@ -87,7 +87,7 @@ async def test_a_summary_that_kept_too_little_is_asked_for_once_more_and_booked(
     async with run_bot(tmp_path, model, settings) as bot:
         done = await compacted(bot)
         assert "booked in Lisbon, 4711" in done.text
-        wanted = [r for r in bot.server.requests if is_summary(r)]
+        wanted = bot.server.summaries
         assert len(wanted) == 2
         assert "- 4711\n- Yeatman" in str(wanted[1].body["messages"][-1]["content"])
         (conversation,) = bot.app.conversations.list_loaded()
@@ -98,7 +98,7 @@ async def test_the_better_of_two_is_taken_and_it_is_asked_at_most_once_more(
     tmp_path: Path,
 ) -> None:
     def worse(request: Received) -> Answer:
-        if not is_summary(request):
+        if request.is_turn:
             return model(request)
         is_again = "Left out by an earlier summary" in str(request.body)
         return Say("They talked." if is_again else "Anna Schmidt, Lisbon.")
@@ -106,7 +106,7 @@ async def test_the_better_of_two_is_taken_and_it_is_asked_at_most_once_more(
     settings = {"context": {"summary_min_kept": 1.0}}
     async with run_bot(tmp_path, worse, settings) as bot:
         assert "Anna Schmidt, Lisbon." in (await compacted(bot)).text
-        assert sum(map(is_summary, bot.server.requests)) == 2
+        assert len(bot.server.summaries) == 2
 
 
 async def test_a_question_says_what_is_missing_and_keeps_it_before_the_cut(tmp_path: Path) -> None:

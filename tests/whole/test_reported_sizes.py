@@ -55,7 +55,7 @@ async def talk(bot: TestBot, turns: int) -> None:
 
 def size(bot: TestBot) -> int:
     """Return the true size of the last request of a turn."""
-    bodies = [one.body for one in bot.server.requests if "tools" in one.body]
+    bodies = [one.body for one in bot.server.turns]
     return len(openai_server.prompt_bytes(bodies[-1])) // 4
 
 

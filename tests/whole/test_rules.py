@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from channels.base import Activity, Notice
 from tests.fakes.openai_server import Answer, Call, Fail, Received, Say
 from tests.whole.testbot import TestBot, run_bot
@@ -146,7 +144,7 @@ async def compactions(bot: TestBot) -> list[dict[str, Any]]:
 
 def talkative(request: Received) -> Answer:
     """A model that answers everything, a request for a summary too."""
-    if request.body["messages"][-1]["role"] == "user" and "tools" in request.body:
+    if request.body["messages"][-1]["role"] == "user" and request.is_turn:
         return Say("Yes. " * 30)
     return Say("They talked.")
 
@@ -179,9 +177,13 @@ async def test_a_number_of_tool_calls_compacts_whatever_the_pressure(tmp_path: P
     assert [event["turns"][-1] for event in events] == ["t3", "t6"]
 
 
-@pytest.mark.parametrize("strategy", ["truncate", "summarize"])
-async def test_the_injected_rule_compacts_at_the_trigger(tmp_path: Path, strategy: str) -> None:
-    context = {"strategy": strategy, "max_tokens": 4_000, "output_reserved": 100, "keep_recent": 2}
+async def test_the_injected_rule_compacts_at_the_trigger(tmp_path: Path) -> None:
+    context = {
+        "strategy": "summarize",
+        "max_tokens": 4_000,
+        "output_reserved": 100,
+        "keep_recent": 2,
+    }
     async with run_bot(tmp_path, talkative, {"context": context}) as bot:
         for number in range(1, 8):
             await bot.says(f"Question {number}: " + "word " * 500)

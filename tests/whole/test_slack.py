@@ -8,16 +8,11 @@ from unittest.mock import AsyncMock
 import pytest
 
 from plugins.shell.box import Ran
-from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
+from tests.fakes.openai_server import Call, Hang, Say, echo
 from tests.fakes.slack_server import SlackServer
 from tests.whole.slack_testbot import SlackTestBot, at_slack
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
-
-
-def echo(request: Received) -> Answer:
-    """A model that repeats the last thing it was told."""
-    return Say(f"re: {request.body['messages'][-1]['content']}")
 
 
 async def answers(bot: SlackTestBot, words: str) -> list[str]:
@@ -160,15 +155,6 @@ async def test_where_the_bot_is_no_member_nobody_sees_the_answer_to_another(
             await slack.until(lambda: len(slack.whispers) == 2)
             for user, whisper in zip(slack.whispered_to, slack.whispers, strict=True):
                 assert f"I am {people[user].name}" in whisper
-
-
-async def test_a_stranger_is_refused_and_nothing_is_fetched_for_them(tmp_path: Path) -> None:
-    async with at_slack(tmp_path) as bot:
-        bob = bot.slack.person("Bob", "de-DE")
-        bob.sends("note.txt", b"hello", "text/plain", "Hi")
-        await bot.slack.shown("/pair", bob.dm)
-        await bot.is_idle()
-        assert not bot.slack.made("files.info")
 
 
 async def test_slack_says_its_own_words_in_the_language_of_the_person(tmp_path: Path) -> None:

@@ -20,10 +20,10 @@ from channels.slack.platform import Slack
 from channels.slack.settings import SlackSettings
 from tests.channels.webhook_server import webhooks
 from tests.fakes.fake_bot import FakeBot
+from tests.fakes.openai_server import echo
 from tests.fakes.slack_methods import SlackRefusal
 from tests.fakes.slack_server import BOT_TOKEN, SlackServer
 from tests.whole.slack_testbot import EVENTS_API, SlackTestBot, at_slack
-from tests.whole.test_slack import echo
 
 
 async def test_a_connection_that_slack_renews_has_no_gap(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tests.fakes.openai_server import echo
 from tests.fakes.slack_people import BOT_USER
 from tests.fakes.slack_server import SlackServer, documented_manifest
 from tests.whole.slack_testbot import SlackTestBot, at_slack
-from tests.whole.test_slack import echo
 
 
 def last_said(bot: SlackTestBot) -> str:

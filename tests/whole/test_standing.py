@@ -6,12 +6,8 @@ import asyncio
 from pathlib import Path
 
 from channels.message import Attachment
-from tests.fakes.openai_server import Answer, Received, Say
+from tests.fakes.openai_server import echo
 from tests.whole.testbot import TestBot, run_bot
-
-
-def echo(request: Received) -> Answer:
-    return Say(f"re: {request.body['messages'][-1]['content']}")
 
 
 async def standing(bot: TestBot) -> str:

@@ -61,7 +61,7 @@ def named(body: dict[str, Any]) -> Iterator[str]:
 
 
 def sent(bot: TestBot) -> list[str]:
-    return results(bot.server.requests[-1].body)
+    return results(bot.server.turns[-1].body)
 
 
 async def test_the_model_reads_a_stub_again_and_what_is_from_outside_stays_marked(
@@ -118,7 +118,7 @@ async def test_a_branch_reads_the_stubs_of_what_it_shares(tmp_path: Path) -> Non
         for number in (300, 301, 302):
             await bot.says(f"Please count to {number}")
         await bot.says("Thanks")
-        (stub, *_) = named(bot.server.requests[-1].body)
+        (stub, *_) = named(bot.server.turns[-1].body)
         await bot.says("/fork")
         await bot.says(f"Please read {stub} again")
         assert sent(bot)[-1].endswith("298 299")

@@ -12,7 +12,7 @@ from tests.waiting import until
 from tests.whole import test_untrusted as outside
 from tests.whole.process import talking
 from tests.whole.test_approve_cuts import ASK, SHOW, questioned, settle, told
-from tests.whole.test_edit_summary import OWN, asked, compacted, echo, is_summary, talk
+from tests.whole.test_edit_summary import OWN, asked, compacted, echo, talk
 from tests.whole.testbot import run_bot
 
 RULE: dict[str, Any] = {
@@ -25,7 +25,7 @@ RULE: dict[str, Any] = {
 
 def continued(requests: Any) -> list[str]:
     """Return what the model was shown for each summary."""
-    return [str(r.body["messages"]) for r in requests if is_summary(r)]
+    return [str(r.body["messages"]) for r in requests if r.is_summary]
 
 
 async def test_an_edit_of_a_late_summary_is_not_overwritten_by_it(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ async def test_a_kill_while_the_summary_is_written_asks_once(tmp_path: Path) -> 
     calls = {"summaries": 0}
 
     def model(request: Received) -> Answer:
-        if not is_summary(request):
+        if request.is_turn:
             return echo(request)
         calls["summaries"] += 1
         return Hang("") if calls["summaries"] <= 2 else echo(request)
@@ -125,7 +125,7 @@ async def test_a_cut_is_approved_while_a_turn_runs(tmp_path: Path) -> None:
     slow = {"is": False}
 
     def model(request: Received) -> Answer:
-        return Hang("Well") if slow["is"] and not is_summary(request) else echo(request)
+        return Hang("Well") if slow["is"] and request.is_turn else echo(request)
 
     async with run_bot(tmp_path, model, ASK) as bot:
         approve, *_ = (await questioned(bot)).actions

@@ -24,7 +24,6 @@ from tests.whole.requests import (
     put_file,
     settled,
     steps,
-    summaries,
     talk,
     whole,
 )
@@ -47,9 +46,9 @@ async def talk_until_it_compacts(bot: TestBot, line: str) -> int:
     """Say the line again and again; return how many summaries were asked for during the turn in
     which turns left."""
     for _ in range(40):
-        before = len(summaries(bot))
+        before = len(bot.server.summaries)
         await bot.says(line)
-        during = len(summaries(bot)) - before
+        during = len(bot.server.summaries) - before
         if await compactions(bot):
             return during
         await settled(bot)
@@ -62,10 +61,10 @@ async def test_the_one_summary_is_prepared_ahead_and_none_in_the_cooldown_that_n
     monkeypatch.setattr("memory.compactor.COOLDOWN", 3_600)
     async with run_bot(tmp_path, answering(fine), with_strategy("summarize")) as bot:
         assert await talk_until_it_compacts(bot, "word " * 800) == 0, "nobody waits for it"
-        assert len(summaries(bot)) == 1
+        assert len(bot.server.summaries) == 1
         for number in range(4):
             await talk(bot, f"{number} " + "word " * 800)
-        assert len(summaries(bot)) <= len(await compactions(bot))
+        assert len(bot.server.summaries) <= len(await compactions(bot))
 
 
 @pytest.mark.parametrize("strategy", ["structured", "trim"])
@@ -81,7 +80,7 @@ async def test_each_compaction_is_one_call_however_long_the_turns_are(
             await talk(bot, f"{number} " + "word " * some.randrange(1, 400))
         left = [event for event in await events(bot) if event["turns"]]
         assert left
-        assert len(summaries(bot)) - len(left) in (0, 1), "one may be there for the next cut"
+        assert len(bot.server.summaries) - len(left) in (0, 1), "one may be there for the next cut"
 
 
 LINES = "".join(f"line {n} of the long file that is read\n" for n in range(110))
@@ -107,9 +106,9 @@ async def test_under_structured_each_cut_frees_something_and_one_summary_is_paid
     settings = {"context": context, "agent_max_steps": 12}
     async with run_bot(tmp_path, answering(work, OVERVIEW), settings) as bot:
         await talk(bot, "hello " * 2_000, "four files, please")
-        before = len(summaries(bot))
+        before = len(bot.server.summaries)
         await talk(bot, "steps, please " + "word " * 1_300)
-        assert len(summaries(bot)) - before <= 1
+        assert len(bot.server.summaries) - before <= 1
         made = await compactions(bot)
         assert made
         assert [e for e in made if e["tokens_after"] >= e["tokens_before"]] == []
@@ -129,7 +128,7 @@ async def test_a_budget_below_the_prompt_is_told_and_no_cut_is_made_or_paid_for(
         await talk(bot, "question 1")
         told = (await bot.says("/config agent_max_context_tokens 1000")).text
         await talk(bot, *(f"question {number}" for number in range(2, 7)))
-        assert summaries(bot) == []
+        assert bot.server.summaries == []
         assert "question 1" in whole(steps(bot)[-1])
         said = [told, *[(await bot.says(f"/context{line}")).text for line in ("", " advise")]]
     for text in said:
@@ -145,7 +144,7 @@ async def test_structured_pays_for_no_cut_that_cannot_bring_it_below_its_trigger
     settings = {"context": low | {"trigger_ratio": 0.75, "reserve_ratio": 0.01}}
     async with run_bot(tmp_path, answering(fine), settings) as bot:
         await talk(bot, *(f"question {number}" for number in range(1, 6)))
-        assert summaries(bot) == []
+        assert bot.server.summaries == []
 
 
 # --- a summary model with a small window ---
@@ -171,7 +170,7 @@ async def test_chinese_fits_the_window_of_a_small_summary_model(tmp_path: Path) 
     }
     async with run_bot(tmp_path, answering(fine, small_model), settings) as bot:
         await talk(bot, *(f"{number} {CHINESE * 60}" for number in range(11)), "还有什么？")
-        sizes = [tokens_of(request) for request in summaries(bot)]
+        sizes = [tokens_of(request) for request in bot.server.summaries]
         assert "他们谈了花园。" in whole(steps(bot)[-1])
     assert max(sizes) <= 8_000 - 1_024
     assert "他们谈了花园。" in daily(tmp_path)

@@ -125,9 +125,8 @@ async def test_a_reply_that_is_looked_up_comes_back_marked(tmp_path: Path) -> No
         for said in (LOOK, "Hello", "/new", search):
             await bot.says(said)
         await bot.app.conversations.settle()
-        requests = [r.body["messages"] for r in bot.server.requests]
-    results = [str(m["content"]) for m in requests[-1] if m["role"] == "tool"]
-    results += [str(m["content"]) for m in requests[-2] if m["role"] == "tool"]
+        sent = [*bot.sent_to_model(), *bot.sent_to_model(-2)]
+    results = [str(m["content"]) for m in sent if m["role"] == "tool"]
     assert any("word_" in result for result in results)
     assert all(result.startswith("<untrusted") for result in results if "word_" in result)
 

@@ -143,13 +143,6 @@ async def test_a_turn_that_was_taken_back_is_found_by_no_search_of_the_model_unt
                 assert FACT in await looks(bot, tool)
 
 
-async def test_a_search_does_not_find_the_results_of_earlier_searches(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, script) as bot:
-        await talk(bot, FACT, "two", "three")
-        found = [await looks(bot, "context_search") for _ in range(4)]
-    assert [text.count("is in the cellar") for text in found] == [1] * 4
-
-
 # --- undo ---
 
 

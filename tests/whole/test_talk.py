@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
 from msgspec.structs import astuple
 
 from bot.runtime import RuntimeConfig
@@ -26,7 +25,6 @@ from tests.fakes.openai_server import (
     openai_overflow,
 )
 from tests.waiting import until
-from tests.whole.retries import forbid_retries
 from tests.whole.testbot import run_bot
 
 TOOLS = "tool_calls"
@@ -218,16 +216,6 @@ async def test_whatever_the_endpoint_does_ends_in_a_sentence_and_the_next_messag
             assert (await bot.says("And now?", f"chat {number}")).text == "All is well."
 
 
-async def test_an_endpoint_that_is_not_there_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    forbid_retries(monkeypatch)
-    gone = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
-    async with run_bot(tmp_path, [], environ=gone) as bot:
-        reply = await bot.says("Hello?")
-    assert "http://127.0.0.1:9/v1" in reply.text
-
-
 class HastyConfig(RuntimeConfig, frozen=True):
     """Settings with a time limit below what they allow, so that the test need not wait."""
 
@@ -250,74 +238,12 @@ async def test_a_turn_that_takes_too_long_is_ended(tmp_path: Path) -> None:
         assert (await bot.says("Fast?")).text == "Quick."
 
 
-async def test_the_fallback_model_answers_when_the_first_fails(tmp_path: Path) -> None:
-    def script(request: Received) -> Say | Fail:
-        if request.body["model"] == "first":
-            return Fail(404, {"message": "The model `first` does not exist"})
-        return Say("Second here.")
-
-    settings = {"model": "first", "fallback_models": ["second"]}
-    async with run_bot(tmp_path, script, settings) as bot:
-        assert (await bot.says("Anyone?")).text == "Second here."
-
-
 async def test_auto_takes_the_model_that_the_endpoint_lists(tmp_path: Path) -> None:
     settings = {"model": "auto"}
     async with run_bot(tmp_path, [Say("Hi.")], settings, models=("llama-9",)) as bot:
         await bot.says("Hello")
-        assert bot.server.requests[-1].body["model"] == "llama-9"
+        assert bot.server.turns[-1].body["model"] == "llama-9"
         assert "llama-9" in (await bot.says("/model")).text
-
-
-async def test_chats_run_side_by_side_and_each_in_order(tmp_path: Path) -> None:
-    def script(request: Received) -> Say:
-        return Say(f"re: {request.body['messages'][-1]['content']}")
-
-    async with run_bot(tmp_path, script) as bot:
-        for number in range(5):
-            for chat in ("a", "b", "c"):
-                await bot.writes(f"{chat}{number}", chat, id=f"{chat}{number}")
-        for chat in ("a", "b", "c"):
-            await bot.reply_to(f"{chat}4")
-        for chat in ("a", "b", "c"):
-            texts = [o.reply.text for o in bot.sent if o.address.chat == chat]
-            assert texts == [f"re: {chat}{number}" for number in range(5)]
-
-
-async def test_a_turn_that_a_crash_cut_short_goes_on_at_the_next_start(tmp_path: Path) -> None:
-    call = Call("write_file", '{"path": "note.txt", "content": "x"}', "a")
-    async with run_bot(tmp_path, [Say(calls=(call,)), Hang("I am about to")]) as bot:
-        await bot.writes("Write it down.", id="q")
-        await bot.server.reached.acquire()
-        await bot.server.reached.acquire()
-        await bot.app.turns.queues.close()  # as a kill would: nothing is recorded any more
-    async with run_bot(tmp_path, [Say("It is written.")]) as bot:
-        outbound = await bot.reply_to("q")
-        roles = [message["role"] for message in bot.sent_to_model()]
-    assert outbound.reply.text == "It is written."
-    assert outbound.turn == "t1"
-    assert roles == ["system", "user", "assistant", "tool"]
-
-
-async def test_a_reply_that_was_not_marked_as_sent_is_sent_again_with_a_mark(
-    tmp_path: Path,
-) -> None:
-    async with run_bot(tmp_path, [Say("Hello!")]) as bot:
-        await bot.says("Hi")
-        await bot.app.delivery.queues.idle()
-        await bot.app.store.write(lambda db: db.execute_sql("UPDATE outbox SET is_sent = 0"))
-    async with run_bot(tmp_path) as bot:
-        again = await bot.reply_to("m1")
-    assert again.is_resent
-    assert again.reply.text == "Hello!"
-
-
-async def test_strangers_get_nothing(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, [Say("Welcome.")], {"owners": ["pipe/ann"]}) as bot:
-        assert "let in" in (await bot.says("Hi", user="mallory")).text
-        assert "let in" in (await bot.says("/context clear", user="eve")).text
-        assert (await bot.says("Hi", user="ann")).text == "Welcome."
-        assert "owner" in (await bot.says("/whoami", user="ann")).text
 
 
 async def test_control_characters_and_broken_unicode_never_reach_the_model(tmp_path: Path) -> None:
@@ -326,13 +252,6 @@ async def test_control_characters_and_broken_unicode_never_reach_the_model(tmp_p
             assert "empty" in (await bot.says(nothing)).text
         await bot.says("a\x00b\x1b[31m\ud800c\r\nd\te")
         assert bot.sent_to_model()[-1]["content"] == "ab[31m?c\nd\te"
-
-
-async def test_a_command_that_is_mistyped_gets_a_hint(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, [Say("A path, I see.")]) as bot:
-        assert "did you mean /context?" in (await bot.says("/contxt")).text
-        await bot.says("//etc/passwd")
-        assert bot.sent_to_model()[-1]["content"] == "/etc/passwd"
 
 
 async def test_a_new_start_says_what_left(tmp_path: Path) -> None:

@@ -9,17 +9,12 @@ from pathlib import Path
 import pytest
 
 from channels.base import ChannelError
-from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
+from tests.fakes.openai_server import Answer, Call, Hang, Say, echo
 from tests.fakes.telegram_server import Refused, TelegramServer
 from tests.fakes.voice_server import OGG
 from tests.waiting import PATIENCE
 from tests.whole.process import MAIN
 from tests.whole.telegram_testbot import TelegramTestBot, at_telegram
-
-
-def echo(request: Received) -> Answer:
-    """A model that repeats the last thing it was told."""
-    return Say(f"re: {request.body['messages'][-1]['content']}")
 
 
 async def test_commands_are_registered_and_start_greets(tmp_path: Path) -> None:
@@ -29,21 +24,6 @@ async def test_commands_are_registered_and_start_greets(tmp_path: Path) -> None:
         bot.ann.says("/start")
         greeting = await bot.telegram.shown("Hello! I am Parley")
         assert "/context" in greeting.text
-
-
-async def test_an_answer_streams_into_one_message_which_its_final_text_replaces(
-    tmp_path: Path,
-) -> None:
-    async with at_telegram(tmp_path, [Hang("Once **upon** a time")]) as bot:
-        bot.ann.says("Tell me a story")
-        draft = await bot.telegram.shown("Once upon a time …")
-        assert draft.marked("bold") == ["upon"]
-        assert (await bot.telegram.called("sendChatAction"))[0]["action"] == "typing"
-        bot.ann.says("/stop")
-        await bot.telegram.until(
-            lambda: draft.text == "Once upon a time\n\n(Stopped, as you asked.)"
-        )
-        assert len(await answers(bot, "Once upon")) == 1
 
 
 async def answers(bot: TelegramTestBot, words: str) -> list[str]:
@@ -140,16 +120,6 @@ async def test_who_goes_on_sending_long_texts_holds_up_nobody(tmp_path: Path) ->
         assert rounds < 40
 
 
-async def test_a_message_that_is_edited_is_answered_anew(tmp_path: Path) -> None:
-    async with at_telegram(tmp_path, echo) as bot:
-        message = bot.ann.says("What is 2 + 2?")
-        await bot.telegram.shown("re: What is 2 + 2?")
-        bot.ann.edits(message, "What is 2 + 2?")  # the same text: nothing has changed
-        bot.ann.edits(message, "What is 2 + 3?")
-        await bot.telegram.shown("re: What is 2 + 3?")
-        assert len(await answers(bot, "What is 2")) == 2
-
-
 async def test_a_forwarded_message_says_from_whom_and_is_no_command(tmp_path: Path) -> None:
     origin = {"type": "hidden_user", "sender_user_name": "Bob", "date": 1_700_000_000}
     async with at_telegram(tmp_path, echo) as bot:
@@ -230,16 +200,6 @@ async def test_what_was_not_sent_before_a_restart_is_sent_with_a_mark(tmp_path: 
         async with at_telegram(tmp_path, telegram=telegram) as bot:
             again = await telegram.shown("The answer")
             assert again.text.startswith("(This may have reached you before")
-
-
-async def test_a_voice_message_is_heard(tmp_path: Path) -> None:
-    settings = {"voice": {"model": "whisper-1"}}
-    async with at_telegram(tmp_path, [Say("Green.")], settings) as bot:
-        bot.model.voice.transcripts.append("Which tea?")
-        bot.ann.sends(bot.ann.voice(OGG))
-        await bot.telegram.shown("Green.")
-        assert str(bot.sent_to_model()[-1]["content"]).startswith("[heard] Which tea?\n[file: ")
-        assert [upload.sound for upload in bot.model.voice.uploads] == [OGG]
 
 
 async def test_in_a_group_only_what_is_meant_for_the_bot_is_heard(tmp_path: Path) -> None:

@@ -8,15 +8,11 @@ from typing import Any
 import pytest
 
 from plugins.shell import feature as plugin
-from tests.fakes.openai_server import Answer, Call, Received, Say
+from tests.fakes.openai_server import Call, Say, echo
 from tests.whole.telegram_testbot import TelegramTestBot, at_telegram
 
 OWNERS = {"owners": ["telegram/42", "telegram/43"]}
 GROUP = -1001
-
-
-def echo(request: Received) -> Answer:
-    return Say(f"re: {request.body['messages'][-1]['content']}")
 
 
 async def test_in_a_group_it_answers_only_those_who_speak_to_it(tmp_path: Path) -> None:

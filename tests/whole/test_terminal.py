@@ -130,7 +130,7 @@ async def test_several_conversations_are_chosen_searched_and_begun(tmp_path: Pat
             assert "Conversations of this terminal" not in person.glass.text
             person.types("\x15")
             assert await person.leaves() == 0
-        said = [str(m["content"]) for m in endpoint.requests[-1].body["messages"][1:]]
+        said = [str(m["content"]) for m in endpoint.turns[-1].body["messages"][1:]]
         assert said == ["How are lemons?", "Sour.", "And oranges?"]
 
 
@@ -197,7 +197,7 @@ async def test_up_changes_the_last_question_in_a_branch_and_goes_on_to_older_lin
         person.types(", in other words\r")
         await person.sees("Three.")
         assert await person.leaves() == 0
-    said = [str(m["content"]) for m in endpoint.requests[-1].body["messages"][1:]]
+    said = [str(m["content"]) for m in endpoint.turns[-1].body["messages"][1:]]
     assert said == ["first question", "One.", "second question, in other words"]
 
 

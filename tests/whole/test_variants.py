@@ -6,16 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from channels.message import Reply
-from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
+from tests.fakes.openai_server import Answer, Call, Hang, Say, echo
 from tests.whole.scenario import say_all
 from tests.whole.test_attachments import PHOTO, REPORT
 from tests.whole.test_branches import asked
 from tests.whole.test_context_commands import data
 from tests.whole.testbot import TestBot, run_bot
-
-
-def echo(request: Received) -> Say:
-    return Say(f"re: {request.body['messages'][-1]['content']}")
 
 
 async def again(bot: TestBot, line: str, chat: str = "main", user: str = "") -> tuple[Reply, str]:
@@ -130,7 +126,7 @@ async def test_each_turn_says_what_it_cost_and_who_answered_it(tmp_path: Path) -
         await say_all(bot, "one", "two")
         told, _ = await again(bot, "/regenerate t2 gpt-4o")
         assert "gpt-4o answers here from now on" in told.text
-        assert bot.server.requests[-1].body["model"] == "gpt-4o"
+        assert bot.server.turns[-1].body["model"] == "gpt-4o"
         turns = (await data(bot, "/context turns"))["turns"]
         assert [turn["models"] for turn in turns] == [["gpt-4o-mini"], ["gpt-4o"]]
         assert 0 < turns[0]["cost"] < turns[1]["cost"]
@@ -139,7 +135,7 @@ async def test_each_turn_says_what_it_cost_and_who_answered_it(tmp_path: Path) -
         turns = (await data(bot, "/context turns"))["turns"]
         assert [turn["models"] for turn in turns] == [["gpt-4o-mini"], ["gpt-4o-mini"]]
         await again(bot, "/regenerate t2")
-        assert bot.server.requests[-1].body["model"] == "gpt-4o-mini", "elsewhere as before"
+        assert bot.server.turns[-1].body["model"] == "gpt-4o-mini", "elsewhere as before"
         await again(bot, "/regenerate t2")
         branches = (await data(bot, "/branches"))["branches"]
         assert [(b["parent"], b["turn"]) for b in branches[1:]] == [(1, "t1")] * 3, "side by side"

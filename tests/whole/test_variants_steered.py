@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.openai_server import Received, Say
+from tests.fakes.openai_server import Received, Say, echo
 from tests.whole.scenario import say_all
 from tests.whole.test_branches import asked
 from tests.whole.test_context_commands import states
-from tests.whole.test_variants import again, echo
+from tests.whole.test_variants import again
 from tests.whole.testbot import TestBot, run_bot
 
 

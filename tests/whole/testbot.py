@@ -114,8 +114,8 @@ class TestBot(TestChannel):
     server: OpenAIServer = field(init=False)
 
     def sent_to_model(self, index: int = -1) -> list[dict[str, Any]]:
-        """The messages of a request that reached the endpoint."""
-        messages: list[dict[str, Any]] = self.server.requests[index].body["messages"]
+        """The messages of a request that a turn has made."""
+        messages: list[dict[str, Any]] = self.server.turns[index].body["messages"]
         return messages
 
 

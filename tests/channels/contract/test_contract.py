@@ -148,9 +148,11 @@ async def test_an_edited_message_is_taken_as_it_is_now(stage: Stage, tmp_path: P
     async with at_platform(stage, tmp_path, echo) as bot:
         message = await stage.say("Wat?")
         await stage.shown("re Wat?")
+        await stage.edit(message, "Wat?")  # the same text: nothing has changed
         await stage.edit(message, "What?")
         await stage.shown("re What?")
         await bot.is_idle()
+        assert bot.asked() == ["Wat?", "What?"]
 
 
 @needs("delete")
@@ -201,13 +203,13 @@ async def test_files_go_both_ways(stage: Stage, tmp_path: Path) -> None:
         await stage.send_file("notes.txt", b"milk and eggs", "text/plain", "What is this?")
         await stage.shown("Seen.")
         await bot.is_idle()
-        assert "notes.txt" in str(bot.model.requests[-1].body["messages"])
+        assert "notes.txt" in str(bot.model.turns[-1].body["messages"])
         kept = [*(tmp_path / "data").rglob("notes*.txt")]
         assert [path.read_bytes() for path in kept] == [b"milk and eggs"]
         await stage.send_file("dot.png", PNG, "image/png", "And this?")
         await stage.until(lambda all_: len(bot.model.requests) == 2)
         await bot.is_idle()
-        assert "image_url" in str(bot.model.requests[-1].body["messages"][-1])
+        assert "image_url" in str(bot.model.turns[-1].body["messages"][-1])
         count = len(await stage.see())
         await stage.send_file("voice.ogg", b"OggS" + bytes(60), "audio/ogg")
         await stage.until(lambda all_: len(all_) > count)
@@ -304,7 +306,7 @@ async def test_a_thread_is_a_conversation_and_is_answered_there(
         await stage.say("inside", "group", thread=thread)
         await stage.until(lambda all_: any(one.thread == thread for one in all_), "group")
         await bot.is_idle()
-        assert "outside" not in str(bot.model.requests[-1].body["messages"][1:])
+        assert "outside" not in str(bot.model.turns[-1].body["messages"][1:])
 
 
 @needs("react")
@@ -325,7 +327,7 @@ async def test_a_reaction_approves_and_another_stops(
         seen = await stage.shown("May I?")
         await stage.react(seen, "👍")
         await stage.shown("It is done.")
-        assert any("hello" in str(m) for m in bot.model.requests[-1].body["messages"])
+        assert any("hello" in str(m) for m in bot.model.turns[-1].body["messages"])
         await stage.say("Go on")
         await stage.until(lambda all_: len(bot.model.requests) == 3)
         await stage.react(seen, "🛑")
@@ -438,7 +440,7 @@ async def test_a_person_has_one_conversation_over_all_channels(
         await stage.shown("Noted.")
         await bot.is_idle()
         await here.says("What is my word?")
-        assert "My word is plum" in str(bot.model.requests[-1].body["messages"])
+        assert "My word is plum" in str(bot.model.turns[-1].body["messages"])
 
 
 @needs("stranger", "group", only="telegram")
