@@ -71,6 +71,12 @@ def _tls() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
+@lru_cache(maxsize=32)
+def _parse(url: httpx2.URL | str) -> httpx2.URL:
+    """Return an address in its parts, which are the same for all requests to an endpoint."""
+    return httpx2.URL(url)
+
+
 class Patient(httpx2.AsyncClient):
     """The client in front of the SDK's transport: it bounds the time until a response begins. The
     timeout of the SDK starts anew with each byte, and an endpoint may send "100 Continue" for ever.
@@ -87,6 +93,9 @@ class Patient(httpx2.AsyncClient):
             **more,
         )
         self._seconds = PATIENCE * endpoint.timeout
+
+    def build_request(self, method: str, url: Any, **more: Any) -> httpx2.Request:
+        return super().build_request(method, _parse(url), **more)
 
     async def send(self, request: httpx2.Request, **more: Any) -> httpx2.Response:
         try:
@@ -194,6 +203,9 @@ class SdkClient:
                     "http_client": http,
                 }
             )
+            base: httpx2.URL = self._sdk.base_url
+            path = base.raw_path + sdk.path.lstrip("/").encode()
+            self._place = str(base.copy_with(raw_path=path))  # the SDK would parse it each time
         except httpx2.InvalidURL:
             raise failures.unsendable(endpoint) from None
 
@@ -309,7 +321,7 @@ class SdkClient:
     async def _open(self, encode: Encode, options: Mapping[str, Any]) -> httpx2.Response:
         more = {"options": self._kinds.request_options(**options)} if options else {}
         try:
-            reply = await self._sdk.post(self._kinds.path, content=encode(), **_RAW, **more)
+            reply = await self._sdk.post(self._place, content=encode(), **_RAW, **more)
         except (
             *(self._kinds.error, httpx2.HTTPError, aiohttp.ClientError),
             *(ValueError, RuntimeError),  # of a client that was closed meanwhile

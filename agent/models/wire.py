@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
 from contextlib import aclosing
-from typing import Protocol
+from typing import cast
 
 import httpx2  # the SDK's HTTP library
 
@@ -97,10 +97,9 @@ def find_compression(response: httpx2.Response) -> str:
     return "" if how == "identity" else how
 
 
-class HasBytes(Protocol):
-    """A response whose body comes in pieces."""
-
-    def aiter_bytes(self) -> AsyncGenerator[bytes, None]: ...
+def _body(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
+    """Return a body as it comes, without the layers of `aiter_bytes`: it is not packed."""
+    return cast("AsyncGenerator[bytes, None]", aiter(response.stream))  # type: ignore[arg-type]
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
@@ -135,11 +134,11 @@ async def _bounded(
             await asyncio.sleep(0)
 
 
-async def document(response: HasBytes, progress: Progress) -> bytes:
+async def document(response: httpx2.Response, progress: Progress) -> bytes:
     """Return the whole of a body that is parsed as one. Raises TooMuch and NoProgress."""
     pieces: list[bytes] = []
     size = 0
-    async with aclosing(response.aiter_bytes()) as body:
+    async with aclosing(_body(response)) as body:
         async for piece in body:
             progress.check()
             pieces.append(piece)
@@ -148,13 +147,15 @@ async def document(response: HasBytes, progress: Progress) -> bytes:
     return b"".join(pieces)
 
 
-async def events(response: HasBytes, progress: Progress) -> AsyncGenerator[list[bytes], None]:
+async def events(
+    response: httpx2.Response, progress: Progress
+) -> AsyncGenerator[list[bytes], None]:
     """Yield the data of server-sent events (WHATWG's event streams), those together that came
     together, until the body ends. Raises TooMuch, NoEvents where something else came, and
     NoProgress where none is made for too long, whatever else comes."""
     lines, reader = _LineSplitter(), EventReader()
     has_come = False
-    async with aclosing(response.aiter_bytes()) as body:
+    async with aclosing(_body(response)) as body:
         async for piece in body:
             progress.check()
             came = [data for line in lines.feed(piece) if (data := reader.read(line)) is not None]
