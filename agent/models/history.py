@@ -145,6 +145,10 @@ def spell_out(messages: Messages) -> list[Mapping[str, Any]]:
     return made
 
 
+_TURNS = {"user": "assistant", "assistant": "user"}
+"""Who speaks before whom."""
+
+
 def _called(function: Mapping[str, Any]) -> str:
     return f"[called {function['name']} with {function['arguments']}]"
 
@@ -162,6 +166,9 @@ def alternate(messages: Messages) -> list[Mapping[str, Any]]:
         role, last = message["role"], made[-1][0] if made else _SYSTEM
         before, content = last["role"], message.get("content")
         is_empty = not (content.strip() if isinstance(content, str) else content)
+        if not is_empty and _TURNS.get(role) == before and has_begun:  # nearly always
+            made.append((message, []))
+            continue
         if is_empty and role in ("system", "developer"):
             continue
         joins = role == before == "assistant" and not last.get("tool_calls")

@@ -94,8 +94,22 @@ class Patient(httpx2.AsyncClient):
         )
         self._seconds = PATIENCE * endpoint.timeout
 
-    def build_request(self, method: str, url: Any, **more: Any) -> httpx2.Request:
-        return super().build_request(method, _parse(url), **more)
+    def build_request(
+        self, method: str, url: Any, *, headers: Any = None, content: Any = None, **more: Any
+    ) -> httpx2.Request:
+        """Build a request; one with a body of bytes without merging its headers, which the SDK has
+        done, with defaults of this client."""
+        if not isinstance(content, bytes):
+            return super().build_request(method, _parse(url), headers=headers, **more)
+        request = httpx2.Request(
+            method,
+            _parse(url),
+            headers=headers,
+            stream=httpx2.ByteStream(content),
+            extensions={"timeout": httpx2.Timeout(more["timeout"]).as_dict()},
+        )
+        request.read()
+        return request
 
     async def send(self, request: httpx2.Request, **more: Any) -> httpx2.Response:
         try:
@@ -199,7 +213,7 @@ class SdkClient:
                         endpoint.timeout, connect=min(endpoint.timeout, CONNECT_TIMEOUT)
                     ),
                     "max_retries": endpoint.max_retries,
-                    "default_headers": wire.UNPACKED,
+                    "default_headers": wire.HEADERS,
                     "http_client": http,
                 }
             )

@@ -26,9 +26,11 @@ _REASONING = ("reasoning_tokens", "thoughtsTokenCount", "thinking_tokens")
 
 def find_usage(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the report in a chunk: Moonshot has it in the choice, Groq in a field of its own."""
-    choices = chunk.get("choices")
+    if (one := chunk.get("usage")) and isinstance(one, dict):
+        return one
+    choices, own = chunk.get("choices"), chunk.get("x_groq")
     first = choices[0] if choices and isinstance(choices, list) else None
-    for place in (chunk, chunk.get("x_groq"), first):  # of each chunk
+    for place in (own, first) if own else (first,):
         if isinstance(place, dict) and (one := place.get("usage")) and isinstance(one, dict):
             return one
     return {}

@@ -33,9 +33,9 @@ _BREATH = 65_536
 LONGEST_WAIT = 10.0
 """Seconds for which a request waits by itself before it is sent again, twice at most; where an
 endpoint asks for more, the person is told."""
-UNPACKED = {"Accept-Encoding": "identity"}
-"""The header of every request that asks for an answer that is not compressed. A compressed answer
-is not unpacked."""
+HEADERS = {"Accept-Encoding": "identity", "Connection": "keep-alive"}
+"""The headers of every request: they ask for an answer that is not compressed, since one that is
+can't be read, and for a connection that is kept."""
 
 _BREAK = re.compile(rb"\r\n?|\n")
 
@@ -82,12 +82,12 @@ async def limit_response(response: httpx2.Response) -> None:
     """Bound a response of which nothing has been read but its headers."""
     response.encoding = "utf-8"  # which is JSON's; Python has codecs that take minutes
     response.extensions["packing"] = response.headers.pop("content-encoding", "identity").lower()
-    if read_wait(response.headers, response.status_code) > LONGEST_WAIT:
-        response.headers["x-should-retry"] = "false"  # which both SDKs obey
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     if response.is_success:
         response.stream = _BoundedStream(response.stream, MOST_BYTES, is_cut=False)
     else:
+        if read_wait(response.headers, response.status_code) > LONGEST_WAIT:
+            response.headers["x-should-retry"] = "false"  # which both SDKs obey
         response.stream = _BoundedStream(response.stream, LONGEST_ERROR, is_cut=True)
 
 
@@ -158,8 +158,11 @@ async def events(
     async with aclosing(_body(response)) as body:
         async for piece in body:
             progress.check()
-            came = [data for line in lines.feed(piece) if (data := reader.read(line)) is not None]
-            _hold(reader.held)
+            came = reader.read_whole(piece) if lines.is_between else []
+            if not came:
+                cut = lines.feed(piece)
+                came = [data for line in cut if (data := reader.read(line)) is not None]
+                _hold(reader.held)
             if came:
                 has_come = True
                 yield came
@@ -176,6 +179,11 @@ class _LineSplitter:
     def __init__(self) -> None:
         self._rest = bytearray()
         self._ends_in_cr = False
+
+    @property
+    def is_between(self) -> bool:
+        """Return whether the last line has ended, for certain."""
+        return not self._rest and not self._ends_in_cr
 
     def feed(self, piece: bytes) -> list[bytes]:
         """Return the lines that this piece completes, without their ends. Raises TooMuch."""

@@ -131,10 +131,10 @@ class View(Struct, frozen=True, dict=True):
         pinned = self.boundaries.pinned
         return tuple(s for s in self.stand_ins if pinned.isdisjoint(s.turns))
 
-    @cached_property
+    @property
     def stand_in_tokens(self) -> int:
         """Raw tokens of the summaries that stand where their turns stood."""
-        return self.count_stand_ins()
+        return self.count_stand_ins() if self.boundaries.stand_ins else 0
 
     def count_stand_ins(self, before: int | None = None) -> int:
         """Raw tokens of those that stand before the entry with this seq (None: of all)."""
