@@ -65,17 +65,18 @@ class Answer:
         fields = chunk if isinstance(chunk, dict) and "choices" in chunk else unwrap(chunk)
         if not self._model and (model := fields.get("model")):
             self._model = model[:LONGEST_NAME] if isinstance(model, str) else ""
-        if "choices" not in fields:
-            self.other = fields or self.other
-        if usage := find_usage(fields):
-            self._usage = read_usage(usage, self._usage)
         choices = fields.get("choices")
         if type(choices) is list and len(choices) == 1 and type(choices[0]) is dict:
             choice: Mapping[str, Any] = choices[0]  # nearly always
+            may_report = fields.get("usage") or choice.get("usage") or "x_groq" in fields
             if choice.get("index") != self._number:
                 choice = self._choice(fields)
         else:
-            choice = self._choice(fields)
+            if "choices" not in fields:
+                self.other = fields or self.other
+            choice, may_report = self._choice(fields), True
+        if may_report and (usage := find_usage(fields)):
+            self._usage = read_usage(usage, self._usage)
         reason = choice.get("finish_reason")
         if reason and isinstance(reason, str) and reason.strip().lower() not in _NO_REASON:
             self.finish = reason
@@ -128,10 +129,10 @@ class Answer:
         piece = self._clip(piece)
         if self._tags.is_open:
             piece = self._tags.feed(piece)
-        if self._tags.thought:
-            self._has_tags = True
-            self._reasoning.write(self._tags.thought)
-            self.thought += join_halves(self._tags.thought)
+            if self._tags.thought:
+                self._has_tags = True
+                self._reasoning.write(self._tags.thought)
+                self.thought += join_halves(self._tags.thought)
         self._text.write(piece)
         return piece if piece.isascii() else join_halves(piece)
 

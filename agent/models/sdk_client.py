@@ -206,13 +206,15 @@ class SdkClient:
         Raises ModelRefused for an address that is none."""
         self._endpoint, self._kinds = endpoint, sdk
         try:
+            timeout = httpx2.Timeout(
+                endpoint.timeout, connect=min(endpoint.timeout, CONNECT_TIMEOUT)
+            )
+            # Of what is not said again with a request the SDK copies a default.
+            self._usual = {"timeout": timeout, "max_retries": endpoint.max_retries}
             self._sdk = connect(
                 {
                     "api_key": endpoint.api_key or "none",  # it insists; keyless servers don't care
-                    "timeout": httpx2.Timeout(
-                        endpoint.timeout, connect=min(endpoint.timeout, CONNECT_TIMEOUT)
-                    ),
-                    "max_retries": endpoint.max_retries,
+                    **self._usual,
                     "default_headers": wire.HEADERS,
                     "http_client": http,
                 }
@@ -333,9 +335,9 @@ class SdkClient:
             raise failures.too_much(self._endpoint, str(error)) from None
 
     async def _open(self, encode: Encode, options: Mapping[str, Any]) -> httpx2.Response:
-        more = {"options": self._kinds.request_options(**options)} if options else {}
+        own = self._kinds.request_options(**{**self._usual, **options})
         try:
-            reply = await self._sdk.post(self._place, content=encode(), **_RAW, **more)
+            reply = await self._sdk.post(self._place, content=encode(), options=own, **_RAW)
         except (
             *(self._kinds.error, httpx2.HTTPError, aiohttp.ClientError),
             *(ValueError, RuntimeError),  # of a client that was closed meanwhile

@@ -144,11 +144,14 @@ class View(Struct, frozen=True, dict=True):
     @property
     def _written(self) -> list[StandIn]:
         """Return the range summaries that are sent: the others are still to be written."""
-        return [s for s in self.stand_ins if s.summary in self.summaries]
+        there = self.boundaries.stand_ins
+        return [s for s in there if s.summary in self.summaries] if there else []
 
-    @cached_property
+    @property
     def front_tokens(self) -> int:
         """Raw tokens of the text in front for the removed turns."""
+        if not (self.lines or self.preface):
+            return 0
         log = self.log
         preface = self.preface.tokens if self.preface else 0
         around = _AROUND_LOG if self.rendering == "exchange" and (log or preface) else 0
@@ -231,6 +234,8 @@ class View(Struct, frozen=True, dict=True):
     def front(self) -> str:
         """Return the text in front of the messages for the removed turns: their summary, and the
         activity log."""
+        if not (self.lines or self.preface):
+            return ""
         log = self.log
         summary = [wrap_summary(self.preface.text)] if self.preface else []
         lines = ["\n".join((LOG, *(line.text for line in log)))] if log else []
