@@ -180,7 +180,8 @@ def _is_stale(error: httpx2.TransportError) -> bool:
 
 class Sdk(Struct, frozen=True):
     """The parts of an SDK: its errors by their kinds, the path of a request, and the patterns of
-    the data behind an answer's last event, and of that event; where in an event an error is."""
+    the data behind an answer's last event, and of that event; the reader of chunks that bring text
+    alone; where in an event an error is."""
 
     error: type[Exception]
     status_error: type[Any]
@@ -189,6 +190,7 @@ class Sdk(Struct, frozen=True):
     path: str
     end: re.Pattern[bytes]
     last: re.Pattern[bytes] = _NEVER
+    read_plain: Callable[[bytes], object | None] | None = None
     find_error: Callable[[Mapping[str, Any]], object] = failures.find_error
 
 
@@ -351,7 +353,11 @@ class SdkClient:
     def _parse(self, came: Sequence[bytes], is_over: list[bool]) -> Iterator[object]:
         """Yield the chunks that these events are; `is_over` is set at the answer's end."""
         end, last, find_error = self._kinds.end, self._kinds.last, self._kinds.find_error
+        read_plain = self._kinds.read_plain
         for data in came:
+            if read_plain is not None and (plain := read_plain(data)) is not None:
+                yield plain  # nearly always
+                continue
             if end.match(data):
                 is_over[0] = True
                 return
@@ -364,7 +370,7 @@ class SdkClient:
             elif error := find_error(chunk):
                 raise failures.error_in_answer(self._endpoint, error)
             else:
-                yield chunk  # nearly always
+                yield chunk
             if last.match(data):
                 is_over[0] = True
                 return
