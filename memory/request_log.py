@@ -51,7 +51,7 @@ class RequestLog:
     @property
     def keep(self) -> int:
         """Return how many requests are kept."""
-        return self._state.limits.context.keep_requests
+        return self._state.limits_as_set.context.keep_requests
 
     def make_writer(self, sent: Sequence[SentRequest]) -> Callable[[Any], None]:
         """Make the function that stores these requests in a transaction, or deletes those that are
