@@ -146,7 +146,7 @@ def spell_out(messages: Messages) -> list[Mapping[str, Any]]:
 
 
 _TURNS = {"user": "assistant", "assistant": "user"}
-"""Who speaks before whom."""
+"""The role that speaks before each other one, by turns."""
 
 
 def _called(function: Mapping[str, Any]) -> str:
