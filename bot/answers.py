@@ -73,6 +73,8 @@ class Answers:
 
 def offer_ways_on(problem: Problem) -> tuple[Action, ...]:
     """Return the buttons below an answer that there is none: what makes the next one work."""
+    if not problem:
+        return ()
     retry = Action(_("Retry"), "/retry")
     compact = Action(_("Compact"), "/context compact")
     clear = Action(_("Clear the context"), "/context clear", asks_first=True)
@@ -98,13 +100,15 @@ class TurnAnswer(Struct):
     text: str = ""
     turn_id: str | None = None
     prepared: PreparedAnswer | None = None
+    _is_silent: bool = False  # for it is known that nothing of it is read aloud
 
     async def prepare(self, turn: OpenTurn, last: Message) -> PreparedAnswer | None:
         """Return the rows of the answer in the outbox, which are written with the final message.
         What broke a turn off is judged later, and what is read aloud takes too long to let the
         message wait for it."""
         self.prepared = None
-        if last.mark in ("stopped", "failed") or self._find_speech()[0]:
+        self._is_silent = self._find_speech()[0] is None
+        if last.mark in ("stopped", "failed") or not self._is_silent:
             return None
         delivery, received = self._answers.delivery, self._context.received
         try:
@@ -126,14 +130,14 @@ class TurnAnswer(Struct):
         self.turn_id = turn.id if is_here else None
         told = (
             *self._besides,
-            *map(explain, await turn.list_notices()),
+            *map(explain, filter(None, await turn.list_notices())),
             *await self._list_notes(turn),
             "" if is_here else await self._name_branch(),
         )
         # In the person's language, but for what the model said.
         words = replace(last, notice=explain(last.notice)).told if last.notice else last.told
         self.text = "\n\n".join((words, *filter(None, told)))
-        sound = "" if last.mark else await self._speak(turn, last)
+        sound = "" if last.mark or self._is_silent else await self._speak(turn, last)
         return Reply(
             self.text,
             actions=offer_ways_on(problem),

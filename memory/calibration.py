@@ -274,11 +274,11 @@ class Calibration:
 
 def _count(view: View) -> Counted:
     """Return a request as the meter counts it."""
-    prefix, images = view.prefix, sum(len(message.images) for message in view.messages)
+    prefix = view.prefix
     before = prefix.system + prefix.tools
     besides = "".join((view.front, *(summary.text for summary in view.summaries.values())))
-    sizes = [(len(besides), count_odd(besides)), *(turn.characters for turn in view.turns)]
-    characters, odd = map(sum, zip(*sizes, strict=True))
+    sizes = [(len(besides), count_odd(besides), 0), *[turn.characters for turn in view.turns]]
+    characters, odd, images = map(sum, zip(*sizes, strict=True))
     return Counted(
         view.raw_tokens,
         before,

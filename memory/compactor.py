@@ -255,7 +255,7 @@ class Compactor:
         """Return what cannot leave and is over a limit, as the turn of this number is answered, in
         a sentence that is said once until it is another one; "" if nothing is."""
         limits = self._state.limits
-        view = self._state.view(limits=limits)
+        view = self._state.view(self._state.prefix_sent, limits)
         stuck = find_stuck(view, limits)
         if not stuck or (stuck != self._stuck[0] and is_over(view, limits)):
             self._stuck = stuck, turn

@@ -67,6 +67,7 @@ class ContextState:
         self.last_event = 0
         self.person = ""
         self.affinity = ""  # of its requests, once it is restored
+        self.prefix_sent: PromptPrefix | None = None  # with the newest request of the newest turn
         self.bill = Bill()
         self.changing = asyncio.Lock()
         self.idle = asyncio.Event()
@@ -239,8 +240,9 @@ class ContextState:
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Entries that are on disk stand at the end."""
+        is_all = self._shown is self.whole
         self.whole = with_entries(self.whole, entries)
-        self._shown = with_entries(self._shown, entries)
+        self._shown = self.whole if is_all else with_entries(self._shown, entries)
         if self.strategy.preface == "exchange":
             fresh = {entry.turn for entry in entries}
             turns = (turn for turn in self.whole if turn.number in fresh)
@@ -419,7 +421,8 @@ class ContextState:
             self._summaries = await self.read_summaries(wanted)
         self.replayed = result
         self.whole = in_context(whole, layout)
-        self._shown = apply_layout(self.whole, layout)
+        shown = apply_layout(self.whole, layout)
+        self._shown = self.whole if shown == self.whole else shown
         self._lines = tuple(line for line in self._lines if line.turn >= layout.log_begin)
 
     # --- the preface ---------------------------------------------------------------------------

@@ -111,7 +111,7 @@ class Forecaster:
         been said: the plan is made with imagined turns, of which nothing can be summarised. None
         also while an undo holds it off."""
         limits = self._state.limits
-        view = self._state.view(limits=limits)
+        view = self._state.view(self._state.prefix_sent, limits)
         if is_far(view, limits, SOFT_MARK):
             return None
         plan = certain(view, limits, SOFT_MARK)

@@ -50,18 +50,22 @@ class RequestFitter:
         """Do what the strategy in force wants done now, see to it that the request is below the
         ceiling, and return what the model sees then. Raises NoRoom."""
         state = self._state
+        state.prefix_sent = prefix
         limits = state.limits
-        await self._climb(prefix, limits, emergency.STEPS[:1])
+        view = await self._climb(prefix, limits, emergency.STEPS[:1])
         if limits.strategy == "slim":
             await self._unfold(prefix, limits)
-        await self._compactor.settle_proposal()
-        limits = state.limits
-        if self._forecaster.due_in(state.view(prefix, limits), limits) is not None:
+            view = state.view(prefix, limits)
+        if await self._compactor.settle_proposal() is not None:
+            limits = state.limits
+            view = state.view(prefix, limits)
+        if self._forecaster.due_in(view, limits) is not None:
             await self._compactor.compact_as_due(
                 self._forecaster.due_in, wait=state.strategy.waits, prefix=prefix
             )
-            limits = state.limits
-        return await self._climb(prefix, limits, emergency.STEPS[1:])
+        elif view.tokens <= limits.ceiling:
+            return view  # nearly always
+        return await self._climb(prefix, state.limits, emergency.STEPS[1:])
 
     async def _unfold(self, prefix: PromptPrefix, limits: Limits) -> None:
         """Bring back what `slim` has folded by lower settings than are in force now; one event says

@@ -164,6 +164,7 @@ class TurnLog:
 
     def _begin(self, number: int) -> None:
         self.state.current = number
+        self.state.prefix_sent = None
         self.state.idle.clear()
 
     def end(self, number: int) -> None:
@@ -220,7 +221,10 @@ class TurnLog:
     async def receive(self, message: Message) -> tuple[Message, int]:
         """Return a message as it arrives, cut where it is a result that is too long; and its
         tokens."""
-        limits, meter = self.state.limits, self.services.meter
+        meter = self.services.meter
+        if message.role != "tool" and not message.images:  # no limit is about it
+            return message, await meter.message(message)
+        limits = self.state.limits
         longest, text = limits.longest_result, message.text
         # A token has a byte at least; of what is too long only the part that is shown is counted.
         may_be_long = message.role == "tool" and _MOST_BYTES * len(text) > longest

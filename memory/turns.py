@@ -104,14 +104,15 @@ class Turn(Struct, frozen=True, dict=True):
         return tuple(entry.message.to_wire() for entry in self.entries)
 
     @cached_property
-    def characters(self) -> tuple[int, int]:
-        """The characters that are sent of it, and how many of them are `odd`."""
-        texts = []
+    def characters(self) -> tuple[int, int, int]:
+        """The characters that are sent of it, how many of them are `odd`, and its pictures."""
+        texts, images = [], 0
         for entry in self.entries:
             message = entry.message
+            images += len(message.images)
             calls = [call.arguments for call in message.tool_calls]
             texts += [message.sent_text, message.reasoning if message.thoughts else "", *calls]
-        return sum(map(len, texts)), count_odd("".join(texts))
+        return sum(map(len, texts)), count_odd("".join(texts)), images
 
     @cached_property
     def question(self) -> Message:

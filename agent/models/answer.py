@@ -10,6 +10,7 @@ from agent.models import chat_thoughts
 from agent.models.base import ModelReply, Usage
 from agent.models.finish import read_finish
 from agent.models.partial_calls import LONGEST_NAME, PartialCalls, Piece, pieces_of
+from agent.models.plain_chunk import PlainChunk
 from agent.models.shapes import (
     as_mapping,
     choices_of,
@@ -62,20 +63,23 @@ class Answer:
 
     def add(self, chunk: object) -> str:
         """Take a chunk in; return the text that it brought."""
+        if type(chunk) is PlainChunk:
+            return self._add_plain(chunk)  # nearly always
         fields = chunk if isinstance(chunk, dict) and "choices" in chunk else unwrap(chunk)
         if not self._model and (model := fields.get("model")):
             self._model = model[:LONGEST_NAME] if isinstance(model, str) else ""
-        if "choices" not in fields:
-            self.other = fields or self.other
-        if usage := find_usage(fields):
-            self._usage = read_usage(usage, self._usage)
         choices = fields.get("choices")
         if type(choices) is list and len(choices) == 1 and type(choices[0]) is dict:
-            choice: Mapping[str, Any] = choices[0]  # nearly always
+            choice: Mapping[str, Any] = choices[0]
+            may_report = fields.get("usage") or choice.get("usage") or "x_groq" in fields
             if choice.get("index") != self._number:
                 choice = self._choice(fields)
         else:
-            choice = self._choice(fields)
+            if "choices" not in fields:
+                self.other = fields or self.other
+            choice, may_report = self._choice(fields), True
+        if may_report and (usage := find_usage(fields)):
+            self._usage = read_usage(usage, self._usage)
         reason = choice.get("finish_reason")
         if reason and isinstance(reason, str) and reason.strip().lower() not in _NO_REASON:
             self.finish = reason
@@ -87,6 +91,16 @@ class Answer:
         if delta.keys() <= _ONLY_TEXT and (content is None or isinstance(content, str)):
             return self._add_text(content)  # nearly always
         return self._add_delta(delta)
+
+    def _add_plain(self, chunk: PlainChunk) -> str:
+        (choice,) = chunk.choices
+        self.thought = ""
+        if not self._model and chunk.model:
+            self._model = chunk.model[:LONGEST_NAME]
+        if self._number is None:
+            self._number = choice.index
+        is_own = choice.index is None or choice.index == self._number
+        return self._add_text(choice.delta.content) if is_own else ""
 
     def _choice(self, chunk: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the choice that is the answer, of several the first."""
@@ -128,10 +142,10 @@ class Answer:
         piece = self._clip(piece)
         if self._tags.is_open:
             piece = self._tags.feed(piece)
-        if self._tags.thought:
-            self._has_tags = True
-            self._reasoning.write(self._tags.thought)
-            self.thought += join_halves(self._tags.thought)
+            if self._tags.thought:
+                self._has_tags = True
+                self._reasoning.write(self._tags.thought)
+                self.thought += join_halves(self._tags.thought)
         self._text.write(piece)
         return piece if piece.isascii() else join_halves(piece)
 

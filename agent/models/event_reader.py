@@ -16,6 +16,8 @@ _MOST_WORDS = 4_096  # bytes of what is neither
 _MOST_DOCUMENTS = 10_000
 _END = b"[DONE]"
 _FIELD = len(b"data: ")
+_WHOLE = re.compile(rb"(?:data: [{\[][^\r\n]*\n\n)+")
+_LINE = re.compile(rb"data: ([^\n]*)\n\n")
 _FIELDS = (b":", b"id:", b"retry:", b"event:")
 
 
@@ -31,6 +33,16 @@ class EventReader:
         self._document: list[bytes] | None = None
         self._has_begun = False
 
+    def read_whole(self, piece: bytes) -> list[bytes]:
+        """Take a piece of a body in where it is nothing but whole events of one line of JSON each,
+        as it nearly always is, and return their data; [] for another one, which is not taken in."""
+        if self._data or self._is_error or self._document is not None:
+            return []
+        if _WHOLE.fullmatch(piece) is None:
+            return []
+        self._has_begun = True
+        return _LINE.findall(piece)
+
     def read(self, line: bytes) -> bytes | None:
         """Take a line in; return the data that it completes."""
         if not self._has_begun:
@@ -40,10 +52,6 @@ class EventReader:
                 self._document = []
         if self._document is not None:
             return self._read_document(line)
-        if line.startswith(b"data: {") and not self._data:  # nearly always
-            self._data.append(line[_FIELD:])
-            self.held += len(line)
-            return None
         if line.startswith(b"data:") or line.lstrip()[:5].lower() == b"data:":
             return self._read_data(line.lstrip()[5:].removeprefix(b" "))
         if not line:

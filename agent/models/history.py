@@ -145,6 +145,10 @@ def spell_out(messages: Messages) -> list[Mapping[str, Any]]:
     return made
 
 
+_TURNS = {"user": "assistant", "assistant": "user"}
+"""The role that speaks before each other one, by turns."""
+
+
 def _called(function: Mapping[str, Any]) -> str:
     return f"[called {function['name']} with {function['arguments']}]"
 
@@ -162,24 +166,25 @@ def alternate(messages: Messages) -> list[Mapping[str, Any]]:
         role, last = message["role"], made[-1][0] if made else _SYSTEM
         before, content = last["role"], message.get("content")
         is_empty = not (content.strip() if isinstance(content, str) else content)
+        if has_begun and not is_empty and _TURNS.get(role) == before:  # nearly always
+            made.append((message, []))
+            continue
         if is_empty and role in ("system", "developer"):
             continue
         joins = role == before == "assistant" and not last.get("tool_calls")
         if is_empty and not joins and not message.get("tool_calls"):
             message = {**message, "content": NO_OUTPUT if role == "tool" else NOTHING}
-        if role == "user":
-            if before == "user" or (before == "tool" and _is_note(message)):
-                made[-1][1].append(message["content"])
-                continue
-            if before == "tool":
-                made.append(({"role": "assistant", "content": INTERRUPTED}, []))
-        elif role == "assistant":
-            if joins:
-                joined = [last.get("content"), *made[-1][1], message.get("content")]
-                made[-1] = ({**last, **message, "content": None}, joined)
-                continue
-            if not has_begun:
-                made.append(({"role": "user", "content": NOTHING}, []))
+        if role == "user" and (before == "user" or (before == "tool" and _is_note(message))):
+            made[-1][1].append(message["content"])
+            continue
+        if joins:
+            joined = [last.get("content"), *made[-1][1], message.get("content")]
+            made[-1] = ({**last, **message, "content": None}, joined)
+            continue
+        if role == "user" and before == "tool":
+            made.append(({"role": "assistant", "content": INTERRUPTED}, []))
+        elif role == "assistant" and not has_begun:
+            made.append(({"role": "user", "content": NOTHING}, []))
         has_begun |= role not in ("system", "developer")
         made.append((message, []))
     made += () if has_begun else (({"role": "user", "content": NOTHING}, []),)

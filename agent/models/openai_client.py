@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from agent.models.endpoint import Endpoint
+from agent.models.plain_chunk import read_plain
 from agent.models.sdk_client import Patient, Sdk, SdkClient
 from agent.models.sdk_types import left_out
 
@@ -29,10 +30,12 @@ _SDK = Sdk(
     request_options=RequestOptions,
     path="/chat/completions",
     end=re.compile(rb'[ "\t]*\[done\]', re.IGNORECASE),
+    read_plain=read_plain,
 )
 _RESPONSES = replace(
     _SDK,
     path="/responses",
+    read_plain=None,
     last=re.compile(rb'.{0,44}"response\.(?:completed|incomplete)"', re.DOTALL),
     find_error=lambda event: _find_error(event),
 )

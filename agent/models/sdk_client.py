@@ -71,6 +71,12 @@ def _tls() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
+@lru_cache(maxsize=32)
+def _parse(url: httpx2.URL | str) -> httpx2.URL:
+    """Return an address in its parts, which are the same for all requests to an endpoint."""
+    return httpx2.URL(url)
+
+
 class Patient(httpx2.AsyncClient):
     """The client in front of the SDK's transport: it bounds the time until a response begins. The
     timeout of the SDK starts anew with each byte, and an endpoint may send "100 Continue" for ever.
@@ -87,6 +93,23 @@ class Patient(httpx2.AsyncClient):
             **more,
         )
         self._seconds = PATIENCE * endpoint.timeout
+
+    def build_request(
+        self, method: str, url: Any, *, headers: Any = None, content: Any = None, **more: Any
+    ) -> httpx2.Request:
+        """Build a request; one with a body of bytes without merging its headers, which the SDK has
+        done, with defaults of this client."""
+        if not isinstance(content, bytes):
+            return super().build_request(method, _parse(url), headers=headers, **more)
+        request = httpx2.Request(
+            method,
+            _parse(url),
+            headers=headers,
+            stream=httpx2.ByteStream(content),
+            extensions={"timeout": httpx2.Timeout(more["timeout"]).as_dict()},
+        )
+        request.read()
+        return request
 
     async def send(self, request: httpx2.Request, **more: Any) -> httpx2.Response:
         try:
@@ -157,7 +180,8 @@ def _is_stale(error: httpx2.TransportError) -> bool:
 
 class Sdk(Struct, frozen=True):
     """The parts of an SDK: its errors by their kinds, the path of a request, and the patterns of
-    the data behind an answer's last event, and of that event; where in an event an error is."""
+    the data behind an answer's last event, and of that event; the reader of chunks that bring text
+    alone; where in an event an error is."""
 
     error: type[Exception]
     status_error: type[Any]
@@ -166,6 +190,7 @@ class Sdk(Struct, frozen=True):
     path: str
     end: re.Pattern[bytes]
     last: re.Pattern[bytes] = _NEVER
+    read_plain: Callable[[bytes], object | None] | None = None
     find_error: Callable[[Mapping[str, Any]], object] = failures.find_error
 
 
@@ -183,17 +208,22 @@ class SdkClient:
         Raises ModelRefused for an address that is none."""
         self._endpoint, self._kinds = endpoint, sdk
         try:
+            timeout = httpx2.Timeout(
+                endpoint.timeout, connect=min(endpoint.timeout, CONNECT_TIMEOUT)
+            )
+            # Of what is not said again with a request the SDK copies a default.
+            self._usual = {"timeout": timeout, "max_retries": endpoint.max_retries}
             self._sdk = connect(
                 {
                     "api_key": endpoint.api_key or "none",  # it insists; keyless servers don't care
-                    "timeout": httpx2.Timeout(
-                        endpoint.timeout, connect=min(endpoint.timeout, CONNECT_TIMEOUT)
-                    ),
-                    "max_retries": endpoint.max_retries,
-                    "default_headers": wire.UNPACKED,
+                    **self._usual,
+                    "default_headers": wire.HEADERS,
                     "http_client": http,
                 }
             )
+            base: httpx2.URL = self._sdk.base_url
+            path = base.raw_path + sdk.path.lstrip("/").encode()
+            self._place = str(base.copy_with(raw_path=path))  # the SDK would parse it each time
         except httpx2.InvalidURL:
             raise failures.unsendable(endpoint) from None
 
@@ -307,9 +337,9 @@ class SdkClient:
             raise failures.too_much(self._endpoint, str(error)) from None
 
     async def _open(self, encode: Encode, options: Mapping[str, Any]) -> httpx2.Response:
-        more = {"options": self._kinds.request_options(**options)} if options else {}
+        own = self._kinds.request_options(**{**self._usual, **options})
         try:
-            reply = await self._sdk.post(self._kinds.path, content=encode(), **_RAW, **more)
+            reply = await self._sdk.post(self._place, content=encode(), options=own, **_RAW)
         except (
             *(self._kinds.error, httpx2.HTTPError, aiohttp.ClientError),
             *(ValueError, RuntimeError),  # of a client that was closed meanwhile
@@ -323,7 +353,11 @@ class SdkClient:
     def _parse(self, came: Sequence[bytes], is_over: list[bool]) -> Iterator[object]:
         """Yield the chunks that these events are; `is_over` is set at the answer's end."""
         end, last, find_error = self._kinds.end, self._kinds.last, self._kinds.find_error
+        read_plain = self._kinds.read_plain
         for data in came:
+            if read_plain is not None and (plain := read_plain(data)) is not None:
+                yield plain  # nearly always
+                continue
             if end.match(data):
                 is_over[0] = True
                 return
@@ -336,7 +370,7 @@ class SdkClient:
             elif error := find_error(chunk):
                 raise failures.error_in_answer(self._endpoint, error)
             else:
-                yield chunk  # nearly always
+                yield chunk
             if last.match(data):
                 is_over[0] = True
                 return

@@ -35,7 +35,7 @@ from agent.models.learnt import Learnt, Lesson
 from agent.models.listed import ListedModel, read_list
 from agent.models.neutral import THOUGHTS, sign, signer_of
 from agent.models.providers import find_provider
-from agent.models.spoken_calls import lift_calls
+from agent.models.spoken_calls import lift_calls, may_have_calls
 from agent.pictures import blind, has_pictures, picture_urls, without_pictures
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class EndpointModel(Model):
                 notices: tuple[str, ...] = ()
                 if request.is_told:
                     notices = (*self.learnt.take_untold(), *trial.notices)
-                thoughts = sign(reply.thoughts, self._signer)
+                thoughts = sign(reply.thoughts, self._signer) if reply.thoughts else ""
                 return replace(reply, thoughts=thoughts, notices=notices)
 
     @abstractmethod
@@ -184,7 +184,8 @@ class EndpointModel(Model):
             body["one_system" if system == "one" else "no_system"] = True
         if request.beside.thoughts:
             body["signer"] = self._signer
-        if has_pictures(messages):
+        trial.has_pictures = has_pictures(messages)
+        if trial.has_pictures:
             refused = {*self.learnt.facts.get("refused", ()), *self._suspected}
             urls = [url for url in picture_urls(messages) if lessons.digest(url) in refused]
             earlier = self._suspected - {*map(lessons.digest, trial.left_out)}
@@ -242,7 +243,7 @@ class EndpointModel(Model):
 
     def _accept(self, body: Json, trial: Trial) -> None:
         """Remember which pictures the model has taken, and the one that it refused."""
-        if has_pictures(body["messages"]):
+        if trial.has_pictures:
             taken = map(lessons.digest, picture_urls(body["messages"]))
             self._accepted = frozenset([*self._accepted, *taken][-_KNOWN_PICTURES:])
         if refused := [*trial.refused, *trial.suspected]:
@@ -363,6 +364,7 @@ class Trial:
         self.left_out: list[str] = []
         self.suspected: list[str] = []  # left out as in a request before, which came to no end
         self.notices: tuple[str, ...] = ()
+        self.has_pictures = False
         self._facts: set[str] = set()
         self._tries = 0
         self._fewer = 1
@@ -436,6 +438,8 @@ def _tell(text: list[str], on_delta: OnDelta) -> None:
 def _with_lifted(reply: ModelReply, request: ModelRequest) -> ModelReply:
     """Return a reply whose calls are calls, where the server left them in the text."""
     if reply.tool_calls or reply.finish != "complete" or request.tool_choice == "none":
+        return reply
+    if not may_have_calls(reply.text):
         return reply
     offered = [tool["function"] for tool in request.tools]
     schemas = {one["name"]: one.get("parameters") or {} for one in offered}

@@ -45,6 +45,8 @@ _MARKS = re.compile(
     r"|<\|python_tag|to=functions\.|<\|action_start|<start_function_call>",
     re.IGNORECASE,
 )
+_SIGN = re.compile(r"[<`\[={]")
+"""The signs of which each mark, and each call in JSON, has one."""
 _FUNCTION = re.compile(
     r"<(?:function=\"?(?P<a>[^\s>\"]+)\"?|(?:｜DSML｜)?invoke name=\"(?P<b>[^\"]+)\")[^>]*>"
     r"(?P<body>.*?)(?=</(?:function|(?:｜DSML｜)?invoke)>|<function=|<(?:｜DSML｜)?invoke name=|"
@@ -82,6 +84,11 @@ class _Spoken(Struct, frozen=True):
 def is_code(text: str, place: int) -> bool:
     """Return whether a place in a text is in a fence, which shows what is in it."""
     return len(_FENCE.findall(text, 0, place)) % 2 == 1
+
+
+def may_have_calls(text: str) -> bool:
+    """Return whether there is a sign in a text with which a call may begin."""
+    return _SIGN.search(text) is not None
 
 
 def lift_calls(

@@ -26,10 +26,14 @@ _REASONING = ("reasoning_tokens", "thoughtsTokenCount", "thinking_tokens")
 
 def find_usage(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the report in a chunk: Moonshot has it in the choice, Groq in a field of its own."""
+    if (one := chunk.get("usage")) and isinstance(one, dict):
+        return one
     choices, own = chunk.get("choices"), chunk.get("x_groq")
-    places = [chunk, own, choices[0] if choices and isinstance(choices, list) else None]
-    found = (place.get("usage") for place in places if isinstance(place, dict))
-    return next((one for one in found if one and isinstance(one, dict)), {})
+    first = choices[0] if choices and isinstance(choices, list) else None
+    for place in (own, first) if own else (first,):
+        if isinstance(place, dict) and (one := place.get("usage")) and isinstance(one, dict):
+            return one
+    return {}
 
 
 def read_usage(fields: Mapping[str, Any], before: Usage | None) -> Usage | None:

@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
 from contextlib import aclosing
-from typing import Protocol
+from typing import cast
 
 import httpx2  # the SDK's HTTP library
 
@@ -33,9 +33,9 @@ _BREATH = 65_536
 LONGEST_WAIT = 10.0
 """Seconds for which a request waits by itself before it is sent again, twice at most; where an
 endpoint asks for more, the person is told."""
-UNPACKED = {"Accept-Encoding": "identity"}
-"""The header of every request that asks for an answer that is not compressed. A compressed answer
-is not unpacked."""
+HEADERS = {"Accept-Encoding": "identity", "Connection": "keep-alive"}
+"""The headers of every request: they ask for an answer that is not compressed, since one that is
+can't be read, and for a connection that is kept."""
 
 _BREAK = re.compile(rb"\r\n?|\n")
 
@@ -82,12 +82,12 @@ async def limit_response(response: httpx2.Response) -> None:
     """Bound a response of which nothing has been read but its headers."""
     response.encoding = "utf-8"  # which is JSON's; Python has codecs that take minutes
     response.extensions["packing"] = response.headers.pop("content-encoding", "identity").lower()
-    if read_wait(response.headers, response.status_code) > LONGEST_WAIT:
-        response.headers["x-should-retry"] = "false"  # which both SDKs obey
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     if response.is_success:
         response.stream = _BoundedStream(response.stream, MOST_BYTES, is_cut=False)
     else:
+        if read_wait(response.headers, response.status_code) > LONGEST_WAIT:
+            response.headers["x-should-retry"] = "false"  # which both SDKs obey
         response.stream = _BoundedStream(response.stream, LONGEST_ERROR, is_cut=True)
 
 
@@ -97,10 +97,9 @@ def find_compression(response: httpx2.Response) -> str:
     return "" if how == "identity" else how
 
 
-class HasBytes(Protocol):
-    """A response whose body comes in pieces."""
-
-    def aiter_bytes(self) -> AsyncGenerator[bytes, None]: ...
+def _body(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
+    """Return a body as it comes, without the layers of `aiter_bytes`: it is not packed."""
+    return cast("AsyncGenerator[bytes, None]", aiter(response.stream))  # type: ignore[arg-type]
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
@@ -135,11 +134,11 @@ async def _bounded(
             await asyncio.sleep(0)
 
 
-async def document(response: HasBytes, progress: Progress) -> bytes:
+async def document(response: httpx2.Response, progress: Progress) -> bytes:
     """Return the whole of a body that is parsed as one. Raises TooMuch and NoProgress."""
     pieces: list[bytes] = []
     size = 0
-    async with aclosing(response.aiter_bytes()) as body:
+    async with aclosing(_body(response)) as body:
         async for piece in body:
             progress.check()
             pieces.append(piece)
@@ -148,17 +147,22 @@ async def document(response: HasBytes, progress: Progress) -> bytes:
     return b"".join(pieces)
 
 
-async def events(response: HasBytes, progress: Progress) -> AsyncGenerator[list[bytes], None]:
+async def events(
+    response: httpx2.Response, progress: Progress
+) -> AsyncGenerator[list[bytes], None]:
     """Yield the data of server-sent events (WHATWG's event streams), those together that came
     together, until the body ends. Raises TooMuch, NoEvents where something else came, and
     NoProgress where none is made for too long, whatever else comes."""
     lines, reader = _LineSplitter(), EventReader()
     has_come = False
-    async with aclosing(response.aiter_bytes()) as body:
+    async with aclosing(_body(response)) as body:
         async for piece in body:
             progress.check()
-            came = [data for line in lines.feed(piece) if (data := reader.read(line)) is not None]
-            _hold(reader.held)
+            came = reader.read_whole(piece) if lines.is_between else []
+            if not came:
+                cut = lines.feed(piece)
+                came = [data for line in cut if (data := reader.read(line)) is not None]
+                _hold(reader.held)
             if came:
                 has_come = True
                 yield came
@@ -175,6 +179,11 @@ class _LineSplitter:
     def __init__(self) -> None:
         self._rest = bytearray()
         self._ends_in_cr = False
+
+    @property
+    def is_between(self) -> bool:
+        """Return whether the last line has ended, for certain."""
+        return not self._rest and not self._ends_in_cr
 
     def feed(self, piece: bytes) -> list[bytes]:
         """Return the lines that this piece completes, without their ends. Raises TooMuch."""

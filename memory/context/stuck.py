@@ -25,6 +25,9 @@ THRESHOLDS = {
 def find_stuck(view: View, limits: Limits) -> Stuck:
     """Return whether pins are over a limit, by their number or their size, or the system prompt and
     the tools are. A running turn is soon over."""
+    is_small = view.tokens + limits.summary_tokens < limits.threshold
+    if is_small and not view.layout.pinned:
+        return ""  # nearly always
     if limits.strategy == "trim" and is_filled_by_pins(view, limits):
         return "turns"
     over = _when_over(view)

@@ -205,5 +205,7 @@ def _as_line(text: str) -> str:
 
 def extract(text: str) -> tuple[str, str]:
     """Return a whole reply: what a person sees of it, and its line ("": it has none)."""
+    if "<" not in text:
+        return text, ""
     parser = TerseFilter()
     return parser.feed(text) + parser.finish(), parser.line

@@ -131,10 +131,10 @@ class View(Struct, frozen=True, dict=True):
         pinned = self.layout.pinned
         return tuple(one for one in self.ranges if pinned.isdisjoint(one.turns))
 
-    @cached_property
+    @property
     def range_tokens(self) -> int:
         """Raw tokens of the range summaries."""
-        return self.count_ranges()
+        return self.count_ranges() if self.ranges else 0
 
     def count_ranges(self, before: int | None = None) -> int:
         """Raw tokens of the range summaries that are sent before this turn (None: of all)."""
@@ -144,11 +144,13 @@ class View(Struct, frozen=True, dict=True):
     @property
     def _written(self) -> list[RangeSummary]:
         """Return the range summaries that are sent: the others are still to be written."""
-        return [one for one in self.ranges if one.summary in self.summaries]
+        return [one for one in self.ranges if one.summary in self.summaries] if self.ranges else []
 
-    @cached_property
+    @property
     def front_tokens(self) -> int:
         """Raw tokens of the text in front for the removed turns."""
+        if not (self.lines or self.preface):
+            return 0
         log = self.log
         preface = self.preface.tokens if self.preface else 0
         around = _AROUND_LOG if self.rendering == "exchange" and (log or preface) else 0
@@ -228,6 +230,8 @@ class View(Struct, frozen=True, dict=True):
     def front(self) -> str:
         """Return the text in front of the messages for the removed turns: their summary, and the
         activity log."""
+        if not (self.lines or self.preface):
+            return ""
         log = self.log
         summary = [wrap_summary(self.preface.text)] if self.preface else []
         lines = ["\n".join((LOG, *(line.text for line in log)))] if log else []

@@ -78,7 +78,7 @@ class _Lane(threading.Thread):
         super().__init__(name=name, daemon=True)
         self.jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
         self._engine, self._loop, self._settle, self._writes = engine, loop, settle, writes
-        self.check: Work[None] = _allow
+        self.check: Work[None] | None = None  # whether this process may write
         self.claim: Claim = ""
         self.connected = asyncio.Event()
 
@@ -131,7 +131,8 @@ class _Lane(threading.Thread):
         """Carry out a job in a transaction of its own, which its failure takes back."""
 
         def work() -> None:
-            self.check(database)
+            if self.check is not None:
+                self.check(database)
             job.run(database)
             if job.error is not None:
                 raise job.error
@@ -157,7 +158,8 @@ class _Lane(threading.Thread):
         of the group is on disk."""
 
         def work() -> None:
-            self.check(database)
+            if self.check is not None:
+                self.check(database)
             for job in group:
                 run(database, job)
 
@@ -177,10 +179,6 @@ class _JobFailed(Exception):
 
 def _nothing(database: Database) -> None:
     """Do nothing, so that the writer makes its connection, or looks whether it may write."""
-
-
-def _allow(database: Database) -> None:
-    """Nothing keeps this process from writing."""
 
 
 def _first_of(error: BaseException) -> BaseException:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
@@ -15,9 +16,12 @@ from plugins.api import Action, Ask, CommandError, Form, Reply, command
 from plugins.jobs.orders import JobOrders
 from plugins.jobs.record import Kind, NewJob
 from plugins.jobs.views import describe_bounds, describe_call, to_data
-from plugins.jobs.when import EXAMPLES, When, WhenError, read
+from plugins.jobs.when_words import EXAMPLES
 from plugins.jobs.wording import JobView, describe_set
 from plugins.wording import clip, literal
+
+if TYPE_CHECKING:
+    from plugins.jobs.when import When
 
 _OPTION = re.compile(r"--(\w+)\s+(?:\"([^\"]*)\"|(\S+))\s*")
 _LAST_OPTION = re.compile(r"\s--(allow|budget|branch|if)\s+(?:\"([^\"]*)\"|(\S+))\s*$", re.I)
@@ -26,8 +30,14 @@ _LAST_OPTION = re.compile(r"\s--(allow|budget|branch|if)\s+(?:\"([^\"]*)\"|(\S+)
 async def read_when(text: str, zone: ZoneInfo) -> When:
     """Return the time that the beginning of a text names; in a thread, since the first call is
     slow. Raises CommandError."""
+    return await asyncio.to_thread(_read_when, text, zone)
+
+
+def _read_when(text: str, zone: ZoneInfo) -> When:
+    from plugins.jobs.when import WhenError, read  # noqa: PLC0415 - a third of a second
+
     try:
-        return await asyncio.to_thread(read, text, time.time(), zone)
+        return read(text, time.time(), zone)
     except WhenError as error:
         raise CommandError(str(error)) from None
 

@@ -21,7 +21,6 @@ from plugins.jobs.when_clock import ClockError
 from plugins.jobs.when_days import WhenError
 from plugins.jobs.when_doubts import VAGUE
 from plugins.jobs.when_reading import (
-    EXAMPLES,
     LONGEST,
     NoTimeSaid,
     PhraseReading,
@@ -31,7 +30,7 @@ from plugins.jobs.when_reading import (
 )
 from plugins.jobs.when_words import fold
 
-__all__ = ["EXAMPLES", "When", "WhenError", "read"]
+__all__ = ["When", "WhenError", "read"]
 
 
 def read(text: str, now: float, zone: ZoneInfo) -> When:

@@ -33,7 +33,7 @@ from plugins.jobs.when_doubts import (
     STRONG,
     VAGUE,
 )
-from plugins.jobs.when_words import BOUND_PART, EDGE, fold
+from plugins.jobs.when_words import BOUND_PART, EDGE, EXAMPLES, fold
 from plugins.jobs.when_zones import read_zone, unknown_zone
 
 GUESSES = {"morning": 9, "noon": 12, "afternoon": 15, "evening": 20, "night": 20}
@@ -42,9 +42,6 @@ LONGEST = 120
 """Characters that say when, at most."""
 SEARCHED = 1_000
 """Characters of a text that are looked through for a time of the day."""
-EXAMPLES = (
-    "`tomorrow 9:00`, `in 20 minutes`, `friday 18:30`, `2027-01-05 8:00`, `every monday 9:00`"
-)
 
 
 class When(Struct, frozen=True):

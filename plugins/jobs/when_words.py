@@ -10,6 +10,10 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+EXAMPLES = (
+    "`tomorrow 9:00`, `in 20 minutes`, `friday 18:30`, `2027-01-05 8:00`, `every monday 9:00`"
+)
+
 EDGE = r"(?![^\W\d_\u3400-\u9fff])"
 """No letter follows that could be of the same word; Chinese stands without spaces."""
 

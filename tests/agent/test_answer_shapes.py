@@ -19,6 +19,7 @@ from agent.models.endpoint import Endpoint
 from agent.models.event_reader import parse_chunk
 from agent.models.failures import find_error, refusal
 from agent.models.overflow import is_overflow, parse_room, parse_window
+from agent.models.plain_chunk import PlainChunk, read_plain
 from agent.models.waits import MOST_WAIT, find_wait, read_wait
 from tests.agent.endpoints import CHAT, ask, conversation, failure
 from tests.fakes.openai_server import Body, Fail, Say
@@ -663,3 +664,57 @@ def test_usage_is_never_negative(report: dict[str, Any]) -> None:
     answer.add({"choices": [], "usage": report})
     usage = answer.reply("m").usage
     assert usage is None or min(astuple(usage)) >= 0
+
+
+FIELDS = {
+    "model": ("m", None),
+    "object": ("chat.completion.chunk", None),
+    "usage": (None, {"prompt_tokens": 3, "completion_tokens": 4}),
+    "error": (None, "no"),
+    "x_groq": ({"usage": {"prompt_tokens": 5, "completion_tokens": 1}},),
+}
+OF_CHOICE = {
+    "index": (0, 1, None),
+    "finish_reason": (None, "stop"),
+    "usage": ({"prompt_tokens": 7, "completion_tokens": 1},),
+    "logprobs": (None, {}),
+}
+OF_DELTA = {
+    "content": ("a", "", " \ud83d", "<think>", "</think>b", None, 7),
+    "role": ("assistant", None, 7),
+    "reasoning_content": (None, "hm"),
+    "tool_calls": (None, [{"index": 0, "id": "1", "function": {"name": "n", "arguments": "{}"}}]),
+}
+
+
+def some(fields: Mapping[str, tuple[Any, ...]]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(
+        {}, optional={name: st.sampled_from(values) for name, values in fields.items()}
+    )
+
+
+CHUNKS = st.builds(
+    lambda fields, choice, delta: fields | {"choices": [choice | {"delta": delta}]},
+    some(FIELDS),
+    some(OF_CHOICE),
+    some(OF_DELTA),
+)
+
+
+@given(st.lists(CHUNKS, max_size=6))
+def test_a_chunk_of_text_alone_is_read_as_any_other(chunks: list[dict[str, Any]]) -> None:
+    answer, other = Answer(), Answer()
+    for one in chunks:
+        data = json.dumps(one).encode()
+        plain = read_plain(data)
+        assert plain is None or find_error(one) is None
+        told = answer.add(plain or parse_chunk(data)), answer.thought
+        assert told == (other.add(parse_chunk(data)), other.thought)
+    assert answer.reply("m") == other.reply("m")
+
+
+def test_a_chunk_of_text_alone_is_known_as_one() -> None:
+    fields = {"id": "1", "object": "chat.completion.chunk", "created": 1, "usage": None}
+    choice = {"index": 0, "delta": {"role": "assistant", "content": "a"}, "finish_reason": None}
+    plain = read_plain(json.dumps(fields | {"choices": [choice]}).encode())
+    assert isinstance(plain, PlainChunk)

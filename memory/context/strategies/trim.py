@@ -75,7 +75,7 @@ def _cut_turns(draft: _Draft, limits: Limits) -> _Draft:
 
 
 def _cut_tokens(draft: _Draft, limits: Limits) -> _Draft:
-    if not can_help(draft.view, limits, limits.budget):
+    if not _is_over(draft, limits) or not can_help(draft.view, limits, limits.budget):
         return draft
     why = f"{draft.view.tokens:,} tokens were over the budget of {limits.budget:,}"
     while _is_over(draft, limits) and (draft.view.movable or draft.view.loose):

@@ -64,7 +64,8 @@ class SqliteFile(SqliteDatabase, Database):
         return cursor.lastrowid if cursor.rowcount else 0
 
     def commit_together(self, work: Callable[[], None], *, is_synced: bool) -> None:
-        self.set_synchronous(SYNCED if is_synced else UNSYNCED)
+        if (level := SYNCED if is_synced else UNSYNCED) != self.synchronous:
+            self.set_synchronous(level)
         self.begin("IMMEDIATE")
         try:
             work()
