@@ -27,6 +27,7 @@ from memory.context.forms import (
     Change,
     Clip,
     Forms,
+    FormSpan,
     Kind,
     Layout,
     Rolled,
@@ -187,7 +188,9 @@ class _History:
 
     def _convert(self, row: _Row, strategy: str) -> Change:
         old, layout = row.change, self._layout(strategy)
-        one = _Conversion(row, layout, self._places, self._shown_again)
+        held = [e for e in self._held if e.actor != "strategy" or e.strategy == strategy]
+        short = frozenset[int]().union(*(self._squeezed.get(event.id, ()) for event in held))
+        one = _Conversion(row, layout, self._places, short)
         folded, rolled = old.get("folded"), old.get("rolled")
         return Change(
             forms=one.forms(),
@@ -203,13 +206,6 @@ class _History:
             target=old.get("target", 0) if row.kind in ("undo", "redo") else 0,
         )
 
-    def _shown_again(self, turns: Iterable[int]) -> Forms:
-        """Return the forms by which turns come back: those that were squeezed are again."""
-        there = [turn for turn in turns if turn in self._places]
-        short = frozenset[int]().union(*(self._squeezed.get(e.id, ()) for e in self._held))
-        forms = give([turn for turn in there if turn not in short], WHOLE)
-        return overlay(forms, give([turn for turn in there if turn in short], TurnForm("squeezed")))
-
 
 def _after(layout: Layout, event: ViewEvent, strategy: str) -> Layout:
     """Return the layout under a strategy after one more event, which holds."""
@@ -221,9 +217,9 @@ def _after(layout: Layout, event: ViewEvent, strategy: str) -> Layout:
 class _Conversion:
     """The forms that one old event gave to turns."""
 
-    def __init__(self, row: _Row, layout: Layout, places: Places, shown_again: Any) -> None:
+    def __init__(self, row: _Row, layout: Layout, places: Places, squeezed: frozenset[int]) -> None:
         self._row, self._layout, self._places = row, layout, places
-        self._old, self._shown_again = row.change, shown_again
+        self._old, self._squeezed = row.change, squeezed
         self._stand_in = row.change.get("stand_in")
 
     def texts(self) -> dict[int, int]:
@@ -285,8 +281,18 @@ class _Conversion:
         if not preface:
             return forms
         rest = [turn for turn in self._layout.turns("summary") if turn not in set(back)]
-        form = TurnForm("summary", target or -preface) if preface > 0 else TurnForm("gone", ASIDE)
+        slot = (target or -preface) if preface > 0 else None
+        form = TurnForm("gone", ASIDE) if slot is None else TurnForm("summary", slot)
+        halves = (span for span in self._layout.forms if span.form.by is not None)
+        for first, last, half in halves:
+            forms = overlay((FormSpan(first, last, half._replace(by=slot)),), forms)
         return overlay(forms, give(rest, form))
+
+    def _shown_again(self, turns: Iterable[int]) -> Forms:
+        """Return the forms by which turns come back: those that were squeezed are again."""
+        there = {turn for turn in turns if turn in self._places}
+        short = give(there & self._squeezed, TurnForm("squeezed"))
+        return overlay(give(there - self._squeezed, WHOLE), short)
 
     def _squeeze(self) -> Forms:
         forms: Forms = ()

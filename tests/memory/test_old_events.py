@@ -1,0 +1,73 @@
+"""Tests of conversations that Parley 0.3.0 wrote before events gave forms to turns.
+
+The 80 histories are random: every command, strategy, branch, emergency and restart. Each has its
+rows, all requests that would have been sent, as digests, and what two undos and two redos led to.
+They are of 5,000 that were compared when the events were converted (`docs/decisions/0029`).
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from memory.context.view import View
+from memory.keys import ConversationKey
+from memory.record.engines.sqlite import connect
+from memory.record.migrations import migrate
+from tests.memory.rooms import FRAME, Lodge
+
+SCHEMA = 47  # the last one before
+
+
+def histories() -> Iterator[Any]:
+    with gzip.open(Path(__file__).parent / "old_histories.jsonl.gz") as file:
+        for line in file:
+            history = orjson.loads(line)
+            yield pytest.param(history, id=str(history["seed"]))
+
+
+def write(path: Path, rows: dict[str, Any]) -> None:
+    """Write a database as the old version left it."""
+    with closing(connect(path)) as database:
+        migrate(database, SCHEMA)
+        for table, (columns, *found) in rows.items():
+            names = ", ".join(f'"{name}"' for name in columns)
+            marks = ", ".join("?" * len(columns))
+            for row in found:
+                database.execute_sql(f'INSERT INTO "{table}" ({names}) VALUES ({marks})', row)
+
+
+def digest(view: View) -> str:
+    return hashlib.sha256(orjson.dumps(view.to_wire(FRAME))).hexdigest()[:16]
+
+
+@pytest.mark.parametrize("history", [*histories()])
+async def test_what_was_sent_before_the_upgrade_is_sent_after_it(
+    history: dict[str, Any], tmp_path: Path
+) -> None:
+    write(tmp_path / "parley.db", history["rows"])
+    lodge = Lodge(tmp_path)
+    lodge.limit(**history["limits"])
+    await lodge.open()
+    try:
+        keys = {name: ConversationKey(name, audience) for name, audience in history["keys"]}
+        for name, expected in history["final"].items():
+            state = (await lodge.conversation(keys[name])).context
+            assert digest(state.view()) == expected
+        for name, strategy, event, seq, expected in history["renderings"]:
+            state = (await lodge.conversation(keys[name])).context
+            assert digest(await state.as_of(strategy, event, seq, FRAME)) == expected
+        for name, move, event, expected in history["moves"]:
+            conversation = await lodge.conversation(keys[name])
+            moved = await getattr(conversation.editor, move)()
+            assert (moved.id if moved else 0) == event
+            assert digest(conversation.context.view()) == expected
+    finally:
+        await lodge.close()
