@@ -17,7 +17,7 @@ from agent.models.base import ModelCall
 from bot.sentences import LEFT_OUT, mask_known
 from channels.message import Address, Outbound, Problem
 from channels.trouble import MessageLeftOut
-from memory.context.forms import ViewEvent
+from memory.context.change import ViewEvent
 from memory.ledger import Spent
 from plugins.health import RecentFailure, RecentTimes, SlowTool
 

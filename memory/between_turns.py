@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memory.context import compaction
-from memory.context.forms import Change, ViewEvent
+from memory.context.change import Change, ViewEvent
 from memory.context.meter import PromptFingerprint, PromptPrefix, describe_change, fingerprint
 from memory.context.plan import Plan
 from memory.context.summary_writer import SummaryWriter
@@ -42,8 +42,7 @@ class BetweenTurns:
         if self._state.waits_for_strategy:
             await self._switch(self._services.limits_for(self._state.key).strategy)
         await self._note_changed_prompt()
-        await self._show_front()
-        await self._show_ranges()
+        await self._show_late()
 
     async def _switch(self, strategy: str) -> None:
         """Plan by another strategy from now on, over all that the others leave in context."""
@@ -83,27 +82,20 @@ class BetweenTurns:
 
         await self._services.store.write(keep, is_synced=False)
 
-    async def _show_front(self) -> None:
-        """Show a late summary in front, and a reference to what left beside it; between turns only,
-        so that no request of a running turn is rewritten."""
-        late = await self._forecaster.find_late()
-        kept = self._new_reference(is_late=late is not None)
-        if not kept and late is None:
+    async def _show_late(self) -> None:
+        """Show the summaries that came late, and a reference to what left; between turns only, so
+        that no request of a running turn is rewritten."""
+        state, late = self._state, await self._forecaster.find_late()
+        layout, front = state.layout, state.layout.front
+        kept = self._new_reference(is_late=front in late)
+        if not kept and not late:
             return
+        ranges = sorted(turn for one in layout.ranges if one.event in late for turn in one.turns)
         why = "what left is kept elsewhere now"
-        texts: dict[int, int] = {}
-        if late is not None:
-            texts, why = dict([late]), "the summary of the cut is ready"
-        await self._record(why, Change(texts=texts, reference=kept or None))
-
-    async def _show_ranges(self) -> None:
-        """Show the range summaries that came late."""
-        for one in await self._forecaster.find_late_ranges():
-            why = f"the summary of {format_turns(one.turns)} is ready"
-            await self._record(why, Change(texts={one.event: one.summary}))
-
-    async def _record(self, why: str, change: Change) -> None:
-        state = self._state
+        if late:
+            why = f"the summary of {format_turns(ranges)} is ready"
+        if front in late:
+            why = "the summary of the cut is ready"
         await state.record(
             ViewEvent(
                 at=datetime.now(UTC),
@@ -111,7 +103,7 @@ class BetweenTurns:
                 actor="person",
                 strategy=state.limits.strategy,
                 reason=why,
-                change=change,
+                change=Change(texts=late, after=front or 0, reference=kept or None),
                 turn=state.newest,
             )
         )

@@ -12,7 +12,7 @@ from collections import deque
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from memory.context.forms import Layout
+from memory.context.layout import Layout
 from memory.context.limits import Limits
 from memory.context.meter import PrefixTokens
 from memory.context.reconcile import (

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from memory.between_turns import BetweenTurns
 from memory.context import compaction, emergency, ranges
+from memory.context.change import Actor, Kind, ViewEvent
 from memory.context.compaction import Planner, SummarySpec
-from memory.context.forms import OWN, Actor, Kind, ViewEvent
+from memory.context.forms import OWN
 from memory.context.limits import Limits
 from memory.context.meter import PromptFingerprint, PromptPrefix
 from memory.context.plan import Plan, keeps_turn_limit

@@ -10,19 +10,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.compactor import Compactor
+from memory.context.change import Change, ViewEvent
 from memory.context.compaction import ASKED
-from memory.context.forms import (
-    ASIDE,
-    CLEARED,
-    DROPPED,
-    WHOLE,
-    Change,
-    TakenAway,
-    TurnForm,
-    ViewEvent,
-    give,
-    overlay,
-)
+from memory.context.forms import ASIDE, CLEARED, DROPPED, WHOLE, TurnForm, give, overlay
+from memory.context.layout import TakenAway
 from memory.context.plan import Plan
 from memory.context.replay import is_move, newest_undoable, redoable, undoable
 from memory.context.view import View, apply_layout

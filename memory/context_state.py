@@ -13,10 +13,11 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from memory.calibration import Calibration
+from memory.context.change import Actor, Change, ViewEvent
 from memory.context.continued import AsSent
 from memory.context.cut_cost import count_broken
 from memory.context.emergency import OF_FALLBACK
-from memory.context.forms import Actor, Change, Layout, ViewEvent
+from memory.context.layout import Layout
 from memory.context.limits import Limits
 from memory.context.lines import log_lines
 from memory.context.meter import PromptPrefix

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from memory.context import compaction
-from memory.context.forms import Actor, Change, ViewEvent
+from memory.context.change import Actor, Change, ViewEvent
 from memory.context.plan import Plan
 from memory.context.strategies import next_cut
 from memory.context.summary import OUT_OF_CONTEXT

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from memory.context import compaction, emergency
+from memory.context.change import Actor, Change
 from memory.context.compaction import SummarySpec
 from memory.context.forecast import (
     FARTHEST,
@@ -19,7 +20,6 @@ from memory.context.forecast import (
     is_far,
     with_question,
 )
-from memory.context.forms import Actor, Change, RangeSummary
 from memory.context.limits import Limits
 from memory.context.meter import PromptPrefix
 from memory.context.plan import Plan
@@ -66,10 +66,7 @@ class Forecaster:
             return await then.preview()
         now = state.view()
         if not state.current:
-            late = await self.find_late()
-            preface = await state.read_preface(late[1]) if late else now.preface
-            now = await self._with_late_ranges(now)
-            now = with_question(now, preface)
+            now = with_question(await self._with_late(now))
         preview = apply_emergency_steps(
             await self._preview_unfolding(now, limits), limits, emergency.STEPS[:1]
         )
@@ -85,14 +82,15 @@ class Forecaster:
             preview = preview.after(plan, preface)
         return apply_emergency_steps(preview, limits, emergency.STEPS[1:])
 
-    async def _with_late_ranges(self, now: View) -> View:
-        """Return the view with the range summaries in place that came late."""
-        late = await self.find_late_ranges()
-        if not late:
+    async def _with_late(self, now: View) -> View:
+        """Return the view with the summaries that came late."""
+        if not (late := await self.find_late()):
             return now
-        layout = now.layout.apply(Change(texts={one.event: one.summary for one in late}))
-        texts = await self._state.read_summaries(one.summary for one in late)
-        return replace(now, layout=layout, summaries={**now.summaries, **texts})
+        layout = now.layout.apply(Change(texts=late))
+        texts = await self._state.read_summaries(r.summary for r in layout.ranges if r.summary)
+        is_new = layout.preface != now.layout.preface
+        preface = await self._state.read_preface(layout.preface) if is_new else now.preface
+        return replace(now, layout=layout, summaries=texts, preface=preface)
 
     async def _preview_unfolding(self, now: View, limits: Limits) -> Preview:
         """Return the next request as far as what `slim` has folded comes back for it."""
@@ -102,9 +100,7 @@ class Forecaster:
             if (back := self.find_outgrown(limits)) is None:
                 return Preview(now, now)
             view = await self.bring_back(back, now)
-        return Preview(
-            now, view if now.current == view.current else with_question(view, now.preface), (back,)
-        )
+        return Preview(now, view if now.current == view.current else with_question(view), (back,))
 
     def certain_cut(self) -> Plan | None:
         """Return the plan of the next cut, where that is near, and what it removes is known and has
@@ -147,24 +143,14 @@ class Forecaster:
         finally:
             await state.replay(events)  # what is not on disk does not hold
 
-    async def find_late(self) -> tuple[int, int] | None:
-        """Return the event that made the summary in front, and that summary, if it came late and is
-        not shown yet."""
+    async def find_late(self) -> dict[int, int]:
+        """Return the summaries that came late and are not shown yet, by the events that removed
+        their turns."""
         layout = self._state.layout
-        front = layout.front
-        if front is None or front in layout.texts:
-            return None
-        summary = await self._summaries.summary_of(front)
-        return (front, summary) if summary and summary != layout.preface else None
-
-    async def find_late_ranges(self) -> list[RangeSummary]:
-        """Return the range summaries that came late and are not shown yet."""
-        late = []
-        for one in self._state.layout.ranges:
-            summary = 0 if one.summary else await self._summaries.summary_of(one.event)
-            if summary:
-                late.append(replace(one, summary=summary))
-        return late
+        front = () if layout.front is None else (layout.front,)
+        late = [e for e in (*front, *(r.event for r in layout.ranges)) if e not in layout.texts]
+        found = [(event, await self._summaries.summary_of(event)) for event in late]
+        return {event: summary for event, summary in found if summary}
 
     def spec(self, plan: Plan, actor: Actor) -> SummarySpec:
         """Return the request for a summary of what this plan removes."""

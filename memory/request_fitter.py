@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from memory.calibration import Calibration
 from memory.compactor import Compactor
 from memory.context import compaction, emergency
-from memory.context.forms import Change, ViewEvent
+from memory.context.change import Change, ViewEvent
 from memory.context.limits import Limits
 from memory.context.meter import PromptPrefix
 from memory.context.plan import Plan, frees_enough

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from memory.context.forms import ViewEvent
+from memory.context.change import ViewEvent
 from memory.context.limits import LimitsFor
 from memory.context.meter import Meter, PromptPrefix
 from memory.context.summary import Summarizer

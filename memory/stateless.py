@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from memory.calibration import Calibration, KnownModels
 from memory.compactor import Compactor
 from memory.context.emergency import NoRoom
-from memory.context.forms import Layout
+from memory.context.layout import Layout
 from memory.context.meter import PromptPrefix
 from memory.context.view import View
 from memory.context_state import ContextState

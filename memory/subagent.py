@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 
 from memory.context import compaction, emergency
-from memory.context.forms import Layout
+from memory.context.layout import Layout
 from memory.context.meter import PromptPrefix
 from memory.context.view import View
 from memory.ledger import Spent

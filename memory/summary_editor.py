@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.compactor import Compactor
-from memory.context.forms import Change, ViewEvent
+from memory.context.change import Change, ViewEvent
 from memory.context.receipt import Receipt, sentence_with
 from memory.context_state import ContextState
 from memory.record import summaries
@@ -85,7 +85,7 @@ class SummaryEditor:
         state, read = self._state, self._services.store.read
         late = await self._compactor.forecaster.find_late()
         layout = state.layout
-        wanted = late[1] if late else layout.preface
+        wanted = late.get(layout.front or 0) or layout.preface
         summary = await self._compactor.summaries.read(wanted) if wanted else None
         if summary is None:
             return None
@@ -96,7 +96,7 @@ class SummaryEditor:
             summary,
             turns,
             tokens,
-            late is not None,
+            layout.front in late,
             await self.find_coming(),
             await self._event(summary),
             layout.front or 0,

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from memory.calibration import Calibration, CutPrompt
 from memory.compactor import Compactor
-from memory.context.forms import Layout
+from memory.context.layout import Layout
 from memory.context.meter import PromptPrefix
 from memory.context.view import Scale, View, apply_layout
 from memory.context_state import ContextState

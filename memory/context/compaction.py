@@ -11,8 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.context import emergency
+from memory.context.change import Actor, Change, Kind, ViewEvent
 from memory.context.forecast import forecast
-from memory.context.forms import Actor, Change, Kind, ViewEvent, overlay
+from memory.context.forms import overlay
 from memory.context.limits import Limits
 from memory.context.meter import Meter
 from memory.context.plan import Plan, Removal, frees_enough, remove, squeeze, summarise_in_front

@@ -20,7 +20,8 @@ from itertools import accumulate
 
 from msgspec.structs import replace
 
-from memory.context.forms import OWN, Change, Clip, Forms, FormSpan, ViewEvent, overlay
+from memory.context.change import Change, Clip, ViewEvent
+from memory.context.forms import OWN, Forms, FormSpan, overlay
 from memory.context.limits import Limits
 from memory.context.plan import Plan, Removal, remove, squeeze, summarise_in_front
 from memory.context.replay import undoable

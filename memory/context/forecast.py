@@ -228,7 +228,7 @@ class Preview(Struct, frozen=True):
         return Preview(self.now, replace(then, preface=ready), (*self.plans, plan), True)
 
 
-def with_question(view: View, preface: Preface | None) -> View:
+def with_question(view: View) -> View:
     """Return the view when the next turn begins; what will be asked counts nothing yet."""
     number = view.newest + 1
     question = Entry(_last_seq(view) + 1, number, _ASKED, 0, _SOMETIME)
@@ -237,7 +237,6 @@ def with_question(view: View, preface: Preface | None) -> View:
         view,
         whole=view.whole + coming,
         turns=view.turns + coming,
-        preface=preface,
         current=number,
         newest=number,
     )

@@ -7,19 +7,9 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from memory.context.forms import (
-    OWN,
-    ROLLED,
-    SUMMARY,
-    Change,
-    Forms,
-    Name,
-    RangeSummary,
-    TurnForm,
-    give,
-    name_of,
-    overlay,
-)
+from memory.context.change import Change, Name, name_of
+from memory.context.forms import OWN, ROLLED, SUMMARY, Forms, TurnForm, give, overlay
+from memory.context.layout import RangeSummary
 from memory.context.limits import Limits
 from memory.context.summary import Style
 from memory.context.view import View

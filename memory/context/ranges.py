@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from memory.context.change import Change
 from memory.context.compaction import ASKED, Planner
-from memory.context.forms import RANGE, Change, give
+from memory.context.forms import RANGE, give
 from memory.context.limits import Limits
 from memory.context.plan import Plan
 from memory.context.view import View

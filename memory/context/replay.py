@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from memory.context.forms import Kind, Layout, TakenAway, ViewEvent
+from memory.context.change import Kind, ViewEvent
+from memory.context.layout import Layout, TakenAway
 
 _VIEW: tuple[Kind, ...] = ("view", "text", "edit", "setting")  # kinds that a layout is made of
 _OF_PEOPLE: tuple[Kind, ...] = ("view", "edit")  # kinds that an undo may take back
@@ -29,8 +30,8 @@ def list_effective(events: Iterable[ViewEvent]) -> list[ViewEvent]:
 
 
 def _is_void(event: ViewEvent, undone: set[int]) -> bool:
-    is_text = event.kind in ("text", "edit") and bool(event.change.texts)
-    return is_text and undone.issuperset(event.change.texts)
+    of = {*event.change.texts} or {event.change.after} - {0}
+    return event.kind in ("text", "edit") and bool(of) and undone.issuperset(of)
 
 
 def undoable(events: Iterable[ViewEvent]) -> list[ViewEvent]:

@@ -11,7 +11,8 @@ from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
-from memory.context.forms import ViewEvent, up_to
+from memory.context.change import ViewEvent
+from memory.context.forms import up_to
 
 
 def find_steering(

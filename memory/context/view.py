@@ -12,7 +12,8 @@ from typing import Any, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from memory.context.forms import Change, Clip, Layout, RangeSummary
+from memory.context.change import Change, Clip
+from memory.context.layout import Layout, RangeSummary
 from memory.context.meter import PrefixTokens, PromptPrefix
 from memory.messages import (
     NOTHING_BESIDE,

@@ -20,7 +20,8 @@ import orjson
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from memory.context.forms import RANGE, SUMMARY, Change, ViewEvent, without_turns
+from memory.context.change import Change, ViewEvent
+from memory.context.forms import RANGE, SUMMARY, without_turns
 from memory.keys import ConversationKey
 from memory.record import (
     branches,

@@ -15,6 +15,7 @@ import orjson
 from msgspec import Struct
 from peewee import fn
 
+from memory.context.change import Change, Clip, Kind, Rolled, ViewEvent
 from memory.context.forms import (
     ASIDE,
     CLEARED,
@@ -24,18 +25,13 @@ from memory.context.forms import (
     ROLLED,
     SUMMARY,
     WHOLE,
-    Change,
-    Clip,
     Forms,
     FormSpan,
-    Kind,
-    Layout,
-    Rolled,
     TurnForm,
-    ViewEvent,
     give,
     overlay,
 )
+from memory.context.layout import Layout
 from memory.context.replay import list_effective
 from memory.context.steering import limit
 from memory.record import tables
@@ -237,6 +233,8 @@ class _Conversion:
 
     def after(self) -> int:
         """Return the event whose summary that of this one continues."""
+        if self._row.kind == "inject":
+            return int(self._old.get("target", 0))
         makes = Change(self.forms()).makes("summary")
         return (self._layout.front or 0) if makes else 0
 

@@ -8,8 +8,8 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memory.context.change import Actor, Change
 from memory.context.compaction import SummarySpec
-from memory.context.forms import Actor, Change
 from memory.context.plan import Plan
 from memory.record import tables
 from memory.record.database import Database

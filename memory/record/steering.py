@@ -3,7 +3,7 @@ it."""
 
 from __future__ import annotations
 
-from memory.context.forms import ViewEvent
+from memory.context.change import ViewEvent
 from memory.context.steering import find_steering
 from memory.keys import ConversationKey
 from memory.record import branches, summaries, tables, transcript

@@ -17,7 +17,9 @@ from typing import Any, get_args
 import orjson
 from peewee import SQL, fn
 
-from memory.context.forms import NOTHING_AWAY, WHOLE, Change, TakenAway, ViewEvent, give
+from memory.context.change import Change, ViewEvent
+from memory.context.forms import WHOLE, give
+from memory.context.layout import NOTHING_AWAY, TakenAway
 from memory.context.replay import replay
 from memory.context.snapshot import Snapshot
 from memory.context.steering import limit

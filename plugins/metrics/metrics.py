@@ -30,7 +30,7 @@ from prometheus_client.registry import Collector
 from agent.models.base import AccountRefused, ModelCall
 from bot.problems import problem_of
 from bot.recent import EndedTurn, RecentActivity, Workload
-from memory.context.forms import Name, ViewEvent
+from memory.context.change import Name, ViewEvent
 from memory.ledger import Spent
 
 OTHER = "other"

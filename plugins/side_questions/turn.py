@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 
 from memory.context import compaction, emergency
-from memory.context.forms import Change
+from memory.context.change import Change
 from memory.context.meter import PromptPrefix
 from memory.context.view import View, apply_layout
 from memory.ledger import Spent

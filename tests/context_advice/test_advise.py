@@ -11,8 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from agent.models.long_context import long_context_of
+from memory.context.change import Actor, Change, ViewEvent
 from memory.context.cut_cost import InputPrice
-from memory.context.forms import SUMMARY, Actor, Change, ViewEvent, give
+from memory.context.forms import SUMMARY, give
 from memory.context.limits import Limits
 from memory.ledger import Bill
 from plugins.builtin.context.cost import Cache

@@ -116,8 +116,8 @@ class Received:
 
 
 class Endpoint:
-    """What reached a fake endpoint. Work in the background asks beside turns, at any time: a test
-    says which of them it means."""
+    """The requests that reached a fake endpoint. Work in the background asks beside turns, at any
+    time: a test says which of them it means."""
 
     requests: deque[Received]
 

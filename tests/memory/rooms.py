@@ -9,7 +9,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-from memory.context.forms import Change
+from memory.context.change import Change
 from memory.context.limits import Limits
 from memory.context.meter import Meter, PromptPrefix
 from memory.context.plan import Plan, squeeze

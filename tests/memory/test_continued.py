@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from memory.context.change import Change, Clip
 from memory.context.continued import KEPT_FOR, LEAST, AsSent, Beginning, find_beginning, pays
 from memory.context.cut_cost import InputPrice
-from memory.context.forms import Change, Clip, TurnForm, give
+from memory.context.forms import TurnForm, give
 from memory.context.meter import PromptPrefix
 from memory.ledger import Spent
 from memory.messages import NOTHING_BESIDE, Image

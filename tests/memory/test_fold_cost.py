@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from memory.context.forms import Change
+from memory.context.change import Change
 from memory.context.limits import Limits
 from memory.context.meter import PrefixTokens
 from memory.context.strategies import slim

@@ -18,8 +18,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from bot.settings import Settings
+from memory.context.change import ViewEvent
 from memory.context.emergency import NoRoom
-from memory.context.forms import ViewEvent
 from memory.context.limits import Limits
 from memory.context.replay import replay
 from memory.context.strategies import STRATEGIES, next_plan

@@ -7,16 +7,8 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.context.forms import (
-    CLEARED,
-    DROPPED,
-    SUMMARY,
-    Change,
-    Kind,
-    TurnForm,
-    ViewEvent,
-    give,
-)
+from memory.context.change import Change, Kind, ViewEvent
+from memory.context.forms import CLEARED, DROPPED, SUMMARY, TurnForm, give
 from memory.context.replay import newest_move, undoable
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)

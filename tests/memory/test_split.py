@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory.context.change import Change, ViewEvent
 from memory.context.emergency import REASON, describe
-from memory.context.forms import Change, TurnForm, ViewEvent, give
+from memory.context.forms import TurnForm, give
 from memory.context.limits import Limits
 from memory.context.strategies.split import safe_split
 from memory.conversation import Conversation

@@ -7,21 +7,8 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.context.forms import (
-    OWN,
-    SUMMARY,
-    WHOLE,
-    Actor,
-    Change,
-    Clip,
-    Forms,
-    Kind,
-    TurnForm,
-    ViewEvent,
-    give,
-    overlay,
-    turns_of,
-)
+from memory.context.change import Actor, Change, Clip, Kind, ViewEvent
+from memory.context.forms import OWN, SUMMARY, WHOLE, Forms, TurnForm, give, overlay, turns_of
 from memory.context.steering import find_steering, limit
 
 TURNS = st.frozensets(st.integers(1, 9))

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from memory.context import summary as words
+from memory.context.change import Change
 from memory.context.compaction import SummarySpec
 from memory.context.emergency import NoRoom
-from memory.context.forms import Change
 from memory.context.plan import Plan
 from memory.context.strategies import STRATEGIES
 from memory.context.summary import SummaryRequest

@@ -16,7 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from agent.models.base import AccountRefused, ModelCall
 from bot.recent import EndedTurn
 from channels.message import Problem
-from memory.context.forms import SUMMARY, Actor, Change, ViewEvent, give
+from memory.context.change import Actor, Change, ViewEvent
+from memory.context.forms import SUMMARY, give
 from memory.ledger import Spent
 from plugins.metrics.metrics import Metrics
 from tests.metrics.test_metrics import QUEUES

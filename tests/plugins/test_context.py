@@ -11,16 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from memory.context.forms import (
-    ASIDE,
-    CLEARED,
-    DROPPED,
-    Clip,
-    Layout,
-    TurnForm,
-    give,
-    overlay,
-)
+from memory.context.change import Clip
+from memory.context.forms import ASIDE, CLEARED, DROPPED, TurnForm, give, overlay
+from memory.context.layout import Layout
 from memory.context.meter import PrefixTokens, PromptPrefix
 from memory.context.view import Scale, View, apply_layout
 from memory.messages import Message, ToolCall

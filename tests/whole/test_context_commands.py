@@ -175,7 +175,7 @@ async def test_turns_say_what_became_of_each(tmp_path: Path) -> None:
             "t7": "in play",
         }
         await bot.says("/context clear")
-        assert set((await states(bot)).values()) == {"cleared", "dropped"}
+        assert set((await states(bot)).values()) == {"cleared"}
         one = await bot.says("/context turns t2-t3")
         assert one.text.count("\n") == 3
 

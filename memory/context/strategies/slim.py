@@ -18,16 +18,9 @@ from itertools import accumulate
 
 from msgspec.structs import replace
 
-from memory.context.forms import (
-    ROLLED,
-    WHOLE,
-    Change,
-    Layout,
-    Rolled,
-    TurnForm,
-    give,
-    overlay,
-)
+from memory.context.change import Change, Rolled
+from memory.context.forms import ROLLED, WHOLE, TurnForm, give, overlay
+from memory.context.layout import Layout
 from memory.context.limits import Limits
 from memory.context.plan import Plan, find_leaving_ranges, summarise_in_front
 from memory.context.view import View

@@ -15,7 +15,8 @@ from itertools import accumulate
 
 from msgspec.structs import replace
 
-from memory.context.forms import OWN, SUMMARY, Change, FormKind, TurnForm, give, overlay
+from memory.context.change import Change
+from memory.context.forms import OWN, SUMMARY, FormKind, TurnForm, give, overlay
 from memory.context.limits import Limits
 from memory.context.plan import Plan, can_help, summarise_in_front
 from memory.context.view import View

@@ -11,7 +11,7 @@ only where it still is once old results are stubs.
 
 from __future__ import annotations
 
-from memory.context.forms import Change
+from memory.context.change import Change
 from memory.context.limits import Limits
 from memory.context.plan import Plan
 from memory.context.view import View

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from memory.context.forms import Change, Clip
+from memory.context.change import Change, Clip
 from memory.context.limits import Limits
 from memory.context.plan import Plan, can_help, is_filled_by_pins, remove, squeeze
 from memory.context.view import View

@@ -14,7 +14,7 @@ from datetime import datetime, tzinfo
 
 from msgspec import Struct
 
-from memory.context.forms import TakenAway
+from memory.context.layout import TakenAway
 from memory.messages import SEARCHES
 from memory.record import transcript
 from memory.record.database import Database

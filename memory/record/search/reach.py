@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from memory.context.forms import NOTHING_AWAY, TakenAway
+from memory.context.layout import NOTHING_AWAY, TakenAway
 from memory.keys import home_of as chat_of
 from memory.record import transcript
 from memory.record.branches import lineage

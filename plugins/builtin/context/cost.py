@@ -10,9 +10,9 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from channels.language import _
+from memory.context.change import ViewEvent
 from memory.context.cut_cost import CutCost, InputPrice, count_broken, cut_cost
 from memory.context.forecast import Forecast, Preview
-from memory.context.forms import ViewEvent
 from memory.context.plan import Plan
 from memory.context.view import View
 from plugins.api import Ask

@@ -8,7 +8,7 @@ from datetime import tzinfo
 from typing import Any
 
 from channels.language import _
-from memory.context.forms import ViewEvent
+from memory.context.change import ViewEvent
 from memory.context.replay import list_effective
 from memory.record.search import Found, Hit
 from memory.record.search.excerpts import excerpt, pieces

@@ -14,9 +14,10 @@ from channels.base import ContextUsage
 from channels.language import _, explain, number_of
 from memory.calibration import CutPrompt, LearnedWindow
 from memory.context import compaction
+from memory.context.change import ViewEvent
 from memory.context.cut_cost import CutCost
 from memory.context.forecast import Forecast
-from memory.context.forms import DROPPED, ViewEvent
+from memory.context.forms import DROPPED
 from memory.context.limits import Limits
 from memory.context.plan import Plan
 from memory.context.replay import newest_move, undoable

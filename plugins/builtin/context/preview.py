@@ -7,7 +7,7 @@ from typing import Any
 
 from channels.language import _
 from memory.context.forecast import Preview
-from memory.context.forms import RangeSummary
+from memory.context.layout import RangeSummary
 from memory.context.meter import PromptPrefix
 from memory.context.plan import Plan
 from memory.context.strategies.stubs import count_freed

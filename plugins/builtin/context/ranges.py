@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from channels.language import _
-from memory.context.forms import ViewEvent
+from memory.context.change import ViewEvent
 from memory.context.view import View
 from memory.context_editor import Expanded
 from memory.conversation import Conversation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from channels.language import _
-from memory.context.forms import ViewEvent
+from memory.context.change import ViewEvent
 from memory.context.receipt import Receipt
 from memory.record.summaries import Summary
 from plugins.api import Action

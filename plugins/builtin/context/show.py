@@ -9,8 +9,8 @@ from datetime import datetime, tzinfo
 from msgspec.structs import replace
 
 from channels.language import _, explain, figure, number_of
+from memory.context.change import Name, ViewEvent
 from memory.context.emergency import REASONS
-from memory.context.forms import Name, ViewEvent
 from memory.context.limits import Limits
 from memory.context.strategies.stubs import may_come
 from memory.context.stuck import THRESHOLDS, explain_stuck, find_stuck

@@ -11,13 +11,12 @@ from typing import Any
 
 from channels.language import _, explain
 from memory.compactor import Compacted
+from memory.context.change import ViewEvent
 from memory.context.emergency import LEAST_KEPT
-from memory.context.forms import ViewEvent
 from memory.context.limits import Limits
 from memory.context.replay import redoable
 from memory.context.stuck import explain_stuck, find_stuck
 from memory.context.view import View
-from memory.conversation import Conversation
 from memory.record.summaries import Summary
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context import ranges, receipts
@@ -417,8 +416,8 @@ async def unpin(ask: Ask, rest: str) -> Reply:
 async def drop(ask: Ask, rest: str) -> Reply:
     """`/context drop t3-t5`"""
     view = ask.conversation.context.view()
-    numbers = _in_play(ask, rest, "drop", view)
-    if told := await _find_summarised(ask.conversation, view, numbers):
+    summarised = frozenset(view.layout.turns("summary"))
+    if told := tuple(n for n in _parse_turns(ask, rest, "drop") if n in summarised):
         raise CommandError(
             say_of(
                 told,
@@ -428,6 +427,7 @@ async def drop(ask: Ask, rest: str) -> Reply:
                 "/context expand first; nothing was changed.",
             )
         )
+    numbers = _in_play(ask, rest, "drop", view)
     if view.current in numbers:
         raise CommandError(
             _(
@@ -469,20 +469,6 @@ def _parse_turns(ask: Ask, rest: str, verb: str) -> tuple[int, ...]:
             _("/context {verb} needs turns, like /context {verb} t3, or t3-t5 t9.", verb=verb)
         )
     return numbers
-
-
-async def _find_summarised(
-    conversation: Conversation, view: View, numbers: tuple[int, ...]
-) -> tuple[int, ...]:
-    """Return those of these turns that stand in the log of `slim` and left for a summary all the
-    same, as they do when a person frees the context, or in an emergency."""
-    there = {turn.number for turn in view.turns}
-    there.update(*(one.turns for one in view.ranges))
-    if there.issuperset(numbers):
-        return ()
-    standing = await conversation.summary.find_standing()
-    told = {*(standing.turns if standing else ()), *await conversation.summary.find_coming()}
-    return tuple(n for n in numbers if n in told - there)
 
 
 def _in_play(ask: Ask, rest: str, verb: str, view: View) -> tuple[int, ...]:

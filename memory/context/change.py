@@ -1,0 +1,247 @@
+"""Events, and what they change: forms of turns, clips and stubs of messages, pins, and the texts of
+summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from memory.context.forms import (
+    ASIDE,
+    CLEARED,
+    DROPPED,
+    OWN,
+    ROLLED,
+    FormKind,
+    Forms,
+    FormSpan,
+    TurnForm,
+    overlay,
+    turns_of,
+)
+from memory.context.snapshot import Snapshot
+
+
+class Clip(Struct, frozen=True):
+    """The form of a long text: `chars` of it, which count `tokens`: its beginning and end where it
+    `is_snipped`, else its beginning alone."""
+
+    chars: int
+    tokens: int
+    is_snipped: bool = True
+
+    def to_json(self) -> list[int]:
+        return [self.chars, self.tokens, *([] if self.is_snipped else [0])]
+
+
+class Rolled(Struct, frozen=True):
+    """The setting by which `slim` shortened its log, `max_terse_entries`; turns below `told` went
+    to the daily memory when their lines were removed."""
+
+    lines: int = 0
+    told: int = 0
+
+
+class Change(Struct, frozen=True):
+    """The change of the context by one event. Every field is optional; the default changes nothing.
+
+    `forms` are given to turns; `clip` and `stub` to messages, by seq: a stub is the one line that
+    is left of a tool result, given with its raw tokens. `pin`, `unpin`: turn numbers. `texts` are
+    the summaries that are shown from now on, each by the event that removed its turns (0: this
+    one); `after` is the event whose summary this one's continues, or a late reference is about.
+    `reference` is the place that keeps the removed turns, which is named beside the summary in
+    front ("": none from now on; None: as before). `folded` and `rolled` belong to `slim`: `folded`
+    is the newest turn that was over when turns became lines, where several do at a time (0: one by
+    one): the log tells the time once an hour then, and replies before that turn are sent without
+    their lines. `target` is the event that an undo or a redo is of.
+    """
+
+    forms: Forms = ()
+    clip: Mapping[int, Clip] = field(default_factory=dict)
+    stub: Mapping[int, int] = field(default_factory=dict)
+    pin: frozenset[int] = frozenset()
+    unpin: frozenset[int] = frozenset()
+    texts: Mapping[int, int] = field(default_factory=dict)
+    after: int = 0
+    reference: str | None = None
+    folded: int | None = None
+    rolled: Rolled | None = None
+    target: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return self == Change()
+
+    def turns(self, *kinds: FormKind, of: int | None = None) -> tuple[int, ...]:
+        """Return the turns to which it gives a form of these kinds."""
+        return turns_of(self.forms, *kinds, of=of)
+
+    def makes(self, kind: FormKind) -> bool:
+        """Return whether it removes turns for which a summary of its own is shown: a `summary` in
+        front or a `range` summary."""
+        is_half = kind == "summary"
+        forms = (span.form for span in self.forms)
+        return any(form == TurnForm(kind) or (is_half and form.by == OWN) for form in forms)
+
+    def combine(self, other: Change) -> Change:
+        """Both changes as one, `other` coming after this one."""
+        return Change(
+            forms=overlay(self.forms, other.forms),
+            clip={**self.clip, **other.clip},
+            stub={**self.stub, **other.stub},
+            pin=(self.pin - other.unpin) | other.pin,
+            unpin=(self.unpin - other.pin) | other.unpin,
+            texts={**self.texts, **other.texts},
+            after=self.after or other.after,
+            reference=self.reference if other.reference is None else other.reference,
+            folded=self.folded if other.folded is None else other.folded,
+            rolled=other.rolled or self.rolled,
+            target=other.target or self.target,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Only what is set, in a stable order."""
+        found: dict[str, Any] = {}
+        if self.forms:
+            found["forms"] = [[first, last, *_dump(form)] for first, last, form in self.forms]
+        if self.clip:
+            found["clip"] = {str(seq): clip.to_json() for seq, clip in sorted(self.clip.items())}
+        if self.stub:
+            found["stub"] = {str(seq): tokens for seq, tokens in sorted(self.stub.items())}
+        found |= {name: sorted(value) for name in _SETS if (value := getattr(self, name))}
+        if self.texts:
+            found["texts"] = {str(slot): text for slot, text in sorted(self.texts.items())}
+        found |= {name: value for name in _NUMBERS if (value := getattr(self, name))}
+        if self.reference is not None:
+            found["reference"] = self.reference
+        if self.folded is not None:
+            found["folded"] = self.folded
+        if self.rolled:
+            found["rolled"] = [self.rolled.lines, self.rolled.told]
+        return found
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Change:
+        sets: dict[str, Any] = {name: frozenset(data.get(name, ())) for name in _SETS}
+        numbers: dict[str, Any] = {name: data.get(name, 0) for name in _NUMBERS}
+        return cls(
+            forms=tuple(
+                FormSpan(first, last, TurnForm(kind, *of))
+                for first, last, kind, *of in data.get("forms", ())
+            ),
+            clip={int(seq): Clip(*sizes) for seq, sizes in data.get("clip", {}).items()},
+            stub={int(seq): tokens for seq, tokens in data.get("stub", {}).items()},
+            texts={int(slot): text for slot, text in data.get("texts", {}).items()},
+            reference=data.get("reference"),
+            folded=data.get("folded"),
+            rolled=Rolled(*data["rolled"]) if "rolled" in data else None,
+            **sets,
+            **numbers,
+        )
+
+
+_SETS = ("pin", "unpin")
+_NUMBERS = ("after", "target")
+
+
+def _dump(form: TurnForm) -> tuple[Any, ...]:
+    """Return a form as JSON has it, without what is not set."""
+    if form.by is not None:
+        return tuple(form)
+    return (form.kind, form.of) if form.of else (form.kind,)
+
+
+Kind = Literal["view", "text", "edit", "undo", "redo", "hold", "setting", "prompt"]
+"""The kind of an event: it gives forms to turns or messages, shows a summary that came late or one
+that a person has edited, takes another event back or brings it back, says no to a compaction, or
+follows from a changed setting or prompt."""
+Name = Literal[
+    "compact",
+    "squeeze",
+    "clip",
+    "stub",
+    "fold",
+    "unfold",
+    "clear",
+    "new",
+    "drop",
+    "pin",
+    "unpin",
+    "expand",
+    "restart",
+    "inject",
+    "edit",
+    "undo",
+    "redo",
+    "hold",
+    "rebase",
+    "reframe",
+]
+"""The name by which people and programs know an event."""
+Actor = Literal["strategy", "rule", "person", "emergency", "restart"]
+_NAMES: Mapping[str, Name] = {
+    **{"text": "inject", "edit": "edit", "undo": "undo", "redo": "redo"},
+    **{"hold": "hold", "prompt": "reframe"},
+}
+_GONE: Mapping[int, Name] = {ASIDE: "new", DROPPED: "drop", CLEARED: "clear", ROLLED: "fold"}
+
+
+class ViewEvent(Struct, frozen=True):
+    """A durable event that changed the context.
+
+    `strategy` is the one that made it: the one in force, or the one that a rule names. `turn` is
+    the number of the newest turn at that moment, `leaving` names the turns that it removed; tokens
+    are the meter's, `broken` those that the provider had cached and that were no use any more (-1:
+    not counted, since nothing was known of a cache), `anew` what stood in their place. `snapshot`
+    is what the model had at hand when turns were removed. `id` is 0 until it is stored.
+    """
+
+    at: datetime
+    kind: Kind
+    actor: Actor
+    reason: str
+    change: Change
+    strategy: str = ""
+    turn: int = 0
+    leaving: tuple[int, ...] = ()
+    tokens_before: int = 0
+    tokens_after: int = 0
+    snapshot: Snapshot | None = None
+    broken: int = -1
+    anew: int = 0
+    id: int = 0
+
+    @property
+    def name(self) -> Name:
+        """The name by which people and programs know it."""
+        if self.kind == "setting":
+            return "rebase" if self.change.is_empty else "unfold"
+        return _NAMES.get(self.kind) or name_of(self.change, self.actor)
+
+
+def name_of(change: Change, actor: Actor = "strategy") -> Name:
+    """Return the name of a change that gives forms."""
+    kinds = {span.form.kind for span in change.forms}
+    if actor == "restart":
+        return "restart"
+    if change.makes("summary") or change.makes("range"):
+        return "compact"
+    gone = {span.form.of for span in change.forms if span.form.kind == "gone"}
+    if "whole" in kinds and gone.isdisjoint((DROPPED, CLEARED)):
+        return "expand"
+    if gone:
+        return _GONE[max(gone)]
+    if change.folded is not None or change.rolled:
+        return "fold"
+    shorter: tuple[tuple[Any, Name], ...] = (
+        ("summary" in kinds or "tail" in kinds, "compact"),
+        ("squeezed" in kinds, "squeeze"),
+        (change.clip, "clip"),
+        (change.stub, "stub"),
+        (change.pin, "pin"),
+        (change.unpin, "unpin"),
+    )
+    return next((name for is_so, name in shorter if is_so), "drop")

@@ -1,0 +1,206 @@
+"""Tests of the laws of the context, through the store and over restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from memory.context.change import Change, ViewEvent
+from memory.context.emergency import NoRoom
+from memory.context.forms import (
+    CLEARED,
+    SUMMARY,
+    WHOLE,
+    Forms,
+    TurnForm,
+    give,
+    overlay,
+    turns_of,
+    up_to,
+    without_turns,
+)
+from memory.context.layout import Layout
+from memory.context.strategies import STRATEGIES
+from memory.conversation import Conversation
+from memory.record.transcript import insert_event
+from memory.summary_editor import EditRefused
+from tests.memory.rooms import KEY, Lodge
+
+NOON = datetime(2026, 11, 27, 12, tzinfo=UTC)
+NUMBERS = st.integers(1, 12)
+TURNS = st.frozensets(NUMBERS, min_size=1, max_size=4)
+FORM = st.sampled_from([WHOLE, SUMMARY, TurnForm("gone", CLEARED), TurnForm("line", 3)])
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> Change:
+    forms: Forms = ()
+    for _ in range(draw(st.integers(1, 3))):
+        forms = overlay(forms, give(draw(TURNS), draw(FORM)))
+    return Change(forms, pin=draw(TURNS), after=draw(st.integers(0, 2)))
+
+
+def sum_of(made: Sequence[Change]) -> Layout:
+    layout = Layout()
+    for number, change in enumerate(made, 1):
+        layout = layout.apply(change, number)
+    return layout
+
+
+@given(st.lists(changes(), max_size=6))
+def test_a_turn_has_the_newest_form_that_it_was_given(made: list[Change]) -> None:
+    layout = sum_of(made)
+    for turn in range(1, 13):
+        given_to = [n for n, c in enumerate(made, 1) if turn in turns_of(c.forms)]
+        newest = given_to[-1] if given_to else 0
+        form = Layout().apply(made[newest - 1], newest).form(turn) if newest else WHOLE
+        assert layout.form(turn) == form
+
+
+@given(st.lists(changes(), max_size=6), NUMBERS)
+def test_what_is_kept_of_some_turns_is_what_they_had(made: list[Change], last: int) -> None:
+    forms = sum_of(made).forms
+    rest = without_turns(forms, range(last + 1, 13))
+    assert turns_of(rest) == turns_of(up_to(forms, last))
+    some = Layout(forms=up_to(forms, last))
+    assert [some.form(n) for n in range(1, last + 1)] == [
+        Layout(forms=forms).form(n) for n in range(1, last + 1)
+    ]
+
+
+@given(changes())
+def test_a_change_is_read_as_it_was_stored(change: Change) -> None:
+    assert Change.from_json(orjson.loads(orjson.dumps(change.to_json()))) == change
+
+
+SAY = st.tuples(st.just("say"), st.integers(1, 60))
+ACT: st.SearchStrategy[tuple[Any, ...]] = st.one_of(
+    st.tuples(st.sampled_from(["compact", "free", "clear", "new", "edit"])),
+    st.tuples(st.just("rule"), st.integers(1, 9)),
+    st.tuples(st.sampled_from(["pin", "unpin", "drop", "range", "free_range", "expand"]), TURNS),
+)
+SETTING: st.SearchStrategy[tuple[Any, ...]] = st.one_of(
+    st.tuples(st.just("strategy"), st.sampled_from(sorted(STRATEGIES))),
+    st.tuples(st.just("max_turns"), st.integers(2, 8)),
+    st.tuples(st.just("window"), st.sampled_from([4_000, 128_000])),
+    st.tuples(st.just("restart")),
+)
+LIFE = st.lists(st.one_of(SAY, SAY, SAY, ACT, SETTING), min_size=4, max_size=14)
+
+
+async def act(lodge: Lodge, conversation: Conversation, step: tuple[Any, ...]) -> None:
+    editor, compactor = conversation.editor, conversation.compactor
+    match step:
+        case ("compact",):
+            await compactor.compact_for_person()
+        case ("free",):
+            await compactor.free()
+        case ("clear" | "new" as kind,):
+            await editor.clear(kind)
+        case ("edit",):
+            try:
+                await conversation.summary.edit("It was about Lisbon.")
+            except EditRefused:
+                return
+        case ("rule", keep):
+            await compactor.compact_by_rule(keep_recent=keep)
+        case ("range", turns):
+            await compactor.compact_range(turns)
+        case ("free_range", turns):
+            await compactor.free_range(turns)
+        case (name, turns):
+            await getattr(editor, name)(turns)
+
+
+async def live(folder: Path, steps: list[tuple[Any, ...]], last: tuple[Any, ...]) -> None:
+    lodge = Lodge(folder)
+    await lodge.open()
+    try:
+        for step in steps:
+            conversation = await lodge.conversation()
+            match step:
+                case ("say", words):
+                    try:
+                        await lodge.says("word " * words)
+                    except NoRoom:
+                        return
+                case ("restart",):
+                    await lodge.restart()
+                case ("strategy" | "max_turns" | "window" as name, value):
+                    lodge.limit(**{name: value})
+                case _:
+                    await act(lodge, conversation, step)
+        await lodge.settle()
+        await check(lodge, last)
+    finally:
+        await lodge.close()
+
+
+async def sent(lodge: Lodge) -> list[dict[str, Any]]:
+    return (await lodge.conversation()).context.view().to_wire(lodge.frame)
+
+
+async def check(lodge: Lodge, last: tuple[Any, ...]) -> None:
+    before, known = await sent(lodge), len(await (await lodge.conversation()).context.history())
+    await act(lodge, await lodge.conversation(), last)
+    after, events = await sent(lodge), await (await lodge.conversation()).context.history()
+    if len(events) == known:
+        assert after == before
+        return
+    await (await lodge.conversation()).editor.undo(events[-1].id)
+    assert await sent(lodge) == before, "undo"
+    await (await lodge.conversation()).editor.redo()
+    assert await sent(lodge) == after, "redo"
+    if not (await lodge.conversation()).context.waits_for_strategy:
+        await lodge.restart()
+        assert await sent(lodge) == after, "a restart"
+        await switch_and_back(lodge, after)
+
+
+async def switch_and_back(lodge: Lodge, after: list[dict[str, Any]]) -> None:
+    state = (await lodge.conversation()).context
+    if not state.newest:
+        return
+    own = lodge.limits.strategy
+    other = "full" if own != "full" else "trim"
+    async with state.changing:
+        await state.switch(other, await state.history())
+        await state.switch(own, await state.history())
+    assert await sent(lodge) == after, "away to another strategy and back"
+    branch = await lodge.conversations.fork(KEY, state.newest)
+    forked = (await lodge.conversation(branch)).context.view().to_wire(lodge.frame)
+    assert forked == after, "a branch at the end"
+
+
+# Shrinking a conversation takes minutes; the steps of a failing one are short enough to read.
+@settings(max_examples=40, phases=(Phase.explicit, Phase.generate))
+@given(LIFE, ACT)
+def test_an_undo_a_redo_a_restart_a_switch_and_a_branch_are_exact(
+    steps: list[tuple[Any, ...]], last: tuple[Any, ...]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(live(Path(folder), steps, last))
+
+
+async def test_an_event_over_very_many_turns_is_small(tmp_path: Path) -> None:
+    lodge = Lodge(tmp_path)
+    await lodge.open()
+    await lodge.says("Hello.")
+    state = (await lodge.conversation()).context
+    turns = tuple(range(1, 50_001))
+    event = ViewEvent(NOON, "view", "strategy", "", Change(give(turns, SUMMARY)), leaving=turns)
+    row = await lodge.store.write(lambda db: insert_event(db, state.row, event))
+    query = "SELECT change, leaving, reason FROM view_event WHERE id = ?"
+    (found,) = await lodge.store.read(lambda db: db.execute_sql(query, (row,)).fetchall())
+    assert sum(map(len, found)) < 1_000
+    (back,) = await state.history()
+    assert (back.change, back.leaving) == (event.change, turns)
+    await lodge.close()
