@@ -337,8 +337,7 @@ def event_data(event: ViewEvent) -> dict[str, Any]:
 def list_touched(event: ViewEvent) -> tuple[int, ...]:
     """Return the turns that an event speaks of: those that left by it, or else those it changed."""
     change = event.change
-    if left := {*event.leaving, *change.turns("line"), *change.turns("whole")}:
-        return tuple(sorted(left))
-    dropped = change.turns("gone", of=DROPPED)
-    pins = tuple(sorted(change.pin or change.unpin))
-    return dropped or pins or change.turns("squeezed")
+    if dropped := change.turns("gone", of=DROPPED):
+        return dropped
+    left = {*event.leaving, *change.turns("line"), *change.turns("whole")}
+    return tuple(sorted(left or change.pin or change.unpin or change.turns("squeezed")))
