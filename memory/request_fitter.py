@@ -56,7 +56,8 @@ class RequestFitter:
         if limits.strategy == "slim":
             await self._unfold(prefix, limits)
             view = state.view(prefix, limits)
-        if await self._compactor.settle_proposal() is not None:
+        settled = await self._compactor.settle_proposal()
+        if settled is not None or state.limits is not limits:  # or a limit was changed meanwhile
             limits = state.limits
             view = state.view(prefix, limits)
         if self._forecaster.due_in(view, limits) is not None:

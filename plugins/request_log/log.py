@@ -43,7 +43,6 @@ class StoredRequestLog(RequestLog):
     def __init__(self, hide: Callable[[str], str]) -> None:
         super().__init__(hide)
         self._known: tuple[PromptPrefix, str, RequestPrefix] | None = None
-        self._is_empty = False  # where none is to be kept
 
     def is_on(self, limits: Limits) -> bool:
         """Return whether any are kept."""
@@ -56,9 +55,8 @@ class StoredRequestLog(RequestLog):
         keep = most_kept(limits)
         for request in rows[-keep:] if keep else ():
             record.insert(database, conversation, request, keep)
-        if not keep and not self._is_empty:
+        if not keep:  # every time, since a transaction may be carried out again
             record.delete(database, conversation)
-        self._is_empty = not keep
 
     def describe(self, request: OutgoingRequest, limits: Limits) -> SentRequest:
         """Return the row of a request that is sent now."""
