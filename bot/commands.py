@@ -105,7 +105,8 @@ class CommandRunner:
     def takes_files(self, line: CommandLine) -> bool:
         """Return whether a command has a use for the files that come with it."""
         command = self._ports.commands.get(line.name)
-        return command is not None and next(iter(line.rest.lower().split()), "") in command.takes_files
+        verb = next(iter(line.rest.lower().split()), "")
+        return command is not None and verb in command.takes_files
 
     async def settle(self, chat: str) -> None:
         """Wait until no command is left that may lead the chat of this conversation elsewhere, if

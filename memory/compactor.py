@@ -17,7 +17,7 @@ from memory.context.compaction import Planner, SummarySpec
 from memory.context.forms import OWN
 from memory.context.limits import Limits
 from memory.context.meter import PromptFingerprint, PromptPrefix
-from memory.context.plan import Plan, keeps_turn_limit
+from memory.context.plan import Plan, keeps_turn_limit, renew
 from memory.context.replay import list_effective
 from memory.context.stuck import Stuck, explain_stuck, find_stuck, is_over
 from memory.context.summary_writer import SummaryWriter
@@ -148,7 +148,8 @@ class Compactor:
             if self.approval.current != proposal:
                 return Compacted(is_overtaken=True)
             summary = await self.approval.make_ready(proposal)
-            plan = replace(proposal.plan, why=f"{proposal.plan.why}; {how}")
+            change = renew(self._state.view(), proposal.plan)
+            plan = replace(proposal.plan, change=change, why=f"{proposal.plan.why}; {how}")
             event = await self.carry_out(plan, proposal.actor)
             await self.approval.drop()
             return Compacted(event, summary)

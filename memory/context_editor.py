@@ -154,9 +154,9 @@ class ContextEditor:
         async with self._change():
             there = await state.kept_turns()
             taken = state.replayed.taken_away
-            shown = {turn.number for turn in state.view().turns}
+            whole = {turn.number for turn in state.view().turns} - {*state.layout.turns("tail")}
             away = [n for n in numbers if n in there and taken.has(n)]
-            wanted = sorted({n for n in numbers if n in there} - shown - {*away}, reverse=True)
+            wanted = sorted({n for n in numbers if n in there} - whole - {*away}, reverse=True)
             room = self._room()
             back = await self._find_fitting(wanted, room)
             found = Expanded(
@@ -164,7 +164,7 @@ class ContextEditor:
             )
             if not back:
                 return found
-            left = {n for n in there if not taken.has(n)} - shown - {*back}
+            left = {n for n in there if not taken.has(n)} - whole - {*back}
             return replace(found, event=await self._bring_back(await self._expansion(back, left)))
 
     async def _expansion(self, back: Sequence[int], left: Collection[int]) -> Change:
@@ -225,12 +225,11 @@ class ContextEditor:
         """Unpin turns."""
         return await self._steer(Change(unpin=frozenset(turns)))
 
-    async def _steer(self, change: Change) -> ViewEvent:
+    async def _steer(self, change: Change) -> ViewEvent | None:
         async with self._change():
             there = frozenset(range(1, self._state.newest + 1))
-            return await self._put(
-                replace(change, pin=change.pin & there, unpin=change.unpin & there), ASKED
-            )
+            change = replace(change, pin=change.pin & there, unpin=change.unpin & there)
+            return None if change.is_empty else await self._put(change, ASKED)
 
     async def drop(self, turns: Collection[int], why: str = ASKED) -> ViewEvent | None:
         """Drop turns, by a person's wish, but for the running one. The others of a range summary
@@ -241,7 +240,7 @@ class ContextEditor:
             running = {turn.number for turn in state.whole if not turn.is_complete}
             gone = {turn for turn in turns if 1 <= turn <= state.newest} - running
             dropped = state.layout.turns_gone(DROPPED)
-            if gone and gone <= dropped:
+            if gone <= dropped:
                 return None
             hit = (one.turns for one in state.layout.ranges if not gone.isdisjoint(one.turns))
             back = give({turn for turns in hit for turn in turns}, WHOLE)

@@ -17,6 +17,7 @@ from memory.context.change import Actor, Change, ViewEvent
 from memory.context.continued import AsSent
 from memory.context.cut_cost import count_broken
 from memory.context.emergency import OF_FALLBACK
+from memory.context.forms import SHOWN
 from memory.context.layout import Layout
 from memory.context.limits import Limits
 from memory.context.lines import log_lines
@@ -276,10 +277,9 @@ class ContextState:
         has_log = self.strategy.preface == "exchange"
 
         def read(db: Any) -> tuple[list[Entry], list[Entry]]:
-            spans = [*layout.shown_spans()]
-            shown = transcript.entries_in(db, self.row, spans)
-            first = layout.log_begin
-            logged = transcript.beginnings_from(db, self.row, first, _BEGINNING) if has_log else []
+            shown = transcript.entries_in(db, self.row, [*layout.spans()])
+            of_log = [*layout.spans("line", "range")] if has_log else []
+            logged = transcript.entries_in(db, self.row, of_log, _BEGINNING)
             return [e for e in shown if e.seq <= until], [e for e in logged if e.seq <= until]
 
         entries, logged = await self._services.store.read(read)
@@ -424,7 +424,8 @@ class ContextState:
         self.whole = in_context(whole, layout)
         shown = apply_layout(self.whole, layout)
         self._shown = self.whole if shown == self.whole else shown
-        self._lines = tuple(line for line in self._lines if line.turn >= layout.log_begin)
+        kinds = (*SHOWN, "line", "range")  # what may be a line once more turns fold
+        self._lines = tuple(line for line in self._lines if layout.form(line.turn).kind in kinds)
 
     # --- the preface ---------------------------------------------------------------------------
 

@@ -108,9 +108,5 @@ def up_to(forms: Forms, last: int) -> Forms:
 
 def without_turns(forms: Forms, turns: Collection[int]) -> Forms:
     """Return the forms of all but these turns."""
-    rest = (
-        span
-        for first, last, form in forms
-        for span in give((n for n in range(first, last + 1) if n not in turns), form)
-    )
-    return tuple(rest)
+    gone = TurnForm("gone", -1)
+    return tuple(span for span in overlay(forms, give(turns, gone)) if span.form != gone)

@@ -115,12 +115,12 @@ class Layout(Struct, frozen=True, dict=True):
         """Return whether a turn is in context, or a part of it."""
         return self.form(turn).kind in SHOWN
 
-    def shown_spans(self) -> Iterator[tuple[int, int | None]]:
-        """Yield the first and last turns that are in context and side by side; the last of all is
-        open (None)."""
+    def spans(self, *kinds: FormKind) -> Iterator[tuple[int, int | None]]:
+        """Yield the first and last turns that are in context, or have a form of these kinds, and
+        are side by side; the last of all is open (None)."""
         first = 1
         for span in self.forms:
-            if span.form.kind not in SHOWN:
+            if span.form.kind not in (*SHOWN, *kinds):
                 if first < span.first:
                     yield first, span.first - 1
                 first = span.last + 1
@@ -158,17 +158,6 @@ class Layout(Struct, frozen=True, dict=True):
                 found.setdefault(form.of, []).extend(range(first, last + 1))
         made = (RangeSummary(tuple(t), slot, self.texts.get(slot, 0)) for slot, t in found.items())
         return tuple(sorted(made, key=lambda one: one.turns[-1]))
-
-    @property
-    def log_begin(self) -> int:
-        """The first turn that is in context, or of which a line is in the activity log."""
-        kinds = (*SHOWN, "line")
-        begin = 1
-        for span in self.forms:
-            if span.first > begin or span.form.kind in kinds:
-                break
-            begin = span.last + 1
-        return begin
 
     @cached_property
     def taken_away(self) -> TakenAway:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.context.change import Change, Name, name_of
 from memory.context.forms import OWN, ROLLED, SUMMARY, Forms, TurnForm, give, overlay
@@ -136,8 +137,21 @@ def summarise_in_front(view: View, leaving: Collection[int]) -> Change:
     """Return the change by which turns leave into a summary of all that was summarised before."""
     layout, front = view.layout, view.layout.front
     before = layout.after.get(OWN, 0) if front == OWN else front or 0
-    forms = give(layout.turns_gone(ROLLED), TurnForm("gone", ROLLED))  # whatever strategy comes
-    return Change(overlay(forms, give({*layout.turns("summary"), *leaving}, SUMMARY)), after=before)
+    rolled = tuple(span for span in layout.forms if span.form == TurnForm("gone", ROLLED))
+    told = (span for span in layout.forms if span.form.kind == "summary")
+    forms = overlay(rolled, tuple(span._replace(form=SUMMARY) for span in told))
+    return Change(overlay(forms, give(leaving, SUMMARY)), after=before)
+
+
+def renew(view: View, plan: Plan) -> Change:
+    """Return the change of a plan that has waited: of the turns that were summarised when it was
+    made, some may be elsewhere now."""
+    change = plan.change
+    if not change.makes("summary"):
+        return change
+    others = tuple(span for span in change.forms if span.form != SUMMARY)
+    made = summarise_in_front(view, plan.leaving)
+    return replace(change, forms=overlay(made.forms, others), after=made.after)
 
 
 def squeeze(view: View, turns: Iterable[Turn]) -> Forms:

@@ -97,15 +97,18 @@ class ReplayedState(Struct, frozen=True):
         What a person, a rule of theirs or an emergency did always holds; what the strategy in
         force did by itself holds only while it is in force.
         """
-        applies = event.actor != "strategy" or event.strategy == strategy
         layout = self.layout
-        if applies and event.kind in _VIEW:
+        if _applies(event, strategy) and event.kind in _VIEW:
             layout = layout.apply(event.change, event.id, is_edit=_is_edit(event))
         return ReplayedState(
             layout,
             event if event.kind == "hold" or _moves(event) else self.move,
             event.id if event.kind == "view" and event.name == "compact" else self.compaction,
         )
+
+
+def _applies(event: ViewEvent, strategy: str) -> bool:
+    return event.actor != "strategy" or event.strategy == strategy
 
 
 def _is_edit(event: ViewEvent) -> bool:
@@ -129,7 +132,15 @@ def replay(events: Sequence[ViewEvent], strategy: str) -> ReplayedState:
     """Return the state that these events, all of a conversation and oldest first, add up to under a
     strategy."""
     result = ReplayedState()
-    for event in list_effective(events):
+    effective = list_effective(events)
+    holds = {event.id for event in effective if _applies(event, strategy)}
+    links = {event.id: event.change.after for event in events if event.change.after}
+    for event in effective:
+        before = event.change.after
+        while before and before not in holds:  # what it continued is not in force
+            before = links.get(before, 0)
+        if before != event.change.after:
+            event = replace(event, change=replace(event.change, after=before))
         result = result.after(event, strategy)
     newest = reversed(events)
     return replace(

@@ -256,11 +256,12 @@ def _delete_turns(
     database: Database, conversation: int, turns: frozenset[int], unindex: Unindex
 ) -> None:
     gone = _find_gone(database, conversation, turns)
-    dropped: dict[int, int] = {}
+    dropped: set[int] = set()
+    unmade: dict[int, int] = {}
     priors: dict[int, int] = {}
     for row, lost in sorted(gone.turns.items()):  # a branch after what it shares with
         unindex(database, row, lost)  # while the words are there that are to go
-        _scrub_events(database, row, gone, dropped)
+        _scrub_events(database, row, gone, dropped, unmade)
         _open_jobs_again(database, row, gone, priors)
         proposals.delete(database, row)  # it is put anew, if it is still wanted
         for table in (tables.CallStart, tables.Message, tables.Request, tables.SideQuestion):
@@ -390,22 +391,24 @@ def _open_jobs_again(
 
 
 def _scrub_events(
-    database: Database, conversation: int, gone: _Gone, dropped: dict[int, int]
+    database: Database, conversation: int, gone: _Gone, dropped: set[int], unmade: dict[int, int]
 ) -> None:
-    """Take out of the events what they say of what is gone; `dropped` are those that go, with the
-    event whose summary each has continued."""
+    """Take out of the events what they say of what is gone; `dropped` are those that go, `unmade`
+    those that have no summary any more, with the event whose summary each has continued."""
     columns = tables.ViewEvent
     for event in transcript.own_events(database, conversation):
-        rest = event.change.target not in dropped and without(event, gone, conversation, dropped)
+        rest = event.change.target not in dropped and without(event, gone, conversation, unmade)
+        if not rest or (event.change.makes("summary") and not rest.change.makes("summary")):
+            unmade[event.id] = unmade.get(event.change.after, event.change.after)
         if not rest:
-            dropped[event.id] = dropped.get(event.change.after, event.change.after)
+            dropped.add(event.id)
             columns.delete().where(columns.id == event.id).execute(database)
         elif rest != event:
             transcript.rewrite_event(database, rest)
 
 
 def without(
-    event: ViewEvent, gone: _Gone, conversation: int, dropped: Mapping[int, int]
+    event: ViewEvent, gone: _Gone, conversation: int, unmade: Mapping[int, int]
 ) -> ViewEvent | None:
     """Return the event of a conversation without what is gone; None where it spoke of nothing
     else. A summary whose own turns are all gone is none any more: its other turns have the form
@@ -414,11 +417,15 @@ def without(
     leaving = tuple(turn for turn in event.leaving if turn not in lost)
     forms = without_turns(change.forms, lost)
     if event.leaving and not leaving:
-        forms = tuple(span for span in forms if span.form not in (SUMMARY, RANGE))
+        forms = tuple(
+            span._replace(form=span.form._replace(by=None))
+            for span in forms
+            if span.form not in (SUMMARY, RANGE)
+        )
     texts = {
         slot: text
         for slot, text in change.texts.items()
-        if text not in gone.summaries and slot not in dropped
+        if text not in gone.summaries and slot not in unmade
     }
     rest = replace(
         event,
@@ -430,7 +437,7 @@ def without(
             pin=change.pin - lost,
             unpin=change.unpin - lost,
             texts=texts,
-            after=dropped.get(change.after, change.after),
+            after=unmade.get(change.after, change.after),
         ),
         leaving=leaving,
         snapshot=event.snapshot

@@ -7,7 +7,8 @@ conversation's events in order, with the layout that the strategy of the event h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -42,8 +43,35 @@ _KINDS: Mapping[str, Kind] = {
     **{"inject": "text", "edit": "edit", "undo": "undo", "redo": "redo", "hold": "hold"},
     **{"rebase": "setting", "unfold": "setting", "reframe": "prompt"},
 }
-Places = Mapping[int, tuple[int, int]]
-"""The first and the last seq of each turn."""
+
+
+class Places:
+    """The first and the last seq of each turn of a transcript."""
+
+    def __init__(self, rows: Iterable[tuple[int, int, int]]) -> None:
+        found = sorted(rows)
+        self._turns = [turn for turn, *_ in found]
+        self._begins = [first for _, first, _ in found]
+        self._ends = {turn: last for turn, _, last in found}
+
+    def __contains__(self, turn: int) -> bool:
+        return turn in self._ends
+
+    def end(self, turn: int) -> int:
+        """Return the last seq of a turn; 0 for one that is not kept."""
+        return self._ends.get(turn, 0)
+
+    def list_over(self, cut: int) -> list[int]:
+        """Return the last turns that were over before a seq."""
+        begun = bisect_left(self._begins, cut)
+        return [t for t in self._turns[max(0, begun - 2) : begun] if self._ends[t] < cut]
+
+    def list_begun(self, cut: int, layout: Layout) -> Iterator[int]:
+        """Yield the turns in context that began before a seq."""
+        begun = bisect_left(self._begins, cut)
+        for first, last in layout.spans():
+            end = begun if last is None else min(begun, bisect_right(self._turns, last))
+            yield from self._turns[bisect_left(self._turns, first) : end]
 
 
 class _Row(Struct, frozen=True):
@@ -69,7 +97,7 @@ def convert(database: Database) -> None:
     squeezed: dict[int, frozenset[int]] = {}
     for conversation in sorted(rows):  # one that was branched off comes after the other
         line = lineage(database, conversation)
-        shared = [*_list_shared(line, made)]
+        shared = [*_list_shared(line, made)] if len(line) > 1 else []
         history = _History(_read_places(database, line), shared, squeezed)
         for row, strategy in _with_strategies(rows[conversation], shared):
             event = history.add(row, strategy)
@@ -100,7 +128,7 @@ def _read_places(database: Database, line: Sequence[Ancestor]) -> Places:
     columns = tables.Message
     query = columns.select(columns.turn, fn.MIN(columns.seq), fn.MAX(columns.seq))
     found = query.where(within(columns, columns.turn, line, "turn")).group_by(columns.turn)
-    return {turn: (first, last) for turn, first, last in found.tuples().execute(database)}
+    return Places(found.tuples().execute(database))
 
 
 def _list_shared(
@@ -182,20 +210,24 @@ class _History:
             self._layouts[strategy] = layout
         return self._layouts[strategy]
 
+    def _find_squeezed(self, strategy: str) -> frozenset[int]:
+        """Return the turns that are squeezed by the events that hold under a strategy."""
+        held = (e for e in self._held if e.actor != "strategy" or e.strategy == strategy)
+        return frozenset[int]().union(*(self._squeezed.get(event.id, ()) for event in held))
+
     def _convert(self, row: _Row, strategy: str) -> Change:
         old, layout = row.change, self._layout(strategy)
-        held = [e for e in self._held if e.actor != "strategy" or e.strategy == strategy]
-        short = frozenset[int]().union(*(self._squeezed.get(event.id, ()) for event in held))
-        one = _Conversion(row, layout, self._places, short)
+        one = _Conversion(row, layout, self._places, lambda: self._find_squeezed(strategy))
+        forms = one.forms()
         folded, rolled = old.get("folded"), old.get("rolled")
         return Change(
-            forms=one.forms(),
+            forms=forms,
             clip={int(seq): Clip(*sizes) for seq, sizes in old.get("clip", {}).items()},
             stub={int(seq): tokens for seq, tokens in old.get("stub", {}).items()},
             pin=frozenset(old.get("pin", ())),
             unpin=frozenset(old.get("unpin", ())),
             texts=one.texts(),
-            after=one.after(),
+            after=one.after(forms),
             reference="" if old.get("preface", 0) < 0 else old.get("reference") or None,
             folded=None if folded is None else (*folded[3:], 0)[0],
             rolled=None if rolled is None else Rolled(*rolled[1:]),
@@ -213,9 +245,15 @@ def _after(layout: Layout, event: ViewEvent, strategy: str) -> Layout:
 class _Conversion:
     """The forms that one old event gave to turns."""
 
-    def __init__(self, row: _Row, layout: Layout, places: Places, squeezed: frozenset[int]) -> None:
+    def __init__(
+        self,
+        row: _Row,
+        layout: Layout,
+        places: Places,
+        find_squeezed: Callable[[], frozenset[int]],
+    ) -> None:
         self._row, self._layout, self._places = row, layout, places
-        self._old, self._squeezed = row.change, squeezed
+        self._old, self._find_squeezed = row.change, find_squeezed
         self._stand_in = row.change.get("stand_in")
 
     def texts(self) -> dict[int, int]:
@@ -231,11 +269,11 @@ class _Conversion:
             return {target or -preface: preface}
         return {target if self._row.kind in ("inject", "edit") else OWN: preface}
 
-    def after(self) -> int:
+    def after(self, forms: Forms) -> int:
         """Return the event whose summary that of this one continues."""
         if self._row.kind == "inject":
             return int(self._old.get("target", 0))
-        makes = Change(self.forms()).makes("summary")
+        makes = Change(forms).makes("summary")
         return (self._layout.front or 0) if makes else 0
 
     def forms(self) -> Forms:
@@ -252,7 +290,7 @@ class _Conversion:
         if "drop" in self._old:
             forms = overlay(forms, self._drop(frozenset(self._old["drop"])))
         if self._row.leaving and self._old.get("squeeze") and not self._old.get("cut"):
-            forms = overlay(give(self._layout.turns("summary"), SUMMARY), forms)
+            forms = overlay(self._front(), forms)
         if self._old.get("cut"):
             forms = overlay(
                 forms, self._cut(self._old["cut"], frozenset(self._old.get("keep", ())))
@@ -264,7 +302,7 @@ class _Conversion:
         return forms
 
     def _put_away(self) -> Forms:
-        last = max((t for t, (_, end) in self._places.items() if end < self._old["cut"]), default=0)
+        last = max(self._places.list_over(self._old["cut"]), default=0)
         last = max(last, *(span.last for span in self._layout.forms), *self._row.leaving, 0)
         numbers = range(1, last + 1)
         if self._row.kind == "clear":
@@ -289,8 +327,9 @@ class _Conversion:
     def _shown_again(self, turns: Iterable[int]) -> Forms:
         """Return the forms by which turns come back: those that were squeezed are again."""
         there = {turn for turn in turns if turn in self._places}
-        short = give(there & self._squeezed, TurnForm("squeezed"))
-        return overlay(give(there - self._squeezed, WHOLE), short)
+        squeezed = self._find_squeezed()
+        short = give(there & squeezed, TurnForm("squeezed"))
+        return overlay(give(there - squeezed, WHOLE), short)
 
     def _squeeze(self) -> Forms:
         forms: Forms = ()
@@ -308,9 +347,9 @@ class _Conversion:
 
     def _find_shown_before(self, cut: int, keep: frozenset[int]) -> tuple[set[int], list[int]]:
         """Return the turns that leave by a cut, and those of which a part does."""
-        shown = [t for t in self._places if self._layout.shows(t) and t not in keep]
-        half = [t for t in shown if self._places[t][0] < cut <= self._places[t][1]]
-        return {t for t in shown if self._places[t][1] < cut}, half
+        shown = [t for t in self._places.list_begun(cut, self._layout) if t not in keep]
+        half = [t for t in shown if self._places.end(t) >= cut]
+        return {t for t in shown if self._places.end(t) < cut}, half
 
     def _cut(self, cut: int, keep: frozenset[int]) -> Forms:
         gone, half = self._find_shown_before(cut, keep)
@@ -320,10 +359,9 @@ class _Conversion:
             for one in self._layout.ranges
             if keep.isdisjoint(one.turns) and self._end(one.turns[-1]) < cut
         )
-        front = self._layout.turns("summary")
         left = {*(set(self._row.leaving) - stays), *gone}.union(*ranges)
         if self._row.leaving:
-            forms = give({*front, *left}, SUMMARY)
+            forms = overlay(self._front(), give(left, SUMMARY))
         else:
             slot = self._layout.front
             form = TurnForm("gone", ASIDE) if slot is None else TurnForm("summary", slot)
@@ -336,7 +374,12 @@ class _Conversion:
         return forms
 
     def _end(self, turn: int) -> int:
-        return self._places.get(turn, (0, 0))[1]
+        return self._places.end(turn)
+
+    def _front(self) -> Forms:
+        """Return the forms by which all that was summarised in front is in the own summary."""
+        told = (span for span in self._layout.forms if span.form.kind == "summary")
+        return tuple(span._replace(form=SUMMARY) for span in told)
 
     def _fold(self) -> Forms:
         cut, keep, full, *_ = self._old["folded"]
@@ -350,8 +393,7 @@ class _Conversion:
         forms = give(gone, TurnForm("gone", ROLLED))
         if self._row.kind == "fold" or not self._row.leaving:
             return forms
-        made = {*self._layout.turns("summary"), *self._row.leaving}
-        return overlay(forms, give(made, SUMMARY))
+        return overlay(forms, overlay(self._front(), give(self._row.leaving, SUMMARY)))
 
     def _unfold(self) -> Forms:
         forms: Forms = ()
@@ -367,9 +409,9 @@ class _Conversion:
                 for turn in self._layout.turns("gone")
                 if self._layout.form(turn) == TurnForm("gone", ROLLED) and turn >= first
             }
-            forms = overlay(forms, give(again, TurnForm("line")))
+            forms = overlay(forms, give(again, TurnForm("line", 10)))
             forms = overlay(forms, give({t for t in lines if t < first}, TurnForm("gone", ROLLED)))
             if self._row.leaving:
-                made = {*self._layout.turns("summary"), *self._row.leaving}
-                forms = overlay(forms, give(made, SUMMARY))
+                made = overlay(self._front(), give(self._row.leaving, SUMMARY))
+                forms = overlay(forms, made)
         return forms

@@ -31,6 +31,10 @@ def _row(database: Database, key: ConversationKey) -> int:
 
 def _told(database: Database, event: ViewEvent) -> tuple[int, ...]:
     """Return the turns that the summary tells of which an event puts into the context."""
-    wanted = max(event.change.texts.values(), default=0)
-    summary = summaries.summary(database, wanted) if wanted else None
-    return summaries.list_covered_turns(database, summary) if summary else ()
+    found = (summaries.summary(database, text) for text in event.change.texts.values())
+    return tuple(
+        turn
+        for summary in found
+        if summary is not None
+        for turn in summaries.list_covered_turns(database, summary)
+    )

@@ -7,6 +7,7 @@ which rows a transcript is made of. What says `own` reads those of one conversat
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import reduce
@@ -61,21 +62,30 @@ def insert(
 
 
 def entries_in(
-    database: Database, conversation: int, spans: Sequence[tuple[int, int | None]]
+    database: Database,
+    conversation: int,
+    spans: Sequence[tuple[int, int | None]],
+    chars: int = 0,
 ) -> list[Entry]:
-    """Return the entries of the turns in these spans, in order; the last one may be open (None)."""
+    """Return the entries of the turns in these spans, in order, each with the first `chars`
+    characters of its text (0: all); the last span may be open (None)."""
     links = lineage(database, conversation)
-    if len(links) == len(spans) == 1 and spans[0][1] is None:
+    if not chars and len(links) == len(spans) == 1 and spans[0][1] is None:
         return [to_entry(row) for row in _own_from.tuples(database, conversation, spans[0][0])]
-    columns = tables.Message
-    wanted = any_of(
-        [
+    columns, found = tables.Message, list[Entry]()
+    text = fn.SUBSTR(columns.text, 1, chars) if chars else columns.text
+    for some in range(0, len(spans), _SPANS):
+        parts = [
             columns.turn >= first if last is None else columns.turn.between(first, last)
-            for first, last in spans
+            for first, last in spans[some : some + _SPANS]
         ]
-    )
-    query = _select().where(within(columns, columns.turn, links, "turn") & wanted)
-    return [to_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
+        query = _select(text).where(within(columns, columns.turn, links, "turn") & any_of(parts))
+        rows = query.order_by(columns.seq).tuples().execute(database)
+        found += [to_entry(row) for row in rows]
+    return found
+
+
+_SPANS = 50  # in a statement
 
 
 @tables.Prepared
@@ -142,14 +152,17 @@ def places_of(
 ) -> list[tuple[int, int, int]]:
     """Return the first and last seqs of the turns in each span, by the conversation that has their
     rows."""
-    columns = tables.Message
-    found = []
-    for first, last in spans:
-        links = [link for link in lineage(database, conversation) if link.turn >= first]
-        here = within(columns, columns.turn, links, "turn") & columns.turn.between(first, last)
-        query = columns.select(columns.conversation, fn.MIN(columns.seq), fn.MAX(columns.seq))
-        found += query.where(here).group_by(columns.conversation).tuples().execute(database)
-    return found
+    columns, line = tables.Message, lineage(database, conversation)
+    places: dict[tuple[int, int], list[int]] = {}
+    for some in range(0, len(spans), _SPANS):
+        part = spans[some : some + _SPANS]
+        there = any_of([columns.turn.between(first, last) for first, last in part])
+        query = columns.select(columns.conversation, columns.turn, columns.seq)
+        rows = query.where(within(columns, columns.turn, line, "turn") & there)
+        firsts = [first for first, _ in part]
+        for owner, turn, seq in rows.tuples().execute(database):
+            places.setdefault((owner, some + bisect_right(firsts, turn)), []).append(seq)
+    return [(owner, min(seqs), max(seqs)) for (owner, _), seqs in places.items()]
 
 
 def results_of(database: Database, conversation: int, tools: Collection[str]) -> frozenset[int]:
@@ -249,17 +262,6 @@ def turns_away_anywhere(database: Database, conversation: int, own: TakenAway) -
 def _bind_numbers(database: Database, numbers: Collection[int]) -> SQL:
     """Any number of numbers, for IN: a statement takes only so many parameters."""
     return SQL(database.numbers, (orjson.dumps(list(numbers)).decode(),))
-
-
-def beginnings_from(database: Database, conversation: int, turn: int, chars: int) -> list[Entry]:
-    """Return the entries of all turns from number `turn` on, in order, each with the first `chars`
-    characters of its text."""
-    columns = tables.Message
-    links = [link for link in lineage(database, conversation) if link.turn >= turn]
-    query = _select(fn.SUBSTR(columns.text, 1, chars)).where(
-        within(columns, columns.turn, links, "turn") & (columns.turn >= turn)
-    )
-    return [to_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
 
 
 def every_entry(database: Database, conversation: int) -> Iterator[Entry]:

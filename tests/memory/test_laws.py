@@ -32,7 +32,7 @@ from memory.context.strategies import STRATEGIES
 from memory.conversation import Conversation
 from memory.record.transcript import insert_event
 from memory.summary_editor import EditRefused
-from tests.memory.rooms import KEY, Lodge
+from tests.memory.rooms import KEY, Lodge, Obedient
 
 NOON = datetime(2026, 11, 27, 12, tzinfo=UTC)
 NUMBERS = st.integers(1, 12)
@@ -203,4 +203,87 @@ async def test_an_event_over_very_many_turns_is_small(tmp_path: Path) -> None:
     assert sum(map(len, found)) < 1_000
     (back,) = await state.history()
     assert (back.change, back.leaving) == (event.change, turns)
+    await lodge.close()
+
+
+class Numbered(Obedient):
+    """A summarizer whose answers are SUM1, SUM2 and so on."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda request: f"SUM{len(self.requests)}")
+
+
+async def talk(lodge: Lodge, first: int, last: int) -> Conversation:
+    for number in range(first, last + 1):
+        await lodge.says(f"question {number} " + "word " * 200, reply="word " * 100)
+    return await lodge.conversation()
+
+
+async def test_a_yes_to_a_compaction_leaves_out_what_was_dropped_since(tmp_path: Path) -> None:
+    lodge = Lodge(tmp_path, summarizer=Numbered())
+    await lodge.open()
+    lodge.limit(max_turns=8, compaction_approval="ask")
+    conversation = await talk(lodge, 1, 5)
+    await conversation.compactor.compact_for_person()
+    await talk(lodge, 6, 14)
+    await lodge.settle()
+    await conversation.editor.expand([2])
+    await conversation.editor.drop({2})
+    waiting = conversation.compactor.approval.current
+    assert waiting is not None
+    assert 2 not in waiting.plan.leaving
+    await conversation.compactor.approve()
+    assert conversation.context.replayed.taken_away.has(2)
+    await lodge.close()
+
+
+async def test_while_a_summary_is_written_the_one_before_what_was_undone_is_shown(
+    tmp_path: Path,
+) -> None:
+    lodge = Lodge(tmp_path, summarizer=Numbered())
+    await lodge.open()
+    lodge.limit(strategy="full", keep_recent=8)
+    conversation = await talk(lodge, 1, 4)
+    await conversation.compactor.compact_for_person()
+    await talk(lodge, 5, 9)
+    lodge.summarizer.gate = asyncio.Event()
+    first = await conversation.compactor.free()
+    await talk(lodge, 10, 13)
+    assert await conversation.compactor.free() is not None
+    assert first is not None
+    await conversation.editor.undo(first.id)
+    assert "SUM1" in conversation.context.view().front
+    lodge.summarizer.gate.set()
+    await lodge.close()
+
+
+async def test_all_of_a_half_summarised_turn_can_be_opened(tmp_path: Path) -> None:
+    lodge = Lodge(tmp_path, summarizer=Numbered())
+    await lodge.open()
+    lodge.limit(strategy="summarize")
+    conversation = await talk(lodge, 1, 4)
+    await conversation.compactor.compact_by_rule(keep_recent=3)
+    assert conversation.context.layout.form(3).kind == "tail"
+    await conversation.editor.expand([1, 2])
+    assert "SUM1" in conversation.context.view().front, "it has the beginning of t3"
+    opened = await conversation.editor.expand([3])
+    assert opened.back == (3,)
+    assert conversation.context.view().front == ""
+    assert [turn.number for turn in conversation.context.view().turns] == [1, 2, 3, 4]
+    await lodge.close()
+
+
+async def test_the_log_of_slim_has_no_line_of_what_was_rolled_off_behind_a_pinned_turn(
+    tmp_path: Path,
+) -> None:
+    lodge = Lodge(tmp_path)
+    await lodge.open()
+    lodge.limit(strategy="slim", fold_turns=1, full_turns=3, max_terse_entries=5)
+    await lodge.says("the first")
+    conversation = await lodge.conversation()
+    await conversation.editor.pin({1})
+    for number in range(2, 40):
+        await lodge.says(f"question {number}")
+    assert len(conversation.context.view().lines) <= 1 + 5 + 3 + 1
+    assert await conversation.editor.pin({999}) is None
     await lodge.close()
