@@ -176,7 +176,12 @@ class ContextEditor:
         summary = await writer.read(text) if text else None
         while summary is not None and not {*summary.turns} & {*left}:
             summary = await writer.read(summary.prior) if summary.prior else None
-        if front is None or not text or (summary is not None and summary.id == text):
+        is_same = summary is not None and summary.id == text
+        if (
+            front is None
+            or not text
+            or (is_same and not await self._is_coming_for(front, back, left))
+        ):
             return change
         rest = [turn for turn in layout.turns("summary") if turn in left]
         if summary is None:
@@ -185,6 +190,15 @@ class ContextEditor:
         slot = await writer.event_of(summary.origin) or -summary.id
         forms = overlay(change.forms, give(rest, TurnForm("summary", slot)))
         return replace(change, forms=forms, texts={slot: summary.id})
+
+    async def _is_coming_for(self, front: int, back: Sequence[int], left: Collection[int]) -> bool:
+        """Return whether the summary in front is still to be written, for turns that are all
+        back."""
+        if front in self._state.layout.texts:
+            return False
+        events = await self._state.history()
+        own = next((event.leaving for event in events if event.id == front), ())
+        return not set(own).isdisjoint(back) and set(own).isdisjoint(left)
 
     def _room(self) -> int:
         """Tokens up to where turns leave again."""

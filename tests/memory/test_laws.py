@@ -287,3 +287,23 @@ async def test_the_log_of_slim_has_no_line_of_what_was_rolled_off_behind_a_pinne
     assert len(conversation.context.view().lines) <= 1 + 5 + 3 + 1
     assert await conversation.editor.pin({999}) is None
     await lodge.close()
+
+
+async def test_a_summary_that_is_written_for_turns_that_are_back_is_not_shown(
+    tmp_path: Path,
+) -> None:
+    lodge = Lodge(tmp_path, summarizer=Numbered())
+    await lodge.open()
+    lodge.limit(strategy="full", keep_recent=8)
+    conversation = await talk(lodge, 1, 4)
+    await conversation.compactor.compact_for_person()
+    await talk(lodge, 5, 9)
+    lodge.summarizer.gate = asyncio.Event()
+    event = await conversation.compactor.free()
+    assert event is not None
+    assert (await conversation.editor.expand(event.leaving)).left == ()
+    lodge.summarizer.gate.set()
+    await lodge.settle()
+    await conversation.compactor.before_turn()
+    assert "SUM1" in conversation.context.view().front
+    await lodge.close()
