@@ -119,8 +119,8 @@ def check_requests(folder: Path, budget: int) -> None:
     usages = answers(folder)
     assert max(usage.prompt for usage in usages) <= budget
     read_again = sum(after.cached < before.prompt for before, after in pairwise(usages))
-    cuts = rows(folder, "SELECT 1 FROM view_event WHERE kind = 'compact'")
-    late = rows(folder, "SELECT 1 FROM view_event WHERE kind = 'inject'")
+    cuts = rows(folder, "SELECT 1 FROM view_event WHERE kind = 'view'")
+    late = rows(folder, "SELECT 1 FROM view_event WHERE kind = 'text'")
     assert 1 <= len(cuts) <= read_again <= len(cuts) + len(late)
 
 
@@ -129,7 +129,7 @@ def check_summaries(folder: Path) -> None:
     not say apart what is new, as questions and replies. A model as small as this one seldom does.
     """
     events = rows(folder, "SELECT kind FROM view_event")
-    assert {"compact"} <= {kind for (kind,) in events} <= {"compact", "inject"}
+    assert {"view"} <= {kind for (kind,) in events} <= {"view", "text"}
     summaries = rows(
         folder,
         "SELECT job.style, model, text, section FROM summary JOIN job ON job.summary = summary.id "

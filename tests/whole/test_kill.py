@@ -327,7 +327,12 @@ def check_memory(files: Files) -> None:
     assert files.sections() == Counter(job for job, *_ in jobs)
     of_jobs = Counter((c, turn) for _, c, _, turns, _ in jobs for turn in json.loads(turns))
     events = files.rows("SELECT conversation, leaving FROM view_event")
-    assert of_jobs == Counter((c, turn) for c, turns in events for turn in json.loads(turns))
+    assert of_jobs == Counter(
+        (c, turn)
+        for c, spans in events
+        for first, last in json.loads(spans)
+        for turn in range(first, last + 1)
+    )
     assert max(of_jobs.values()) == 1
     assert len({event for _, _, event, *_ in jobs}) == len(jobs) > 0
 
