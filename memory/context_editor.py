@@ -102,7 +102,7 @@ class ContextEditor:
         last = max((t.number for t in view.whole if t.is_complete), default=0)
         last = max(last, *cleared.turns, *(span.last for span in view.layout.forms), 0)
         gone = TurnForm("gone", CLEARED if kind == "clear" else ASIDE)
-        # A clear goes for what was summarised before, too, and a turn that was dropped stays so.
+        # A clear goes for what was summarised or dropped before, too.
         numbers = range(1, last + 1) if kind == "clear" else self._not_away(range(1, last + 1))
         change = Change(give(numbers, gone), reference="")
         after = replace(view.apply(change), preface=None).tokens
@@ -147,9 +147,9 @@ class ContextEditor:
         return event
 
     async def expand(self, numbers: Collection[int]) -> Expanded:
-        """Bring these turns back into play, for which summaries stand, the newest first and as many
-        as fit. A summary all of whose turns are back stands there no more, and where it was the one
-        in front, the one before it does."""
+        """Bring back these turns, which are in summaries, the newest first and as many as fit. A
+        summary all of whose turns are back is not shown any more; in front, the one that it
+        continues takes its place."""
         state = self._state
         async with self._change():
             there = await state.kept_turns()

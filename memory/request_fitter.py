@@ -44,7 +44,7 @@ class RequestFitter:
         self._compactor, self._forecaster = compactor, compactor.forecaster
         self._emergency_in = 0  # the newest turn that took a step of the ladder
         self._refused = (0, 0)  # the newest turn in which a refusal named a window, and that
-        self._looked_in = 0  # the turn in which it was seen to that nothing is out for a stand-in
+        self._looked_in = 0  # the turn in which all that had left for a fallback was brought back
 
     async def fit(self, prefix: PromptPrefix) -> View:
         """Do what the strategy in force wants done now, see to it that the request is below the
@@ -134,7 +134,7 @@ class RequestFitter:
     async def make_room(self, view: View, prefix: PromptPrefix, refusal: Refusal) -> bool:
         """After the provider refused the request made from `view`: believe it, and take the next
         step. The first attempt corrects the meter, and only goes as far as that calls for. False:
-        there is nothing left to do. What a stand-in says holds for this step alone."""
+        there is nothing left to do. What a fallback says holds for this step alone."""
         window = refusal.window
         async with self._state.changing:
             if refusal.is_own:

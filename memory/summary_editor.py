@@ -158,7 +158,7 @@ class SummaryEditor:
             return summaries.receipts_of_events(db, row), summaries.receipts_of_edits(db, row)
 
         by_event, by_edit = await self._services.store.read(read)
-        edited = {e.id: max(e.change.texts.values()) for e in events if e.kind == "edit"}
+        edited = {e.id: max(e.change.texts.values(), default=0) for e in events if e.kind == "edit"}
         return by_event | {e: by_edit[one] for e, one in edited.items() if one in by_edit}
 
     def longest(self, present: int = 0) -> int:
