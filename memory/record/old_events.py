@@ -7,6 +7,7 @@ conversation's events in order, with the layout that the strategy of the event h
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -38,6 +39,8 @@ from memory.context.steering import limit
 from memory.record import tables
 from memory.record.branches import Ancestor, lineage, within
 from memory.record.database import Database
+
+log = logging.getLogger(__name__)
 
 _KINDS: Mapping[str, Kind] = {
     **{"inject": "text", "edit": "edit", "undo": "undo", "redo": "redo", "hold": "hold"},
@@ -100,7 +103,11 @@ def convert(database: Database) -> None:
         shared = [*_list_shared(line, made)] if len(line) > 1 else []
         history = _History(_read_places(database, line), shared, squeezed)
         for row, strategy in _with_strategies(rows[conversation], shared):
-            event = history.add(row, strategy)
+            try:
+                event = history.add(row, strategy)
+            except tables.UNREADABLE as error:
+                log.warning("event e%s is damaged, and is left out: %r", row.id, error)
+                continue
             made[event.id] = conversation, event
             columns.update(
                 kind=event.kind,

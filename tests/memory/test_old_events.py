@@ -71,3 +71,37 @@ async def test_what_was_sent_before_the_upgrade_is_sent_after_it(
             assert digest(conversation.context.view()) == expected
     finally:
         await lodge.close()
+
+
+DAMAGES = [
+    ("change", damage)
+    for damage in (
+        *("", "{", "5", "null", "[]", '{"cut":"x"}', '{"cut":3,"keep":1}', '{"stand_in":[1]}'),
+        *('{"folded":[]}', '{"rolled":["a"]}', '{"drop":5}', '{"clip":{"x":[1]}}', '{"back":3}'),
+    )
+] + [("leaving", damage) for damage in ("", "{}", "null", '["x"]', "7")]
+
+
+@pytest.mark.parametrize(("column", "damage"), DAMAGES)
+async def test_a_damaged_event_costs_no_other_one_and_the_bot_starts(
+    column: str, damage: str, tmp_path: Path
+) -> None:
+    (history,) = next(histories()).values
+    columns, *events = history["rows"]["view_event"]
+    for event in events[::2]:
+        event[columns.index(column)] = damage
+    write(tmp_path / "parley.db", history["rows"])
+    lodge = Lodge(tmp_path)
+    lodge.limit(**history["limits"])
+    await lodge.open()
+    try:
+        for name, audience in history["keys"]:
+            state = (await lodge.conversation(ConversationKey(name, audience))).context
+            assert state.view().to_wire(FRAME)
+            known = {event.id for event in await state.history()}
+            whole = {event[columns.index("id")] for event in events[1::2]}
+            mine = columns.index("conversation")
+            own = {e[columns.index("id")] for e in events if e[mine] == state.row}
+            assert whole & own <= known
+    finally:
+        await lodge.close()
