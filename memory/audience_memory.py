@@ -131,9 +131,10 @@ class AudienceMemory:
 
     async def _find(self, scope: Scope, text: str, most: int) -> Remembered:
         zone, read = self._services.zone(), self._services.store.read
+        likeness = self._services.likeness
 
         def find(database: Database) -> Found:
-            return search.find(database, scope, text, most, zone)
+            return search.find(database, scope, text, most, zone, likeness)
 
         def find_if_indexed(database: Database) -> Found | None:
             return None if index.behind(database, scope.audience) else find(database)

@@ -20,6 +20,7 @@ from memory.ledger import Ledger, Spent
 from memory.mirror import Mirror
 from memory.record.forget import FeatureRows
 from memory.record.offload import Offloader
+from memory.record.search.likeness import Likeness
 from memory.record.store import Store
 from memory.record.summaries import Summary
 from memory.request_log import RequestLog
@@ -61,7 +62,7 @@ class MemoryServices(Struct, frozen=True):
     (`context.compaction_approval`); whoever
     holds an audience's lock in `telling` alone decides what it is told; `feature_rows` are rows
     that features keep for turns, `ledger` keeps what calls to models cost, `request_log` what
-    was sent to them, and `mirror` the files of conversations."""
+    was sent to them, `mirror` the files of conversations, and `likeness` what they mean."""
 
     store: Store
     meter: Meter
@@ -83,6 +84,7 @@ class MemoryServices(Struct, frozen=True):
     ledger: Ledger = field(default_factory=Ledger)
     request_log: type[RequestLog] = RequestLog
     mirror: type[Mirror] = Mirror
+    likeness: Likeness = field(default_factory=Likeness)
     telling: defaultdict[str, asyncio.Lock] = field(
         default_factory=lambda: defaultdict(asyncio.Lock)
     )
