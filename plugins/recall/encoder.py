@@ -19,10 +19,20 @@ _PIECES = 8
 _PIECE_OF_TEXT = re.compile(rf"\S(?s:.{{0,{_PIECE - 1}}})(?!\S)|\S{{1,{_PIECE}}}")
 
 
-class Encoder(Protocol):
-    """Turns texts into vectors: for each a row of `DIMENSIONS` numbers, of length 1."""
-
+class _Model(Protocol):
     def encode(self, texts: list[str]) -> Any: ...
+
+
+class Encoder:
+    """Turns texts into vectors."""
+
+    def __init__(self, model: _Model) -> None:
+        self._model = model
+
+    def encode(self, texts: Sequence[str]) -> Any:
+        """Return a row of `DIMENSIONS` numbers for each text, of length 1."""
+        # Half a character, which a model may have written, is refused by the tokenizer.
+        return self._model.encode([text.encode(errors="replace").decode() for text in texts])
 
 
 _loading = Lock()
@@ -40,7 +50,7 @@ def load() -> Encoder:
 
     with _loading:
         if not _loaded:
-            model = USE(threads=1)
+            model = Encoder(USE(threads=1))
             model.encode(["read the weights"])
             _loaded.append(model)
     return _loaded[0]
