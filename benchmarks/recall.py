@@ -132,11 +132,16 @@ async def say(conversations: Conversations, dialogue: Dialogue) -> Conversation:
         said = [line.message for line in turn]
         await conversation.turns.append([said], [line.at for line in turn])
     await conversation.memory.recall("what is not there", 1)
+    await make_vectors(conversations.services.store)
+    return conversation
+
+
+async def make_vectors(store: Store) -> None:
+    """Make the vectors of what is indexed, if meanings are compared."""
     if _is_semantic.get():
-        filling = Filling(conversations.services.store, Processes(), lambda: True)
+        filling = Filling(store, Processes(), lambda: True)
         await filling.look()
         await filling.idle()
-    return conversation
 
 
 async def _ask(
@@ -228,7 +233,9 @@ async def measure_long(name: str, dialogue: Dialogue) -> str:
     cpu = []
     async with memory(Limits().but(strategy="full"), Provider(0.1)) as conversations:
         conversation = await say(conversations, dialogue)
-        indexing = await conversations.services.store.write(_index_anew)
+        store = conversations.services.store
+        indexing = await store.write(_index_anew)
+        await make_vectors(store)  # the old ones went with the index
         for question in dict.fromkeys(dialogue.questions):
             start = time.process_time()
             await conversation.memory.recall(question.text, SHOWN)

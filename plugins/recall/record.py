@@ -17,8 +17,8 @@ TABLES = (
         place INTEGER PRIMARY KEY REFERENCES passage(place) ON DELETE CASCADE,
         vectors BLOB NOT NULL)""",
 )
-MOST = 20_000
-"""Messages of which the vectors are read for a search, the newest: 10 MB."""
+MOST = 10_000
+"""Messages of which the vectors are read for a search, the newest: 5 MB."""
 
 
 def read_missing(database: Database, most: int) -> list[tuple[int, str]]:

@@ -12,7 +12,7 @@ from memory.record.search.words import words
 from plugins.recall import record
 from plugins.recall.encoder import DIMENSIONS, Encoder, find_loaded
 
-_AT_ONCE = 4_000  # vectors that are compared together: 8 MB
+_AT_ONCE = 250  # vectors that are compared together, which fit the processor's cache
 
 
 class VectorLikeness(Likeness):
