@@ -236,11 +236,12 @@ def fingerprint(prefix: PromptPrefix, model: str) -> PromptFingerprint:
     """Of requests that begin with this prefix, for this model."""
     tools = json.dumps(prefix.tools, ensure_ascii=False)
     prompt = prefix.system.removesuffix(f"\n\n{prefix.memory}") if prefix.memory else prefix.system
-    memory = {"memory": _digest(prefix.memory)} if prefix.memory else {}
-    return {"model": model, "system prompt": _digest(prompt), "tools": _digest(tools), **memory}
+    memory = {"memory": digest_of(prefix.memory)} if prefix.memory else {}
+    return {"model": model, "system prompt": digest_of(prompt), "tools": digest_of(tools), **memory}
 
 
-def _digest(text: str) -> str:
+def digest_of(text: str) -> str:
+    """Return a short digest of a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
