@@ -1,0 +1,1 @@
+"""Standing instructions: what a person ordered holds until they revoke it."""
