@@ -41,7 +41,7 @@ class BetweenTurns:
         """Do what is due."""
         if self._state.waits_for_strategy:
             await self._switch(self._services.limits_for(self._state.key).strategy)
-        await self._note_changed_prompt()
+        await self.note_changed_prompt()
         await self._show_late()
 
     async def _switch(self, strategy: str) -> None:
@@ -57,7 +57,7 @@ class BetweenTurns:
         event = compaction.event_of(plan, before, state.limits, "person", "setting")
         await state.store(state.count_broken(event, before))
 
-    async def _note_changed_prompt(self) -> None:
+    async def note_changed_prompt(self) -> None:
         """Record that something else stands before the conversation than in its last request."""
         state, limits, prefix = self._state, self._state.limits, self._state.prefix
         if prefix is self._fingerprint_of and limits.model == self._fingerprint.get("model"):

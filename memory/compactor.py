@@ -350,6 +350,11 @@ class Compactor:
         summary."""
         await self._between.settle()
 
+    async def note_prompt(self) -> None:
+        """Record that the system prompt was changed, where it was."""
+        async with self._state.changing:
+            await self._between.note_changed_prompt()
+
     async def at_turn_start(self) -> None:
         """Compact as `truncate` and `summarize` do when a turn begins (Digitorn's rule
         `_auto_compact`)."""

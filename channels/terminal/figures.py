@@ -22,6 +22,7 @@ from channels.language import _, figure
 
 PARTS: Mapping[str, str] = {
     "system prompt": "magenta",
+    "standing instructions": "bright_cyan",
     "memory": "cyan",
     "tools": "bright_magenta",
     "summary": "yellow",
