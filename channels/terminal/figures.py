@@ -22,7 +22,6 @@ from channels.language import _, figure
 
 PARTS: Mapping[str, str] = {
     "system prompt": "magenta",
-    "standing instructions": "bright_cyan",
     "memory": "cyan",
     "tools": "bright_magenta",
     "summary": "yellow",
@@ -30,6 +29,7 @@ PARTS: Mapping[str, str] = {
     "summaries of turns": "bright_yellow",
     "turns": "blue",
     "running turn": "green",
+    "standing instructions": "bright_cyan",
 }
 """The colour of each part of a request."""
 FREE = "bright_black"

@@ -93,7 +93,7 @@ class InstructionChange(Struct, frozen=True):
 
 _COLUMNS = Instruction.__struct_fields__[:-1]
 _STANDING = ("text", "state", "audience", "home")
-"""What a change may change."""
+"""The fields that a change may set."""
 
 
 def load(database: Database) -> list[Instruction]:

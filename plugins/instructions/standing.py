@@ -43,7 +43,8 @@ _OPEN: tuple[State, ...] = ("active", "proposed")
 
 def format_section(rules: Iterable[Instruction]) -> str:
     """Return the part of the system prompt that these are; "" for none."""
-    lines = "\n".join(f"- {rule.text}" for rule in rules)
+    once = {rule.digest: rule.text for rule in rules}
+    lines = "\n".join(f"- {text}" for text in once.values())
     return f"{HEADING}\n{lines}" if lines else ""
 
 
@@ -264,16 +265,17 @@ class StandingInstructions:
 
     def _refuse_twice(self, rule: Instruction) -> None:
         for other in self._rules.values():
-            is_like = (other.place, other.digest) == (rule.place, rule.digest)
-            if other.id != rule.id and is_like:
-                if other.state in _OPEN:
-                    raise CommandError(
-                        _("Nothing was changed: rule {n} says the same there.", n=other.id)
-                    )
+            if other.id == rule.id or other.digest != rule.digest:
+                continue
+            if other.state in _OPEN and other.reaches(*rule.place):
+                raise CommandError(
+                    _("Nothing was changed: rule {n} says the same there.", n=other.id)
+                )
+            if other.place == rule.place:
                 raise CommandError(
                     _(
-                        "Nothing was changed: the same was said and dismissed or revoked there. "
-                        "Give it anew with /rules add."
+                        "Nothing was changed: the same was dismissed or revoked there. Give it "
+                        "anew with /rules add."
                     )
                 )
 
