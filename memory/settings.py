@@ -45,11 +45,12 @@ class MemorySettings(BaseModel):
     )
     agent_max_context_turns: int = Field(
         default=20,
-        ge=1,
+        ge=0,
         le=1_000,
-        description="Above this many turns, the strategy trim lets the oldest half leave; a turn "
-        "is a question and everything up to its final reply.",
-        json_schema_extra={"unit": "turns", "here": True},
+        description="Above this many turns, the strategy trim removes the oldest half from the "
+        "context; a turn is a question and everything up to its final reply. 0 means no limit of "
+        "turns: compaction goes by tokens only.",
+        json_schema_extra={"unit": "turns", "here": True, "zero_is_no_least": True},
     )
     restore: Literal["recent", "exact"] = Field(
         default="exact",
@@ -64,7 +65,7 @@ class MemorySettings(BaseModel):
         le=36_500,
         description="Conversations in which nothing was said for this long are deleted, once the "
         "daily memory has what was said; 0 keeps them for ever.",
-        json_schema_extra={"unit": "days"},
+        json_schema_extra={"unit": "days", "zero_is_no_least": True},
     )
     memory: LongTermSettings = LongTermSettings()
     context: ContextSettings = ContextSettings()
