@@ -193,7 +193,8 @@ class RuntimeConfig(Struct, frozen=True):
             )
             known = self._prefixes[key.id] = (now, skills, system)
         tools = now.toolbox.wire if has_tools else ()
-        return self.prompt.prefix(key, known[2], tools, self._memory(key, now).text)
+        memory = ("memory", self._memory(key, now).text)
+        return self.prompt.prefix(key, known[2], tools, (*self.prompt.sections(key), memory))
 
     def memory_in_prompt(self, key: ConversationKey) -> PromptMemory:
         """Return the part of `MEMORY.md` that stands in the prompt."""

@@ -80,7 +80,7 @@ class BetweenTurns:
             return transcript.insert_event(db, row, event) if event is not None else 0
 
         stored = await self._services.store.write(keep, is_synced=False)
-        self._state.last_event = stored or self._state.last_event
+        self._state.last_event = max(stored, self._state.last_event)
 
     async def _show_late(self) -> None:
         """Show the summaries that came late, and a reference to what left; between turns only, so

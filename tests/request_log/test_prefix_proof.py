@@ -26,7 +26,7 @@ LIVES = int(os.environ.get("PROOF_LIVES", "12"))
 OTHERS = (
     PromptPrefix("You are another test.", FRAME.tools),
     PromptPrefix("You are a test.", ()),
-    PromptPrefix("You are a test.\n\nAnn lives in Lisbon.", FRAME.tools, "Ann lives in Lisbon."),
+    PromptPrefix("You are a test.\n\nAnn.", FRAME.tools, (("memory", "Ann."),)),
 )
 
 
