@@ -31,6 +31,7 @@ WORD = re.compile(r"[^\W\d_][\w'’-]{0,60}")
 _CAPITALS = re.compile(
     r"[A-ZÀ-ÖØ-Þ][\w'’-]{1,40}(?:\ (?:(?:von|van|de|da|di|zu|al)\ )?[A-ZÀ-ÖØ-Þ][\w'’-]{1,40}){0,3}"
 )
+_CAPITAL = re.compile(r"(?<!\w)(?<!\w['’-])[A-ZÀ-ÖØ-Þ][\w'’-]{0,60}")
 _ENDS = '.!?:;\n"“„(*#>|-–—•\0'  # signs behind which a sentence, or an item of a list, begins
 _GERMAN = frozenset(
     ("der", "die", "das", "und", "ist", "nicht", "ich", "ein", "eine", "mit", "auf", "für", "dem")
@@ -94,14 +95,16 @@ _CJK_NAMES = (
 )
 
 
+_CJK_SIGN = re.compile(r"[\u4e00-\u9fff《「『]")
+
+
 def find_names(text: str) -> list[str]:
     """Return the names in a text, each as often as it is there."""
-    patterns = () if text.isascii() else _CJK_NAMES  # which look for what is not
+    patterns = _CJK_NAMES if not text.isascii() and _CJK_SIGN.search(text) else ()
     names = [found[1] for pattern in patterns for found in pattern.finditer(text)]
-    words = WORD.findall(text)
-    if not words or text.islower():
+    if not _CAPITAL.search(text):
         return names
-    lower = {word for word in words if word[0].islower()}
+    lower = {word for word in set(WORD.findall(text)) if word[0].islower()}
     if len(_GERMAN & lower) >= 3:
         return names + _german_names(text)
     inside = {word for word, is_first in _find_capitalised(text) if not is_first}
@@ -112,9 +115,8 @@ def find_names(text: str) -> list[str]:
 
 def _find_capitalised(text: str) -> Iterator[tuple[str, bool]]:
     """Words with a capital, and whether a sentence begins with them."""
-    for found in WORD.finditer(text):
-        if found[0][0].isupper():
-            yield found[0], _begins(text, found.start())
+    for found in _CAPITAL.finditer(text):
+        yield found[0], _begins(text, found.start())
 
 
 def _begins(text: str, at: int) -> bool:
