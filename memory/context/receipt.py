@@ -80,6 +80,15 @@ class SourceFacts:
         missing = tuple(fact.text for fact in self._wanted if not shown.has(fact))
         return Receipt(len(self._wanted) - len(missing), missing)
 
+    def list_names(self) -> list[str]:
+        """Return the names and identifiers in these texts."""
+        return [fact.text for fact in self._facts.all() if fact.kind in ("name", "identifier")]
+
+    def is_name(self, word: str) -> bool:
+        """Return whether a word is here with a capital alone."""
+        is_here, is_common = (re.search(rf"\b{one}\b", self._raw) for one in (word, word.lower()))
+        return bool(is_here) and not is_common
+
     def weigh(self, text: str) -> dict[str, int]:
         """Return the wanted facts in a text, each with how telling it is."""
         shown = _Shown(text)
@@ -98,7 +107,11 @@ class SourceFacts:
     @cached_property
     def text(self) -> str:
         """All that was looked through, in small letters."""
-        return "\n".join(self._texts).casefold()
+        return self._raw.casefold()
+
+    @cached_property
+    def _raw(self) -> str:
+        return "\n".join(self._texts)
 
     def _has(self, fact: _Fact) -> bool:
         if self._facts.has(fact) or fact.text.casefold() in self.text:
@@ -110,6 +123,17 @@ class SourceFacts:
             shown = re.findall(r"\d+", fact.text)
             return all(re.search(rf"(?<!\d)0?{int(one)}(?!\d)", self.text) for one in shown)
         return any(form in self.text for form in fact.forms)
+
+
+def _part_scripts(text: str) -> str:
+    """Return a text with a blank where a word in Latin letters touches Chinese, as it touches none
+    of its own."""
+    return text if text.isascii() else _SCRIPTS_TOUCH.sub(" ", text)
+
+
+_SCRIPTS_TOUCH = re.compile(
+    r"(?<=[\u3041-\u30ff\u3400-\u9fff])(?=[A-Za-z])|(?<=[A-Za-z])(?=[\u3041-\u30ff\u3400-\u9fff])"
+)
 
 
 def _join(texts: Sequence[str]) -> Iterator[str]:
@@ -185,7 +209,7 @@ class _Facts(Struct, dict=True):
 
     def add(self, text: str, weight: int, is_prose: bool) -> None:
         """Look a text through; only for paths and addresses, where it is no prose."""
-        rest = text
+        rest = _part_scripts(text)
         for finder in (*_EXACT, *(_IN_PROSE if is_prose else ())):
             rest = self._take(finder, rest, weight)
         if is_prose:
@@ -344,12 +368,12 @@ _DIGIT = re.compile(r"\d+")
 _EXACT = (
     _Finder("url", re.compile("://"), 500, _urls),
     _Finder("address", re.compile("@"), 200, partial(_plain, _EMAIL)),
-    _Finder("path", re.compile(rf"[/\\]+|\.(?:{_EXTENSIONS})\b"), 200, partial(_plain, _PATH)),
+    _Finder("path", re.compile(rf"[/\\]|\.(?:{_EXTENSIONS})\b"), 200, partial(_plain, _PATH)),
 )
 _IN_PROSE = (
     _Finder("date", _DIGIT, 32, _dates),
     _Finder("time", _DIGIT, 32, _times),
-    _Finder("identifier", re.compile(r"[\d_]+|[a-z](?=[A-Z])"), 64, _identifiers),
+    _Finder("identifier", re.compile(r"[\d_]|[A-Z](?<=[a-z].)"), 64, _identifiers),
     _Finder("number", _DIGIT, 32, _numbers),
 )
 
@@ -361,6 +385,7 @@ class _Shown:
     """A summary, as facts are looked up in it."""
 
     def __init__(self, summary: str) -> None:
+        summary = _part_scripts(summary)
         self._text = summary.casefold()
         self._words = frozenset(WORD.findall(self._text))
         self._forms = {
@@ -383,6 +408,22 @@ class _Shown:
             return False
         words = fact.text.casefold().split()
         return len(words) > 1 and words[-1] in self._words and len(words[-1]) > 3
+
+
+def mentions(value: str, text: str) -> bool:
+    """Return whether a text has a value: a date, a time or a number in any form, other words as
+    they are."""
+    facts = _Facts()
+    facts.add(value, 1, is_prose=True)
+    wanted = [fact for fact in facts.all() if fact.kind in ("date", "time", "number")]
+    if wanted:
+        shown = _Shown(text)
+        return all(shown.has(fact) for fact in wanted)
+    known, folded = text.casefold(), value.casefold()
+    if folded not in known:
+        return False
+    edge = r"\b" if folded.isascii() else ""
+    return bool(re.search(rf"{edge}{re.escape(folded)}{edge}", known))
 
 
 def sentence_with(words: str, texts: Iterable[str], longest: int = 200) -> str:
