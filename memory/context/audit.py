@@ -20,7 +20,7 @@ from msgspec import Struct
 from memory.context import shapes
 from memory.context.corrections import Correction
 from memory.context.receipt import Receipt, SourceFacts, mentions
-from memory.context.requests import Requests, find_lost, find_requests, find_restated
+from memory.context.requests import Request, Requests, find_lost, find_requests, find_restated
 from memory.context.wording import language_of, languages_of, shared, split_sentences, stems
 from memory.turns import Turn
 
@@ -47,11 +47,13 @@ REASONS: Mapping[str, str] = {
     "open": "it leaves out what is still open",
     "missing": "it has too few of the names and numbers",
     "small": "the model is too small to write summaries",
-    "failed": "the model gave none",
+    "failed": "the model gave no answer",
+    "spent": "the spending limit of this month is used up",
 }
-"""The findings, by their names, as the ends of sentences to people and to the model. The last two
-are of summaries that were never written."""
-ALWAYS = frozenset(("empty", "call", "refusal", "longer"))
+"""The findings, by their names, as the ends of sentences to people and to the model."""
+NEVER_WRITTEN = frozenset(("small", "failed", "spent"))
+"""The findings of summaries that no model wrote."""
+ALWAYS = NEVER_WRITTEN | {"empty", "call", "refusal", "longer"}
 """The findings with which a text is never taken."""
 MENDED = frozenset(("open", "missing"))
 """The findings for which a model is asked once more, and that keep nothing from being taken: what
@@ -116,31 +118,32 @@ class Audit(Struct, frozen=True):
         return -len(set(self.kinds) - MENDED), self.receipt.share
 
 
-class AuditSource:
+class AuditSource(Struct, frozen=True, dict=True):
     """The source of a text, and all that is compared, found once for several attempts: messages of
-    people and replies, oldest first, arguments of tool calls, and what is summarised already.
+    people and replies, oldest first, arguments of tool calls, and what is summarised already, with
+    the requests that are `known` to be open. It has so many `tokens` (0: nobody knows).
     `is_in_any_language`: a person said in which one it is to be written."""
 
-    def __init__(
-        self,
-        asked: Sequence[str],
-        answered: Sequence[str],
-        tokens: int,
-        *,
-        touched: Sequence[str] = (),
-        prior: str = "",
-        turns: Sequence[Turn] = (),
-        corrections: Sequence[Correction] = (),
-        is_in_any_language: bool = False,
-    ) -> None:
-        self.tokens, self.turns, self.corrections = tokens, turns, corrections
-        self._said = (*asked, *answered, *([prior] if prior else []))
-        self._is_in_any_language = is_in_any_language
-        self.facts = SourceFacts(asked, [*([prior] if prior else []), *answered], touched)
+    asked: Sequence[str]
+    answered: Sequence[str] = ()
+    tokens: int = 0
+    touched: Sequence[str] = ()
+    prior: str = ""
+    turns: Sequence[Turn] = ()
+    known: Sequence[Request] = ()
+    corrections: Sequence[Correction] = ()
+    is_in_any_language: bool = False
+
+    @cached_property
+    def facts(self) -> SourceFacts:
+        prior = [self.prior] if self.prior else []
+        return SourceFacts(self.asked, [*prior, *self.answered], self.touched)
 
     @cached_property
     def languages(self) -> frozenset[str]:
-        return frozenset() if self._is_in_any_language else languages_of(self._said)
+        if self.is_in_any_language:
+            return frozenset()
+        return languages_of([*self.asked, *self.answered, *([self.prior] if self.prior else [])])
 
     @cached_property
     def stems(self) -> set[str]:
@@ -148,7 +151,7 @@ class AuditSource:
 
     @cached_property
     def requests(self) -> Requests:
-        return find_requests(self.turns)
+        return find_requests(self.turns, self.known)
 
     @cached_property
     def current(self) -> dict[str, str]:
@@ -216,7 +219,7 @@ def audit_line(line: str, said: str) -> Audit:
     long-term memory."""
     kind = shapes.find_kind(line, "complete", Receipt())
     if not kind:
-        source = AuditSource([said], [], 0)
+        source = AuditSource([said])
         names, others, told = source.facts.find_invented(line)
         is_invented = len(names) + len(others) >= _PEOPLE and len(names) + len(others) * 2 > told
         kind = "invented" if is_invented else ""
@@ -224,7 +227,7 @@ def audit_line(line: str, said: str) -> Audit:
 
 
 def _check_end(text: str, source: AuditSource) -> Sequence[Finding]:
-    """A text breaks off where its last word is the beginning of one that was said."""
+    """Say that a text breaks off where its last word is the beginning of one that was said."""
     last = _LAST_WORD.search(text.casefold())
     if last is None or len(split_sentences(text)) < 2:
         return []
@@ -274,8 +277,9 @@ def _is_about(text: str, source: AuditSource) -> bool:
 
 
 def _check_answer(text: str, source: AuditSource) -> Sequence[Finding]:
-    """A text goes on with the conversation where enough speaks for it: how it begins and ends, whom
-    it speaks to, code, and that it is about the last turn alone; a report speaks against it."""
+    """Say that a text goes on with the conversation where enough speaks for it: how it begins and
+    ends, whom it speaks to, code, and that it is about the last turn alone; a report speaks against
+    it."""
     if shapes.is_dialogue(text) and source.share(source.own_words(text)) < _DIALOGUE:
         return [Finding("answer")]
     signs = 2 * shapes.begins_an_answer(text) + shapes.offers_more(text)

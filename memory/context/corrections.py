@@ -20,7 +20,9 @@ class Correction(Struct, frozen=True):
 _VALUE = r"(\w[\w.:/@-]*(?: \w[\w.:/@-]*){0,2}?)"
 _PATTERNS = (
     re.compile(rf"\b(?:it['’]s|is|are|on|at) {_VALUE}, not {_VALUE}(?=[.,;!?)]|$)", re.IGNORECASE),
-    re.compile(rf"\b(?:ist|sind|heißt|am|um) {_VALUE}, nicht {_VALUE}(?=[.,;!?)]|$)", re.IGNORECASE),
+    re.compile(
+        rf"\b(?:ist|sind|heißt|am|um) {_VALUE}, nicht {_VALUE}(?=[.,;!?)]|$)", re.IGNORECASE
+    ),
     re.compile(r"是([\w/.:]{1,12})[，,]\s*(?:而)?不是([\w/.:]{1,12})(?=[。，,.；;！!？?]|$)"),
 )
 

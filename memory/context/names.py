@@ -8,6 +8,7 @@ of a name counts as one.
 from __future__ import annotations
 
 import re
+
 _MONTHS = (
     ("january", "januar", "jan"),
     ("february", "februar", "feb"),

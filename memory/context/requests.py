@@ -41,11 +41,11 @@ class Requests(NamedTuple):
     finished: tuple[Request, ...] = ()
 
 
-def find_requests(turns: Sequence[Turn]) -> Requests:
-    """Find the requests of turns in their order. One is finished once it was answered without a
-    question back and the person went on; it is open where it was put off, asked last, or met with a
-    question."""
-    is_open: list[Request] = []
+def find_requests(turns: Sequence[Turn], known: Sequence[Request] = ()) -> Requests:
+    """Find the requests of turns in their order, after those that are `known` to be open. One is
+    finished once it was answered without a question back and the person went on; it is open where
+    it was put off, asked last, or met with a question."""
+    is_open = list(known)
     finished: list[Request] = []
     pending: list[Request] = []  # met with a question, which the next turn may answer
     for turn, following in pairwise((*turns, None)):
@@ -56,8 +56,11 @@ def find_requests(turns: Sequence[Turn]) -> Requests:
         made = _requests_in(turn.number, asked, reply)
         put_off = [one for one in made if _LATER.search(one.text)]
         now = [*pending, *(one for one in made if one not in put_off)]
-        is_open = [*_not_like(is_open, made), *put_off]
+        is_open = _not_like(is_open, made)
         finished = _not_like(finished, made)
+        done = [] if not reply or _asks_back(reply) else _dealt_with(is_open, f"{asked} {reply}")
+        finished += done
+        is_open = [*(one for one in is_open if one not in done), *put_off]
         pending = []
         if not reply or _is_put_off(reply):
             is_open += now
@@ -143,6 +146,14 @@ def _requests_in(turn: int, asked: str, reply: str) -> list[Request]:
     return found
 
 
+def _dealt_with(known: list[Request], said: str) -> list[Request]:
+    """Return the requests that a later turn is about, and says that it is done."""
+    words = stems(said) if known and _DONE.search(said) else set()
+    return [
+        one for one in known if len(shared(mine := stems(one.text), words)) >= _LIKE * len(mine) > 0
+    ]
+
+
 def _not_like(known: list[Request], made: list[Request]) -> list[Request]:
     """Return the requests that none of these makes anew."""
     return [
@@ -168,7 +179,7 @@ def _ends(text: str) -> str:
 def _asks_back(reply: str) -> bool:
     """Return whether a reply ends with a question that has to be answered first; an offer of more
     is none."""
-    last = [line.rstrip("\"”’)】」* ") for line in split_sentences(reply)[-2:]]
+    last = [line.rstrip('"”’)】」* ') for line in split_sentences(reply)[-2:]]
     return any(one.endswith(("?", "？", "؟")) and not _OFFERS.search(one) for one in last)
 
 
@@ -194,7 +205,8 @@ _ASKS = re.compile(
     r"|hilf|kaufe?|korrigiere?|lege?|lies|lösche?|mache?|merke?|nenne?|notiere?|öffne|plane?"
     r"|prüfe?|reserviere?|rufe?|sag|schau|schicke?|schreibe?|sende?|setze?|starte?|storniere?"
     r"|suche?|trage?|übersetze?|vergleiche?|zeige?)\b"
-    r"|请|請|帮我|幫我|帮忙|麻烦|麻煩|能不能|可不可以|提醒我|给我|給我|替我|别忘|別忘|就订|就訂|订一"
+    r"|请|請|帮我|幫我|帮忙|麻烦|麻煩|能不能|可不可以|提醒我|给我|給我|替我|别忘|別忘|就订|就訂"
+    r"|订一"
     r"|[吗嗎]$",
     re.IGNORECASE,
 )
@@ -243,9 +255,10 @@ _TASKS_HEAD = re.compile(
     re.IGNORECASE,
 )
 _TASK = re.compile(
-    rf"\b(?:to[- ]?do|needs? to|ha(?:s|ve) to|must(?: be)?|still (?:to|needs?|has)|should(?: be)?"
+    r"\b(?:to[- ]?do|needs? to|ha(?:s|ve) to|must(?: be)?|still (?:to|needs?|has)|should(?: be)?"
     r"|remains? to|will (?:need|have) to|is to be|are to be|wants? (?:the assistant|you) to)"
-    r"|\b(?:muss|müssen|noch zu|soll(?:en)? noch|ist noch|sind noch|als nächstes|steht (?:noch )?aus)"
+    r"|\b(?:muss|müssen|noch zu|soll(?:en)? noch|ist noch|sind noch|als nächstes"
+    r"|steht (?:noch )?aus)"
     r"|\[ \]|待办|待辦|需要|还要|還要|仍需|尚未|尚待|要做|下一步",
     re.IGNORECASE,
 )

@@ -42,8 +42,8 @@ def find_kind(text: str, finish: str, receipt: Receipt) -> str:
 def list_content(text: str) -> list[str]:
     """Return the lines of a text that say something: without headings, and without fields in which
     nothing stands."""
-    lines = (line.strip() for line in text.splitlines())
-    return [line for line in lines if line and not _HEADING.match(line) and not _NOTHING.match(line)]
+    lines = [line.strip() for line in text.splitlines()]
+    return [line for line in lines if line and not (_HEADING.match(line) or _NOTHING.match(line))]
 
 
 def is_call(text: str) -> bool:
@@ -103,8 +103,9 @@ def _thinks_aloud(text: str) -> bool:
 
 
 def _is_unfilled(text: str, content: list[str]) -> bool:
-    places = _PLACE.findall(text[:_LONGEST])
-    return bool(places) and len(places) * 3 >= len(content)
+    places, fields = (len(one.findall(text[:_LONGEST])) for one in (_PLACE, _FIELD))
+    count = places + (fields if fields > 1 else 0)
+    return count > 0 and count * 3 >= len(content)
 
 
 def _is_loop(text: str) -> bool:
@@ -136,7 +137,8 @@ _NOTHING = re.compile(
     re.IGNORECASE,
 )
 _THOUGHT_TAG = re.compile(
-    r"</?\s*(?:think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|analysis|inner_monologue)\s*>"
+    r"</?\s*(?:think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|analysis"
+    r"|inner_monologue)\s*>"
     r"|◁/?think▷|<\|channel\|>|\[/?THINK\]",
     re.IGNORECASE,
 )
@@ -145,45 +147,55 @@ _DELIBERATES_FIRST = re.compile(
     r"(?:so |then |first,? )?(?:the user|the person|I|let['’]?s|let me|we|this|now|what)\b"
     r"|[\s*_\"]*(?:let me|let['’]s (?:see|think)|I need to|I have to|I should|I must|we need to"
     r"|the user (?:wants|asks|is asking) (?:me|us)|my task is|the task is to)\b"
-    r"|[\s*_\"]*(?:also|okay|ok|gut|hm+|na gut|moment)[,.…]*\s*(?:ich|der nutzer|die person|lass|wir"
+    r"|[\s*_\"]*(?:also|okay|ok|gut|hm+|na gut|moment)[,.…]*\s*(?:ich|der nutzer|die person|lass"
+    r"|wir"
     r"|zuerst|mal)\b|[\s*_\"]*(?:ich (?:soll|muss|sollte)\b|mal (?:sehen|überlegen)|lass mich)"
-    r"|\s*(?:好的?|嗯+|首先|那么|那麼)?[，,。…]*\s*(?:我(?:需要|应该|應該|要|得|来|來)|让我|讓我|用户(?:要求|让|想让)我)",
+    r"|\s*(?:好的?|嗯+|首先|那么|那麼)?[，,。…]*\s*(?:我(?:需要|应该|應該|要|得|来|來)|让我|讓我"
+    r"|用户(?:要求|让|想让)我)",
     re.IGNORECASE,
 )
 _DELIBERATES = re.compile(
     r"\b(?:wait|hmm+|let me (?:think|see|check|write|start|re-?read)|I should (?:probably |also )?"
-    r"(?:mention|include|write|note|keep)|should I|maybe I|I think I|I['’]ll (?:write|start|include)"
+    r"(?:mention|include|write|note|keep)|should I|maybe I|I think I|I['’]ll (?:write|start"
+    r"|include)"
     r"|let['’]s (?:see|think)|I need to (?:summari[sz]e|write|make sure|include|keep))\b"
     r"|\b(?:hm+|moment|mal (?:überlegen|sehen)|sollte ich|ich sollte|soll ich|vielleicht sollte"
     r"|ich schreibe|ich muss (?:noch|auch)|lass mich)\b"
-    r"|嗯|等等|让我(?:想|看|先)|讓我(?:想|看)|我应该|我應該|也许(?:可以|我)|是不是(?:也)?要|也要提到|我需要(?:总结|写|先)",
+    r"|嗯|等等|让我(?:想|看|先)|讓我(?:想|看)|我应该|我應該|也许(?:可以|我)|是不是(?:也)?要"
+    r"|也要提到|我需要(?:总结|写|先)",
     re.IGNORECASE,
 )
 _ABOUT_ITSELF = re.compile(
-    r"summar|recap|notes\b|conversation|zusammenfass|gespräch|notizen|总结|總結|摘要|概括|对话|對話",
+    r"summar|recap|notes\b|conversation|zusammenfass|gespräch|notizen|总结|總結|摘要|概括|对话"
+    r"|對話",
     re.IGNORECASE,
 )
+_FIELD = re.compile(r"\{\{?\s*[\w ]{2,40}\s*\}\}?")
 _PLACE = re.compile(
-    r"\{\{?\s*[\w ]{2,40}\s*\}\}?"
-    r"|[\[<](?:insert|enter|your|add|describe|list|name|date|user|topic|fill|summary|placeholder"
+    r"[\[<](?:insert|enter|your|add|describe|list|name|date|user|topic|fill|summary|placeholder"
     r"|einfügen|hier|dein|ihr|datum|beschreib|liste|请|填写|此处|在此|姓名|日期)[^\]>\n]{0,80}[\]>]"
     r"|\b(?:TBD|XXX+|lorem ipsum)\b",
     re.IGNORECASE,
 )
-_LABEL = re.compile(r"(?:[-*•]\s*|\d{1,2}[.)]\s*)?(?:\*\*[^*]{1,60}\*\*[:：]?|[^:：.。]{1,40}[:：])\s*")
+_LABEL = re.compile(
+    r"(?:[-*•]\s*|\d{1,2}[.)]\s*)?(?:\*\*[^*]{1,60}\*\*[:：]?|[^:：.。]{1,40}[:：])\s*"
+)
 _ANSWERS = re.compile(
     r"[\s*_#]*(?:sure|of course|certainly|absolutely|definitely|gladly|happy to|no problem"
     r"|great (?:question|idea|choice)|good (?:question|idea)|you['’]re welcome|thank you for"
     r"|thanks for|here(?:['’]s| is| are)|to do (?:this|that)|you can\b|you should\b|try\b"
-    r"|natürlich|gern(?:e)?\b|klar\b|selbstverständlich|sicher\b|gute (?:frage|idee)|hier (?:ist|sind)"
+    r"|natürlich|gern(?:e)?\b|klar\b|selbstverständlich|sicher\b|gute (?:frage|idee)|hier (?:ist"
+    r"|sind)"
     r"|kein problem|du kannst|sie können|das ist eine"
     r"|当然|當然|好的|没问题|沒問題|好问题|以下是|下面是|您好|你好|谢谢|您可以|你可以)",
     re.IGNORECASE,
 )
 _OFFERS_MORE = re.compile(
     r"let me know|feel free|would you like|do you (?:want|need)|shall I|hope (?:this|that) helps"
-    r"|(?:any|more|other|further) questions|enjoy (?:your|the)|good luck|happy to help|have a (?:nice|great|good)"
-    r"|sag(?:e|en Sie)?(?: mir)? (?:einfach )?bescheid|melde? dich|möchtest du|möchten Sie|soll ich|viel (?:spaß|erfolg|glück)"
+    r"|(?:any|more|other|further) questions|enjoy (?:your|the)|good luck|happy to help"
+    r"|have a (?:nice|great|good)"
+    r"|sag(?:e|en Sie)?(?: mir)? (?:einfach )?bescheid|melde? dich|möchtest du|möchten Sie|soll ich"
+    r"|viel (?:spaß|erfolg|glück)"
     r"|bei fragen|weitere fragen|hoffe,? das hilft|lass es mich wissen"
     r"|请告诉我|請告訴我|需要我|如果您?(?:还)?需要|祝您|祝你|希望(?:对您|对你|这)|还有什么|随时",
     re.IGNORECASE,
@@ -205,9 +217,11 @@ _SPEAKER = re.compile(
     re.IGNORECASE,
 )
 _BEFORE = re.compile(
-    r"\b(?:not|no longer|instead of|rather than|first|initially|originally|formerly|previously|earlier"
+    r"\b(?:not|no longer|instead of|rather than|first|initially|originally|formerly|previously"
+    r"|earlier"
     r"|was corrected|corrected from|moved from|changed from|used to|nicht|statt|anstatt|zuerst"
-    r"|zunächst|ursprünglich|vorher|früher|korrigiert|verschoben)\b|不是|而不是|原来|原來|之前|本来|改为|改為",
+    r"|zunächst|ursprünglich|vorher|früher|korrigiert|verschoben)\b|不是|而不是|原来|原來|之前|本来"
+    r"|改为|改為",
     re.IGNORECASE,
 )
 _WORD_OR_SIGN = re.compile(r"[a-z\d\u00df-\u052f]+|[^\W_]")
@@ -232,7 +246,8 @@ _SORRY = (
     r"|Mi dispiace|Purtroppo|Desculpe|Sinto muito|Infelizmente|Het spijt me|Helaas"
     r"|Przepraszam|Přepáčte|Omlouvám se|Jag är ledsen|Tyvärr|Beklager|Üzgünüm"
     r"|Извините|Простите|К сожалению|Вибачте|На жаль"
-    r"|抱歉|很抱歉|非常抱歉|对不起|對不起|不好意思|申し訳(?:ありません|ございません)|すみません|ごめんなさい"
+    r"|抱歉|很抱歉|非常抱歉|对不起|對不起|不好意思|申し訳(?:ありません|ございません)|すみません"
+    r"|ごめんなさい"
     r"|죄송(?:합니다|하지만)|죄송|미안"
 )
 _CANNOT = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from memory.context.names import MONTH_OF
 
@@ -26,27 +27,31 @@ _FUNCTION = {
     "will their about you your there what when she his her of to is it as be by an at or on if",
     "de": "der die das und ist nicht ein eine einen einem mit auf für dem den des von zu wird auch "
     "noch sich wurde werden oder bei im am es er sie ich ihr aber nur nach aus wie hat haben sind",
-    "fr": "le la les des est une dans pour que qui avec sur pas vous nous il elle sont du au aux et "
-    "cette ce ses été mais ont être plus par",
+    "fr": "le la les des est une dans pour que qui avec sur pas vous nous il elle sont du au aux "
+    "et cette ce ses été mais ont être plus par",
     "es": "el los las una que por con para del está son pero como más fue sus se lo su al y esta "
     "también ha han muy hay desde",
     "it": "il gli una che per con del della sono non più anche nel alla è di ha questo si da dei "
     "le come stato",
-    "pt": "o os as uma que por com para do da não mais em foi também são ao na no um se dos das ele "
-    "ela está",
+    "pt": "o os as uma que por com para do da não mais em foi também são ao na no um se dos das "
+    "ele ela está",
     "nl": "de het een en van niet met voor dat zijn op aan ook werd wordt er bij naar maar hij zij "
     "is te die heeft",
 }
 _WORDS_OF = {name: frozenset(words.split()) for name, words in _FUNCTION.items()}
 _ALL_FUNCTION = frozenset().union(*_WORDS_OF.values())
-_SAYS_NOTHING = frozenset(
+_COMMON = (
     "user users person assistant asked wants wanted also then than them these those some into over "
-    "just very much more most only here today okay thanks thank please like need needs would could "
-    "should summary conversation nutzer nutzerin benutzer assistentin assistent diese dieser dieses "
-    "einer eines ihre ihren seine seinen kann können soll sollen muss möchte danke bitte dann wenn "
-    "weil dass etwa über unter zusammenfassung gespräch sein".split()
-) | frozenset(MONTH_OF)
-_PARTICLES = frozenset("的了吗呢吧啊是我你您他她它在和也就都还很这那有没不要会能可以们个一请把被给与及或说对为")
+    "just very much more most only here today okay thanks thank please like need needs would "
+    "could should summary conversation "
+    "nutzer nutzerin benutzer assistentin assistent diese dieser dieses einer eines ihre "
+    "ihren seine seinen kann können soll sollen muss möchte danke bitte dann wenn weil dass etwa über "
+    "unter zusammenfassung gespräch sein"
+)
+_SAYS_NOTHING = frozenset(MONTH_OF).union(_COMMON.split())
+_PARTICLES = frozenset(
+    "的了吗呢吧啊是我你您他她它在和也就都还很这那有没不要会能可以们个一请把被给与及或说对为"
+)
 
 _SCRIPTS = (
     ("ja", re.compile("[\u3041-\u30ff]")),
@@ -83,6 +88,13 @@ def split_sentences(text: str) -> list[str]:
     return [line for one in found if (line := " ".join(one.split()))]
 
 
+def end_at_sentence(text: str) -> str:
+    """Return a text that was cut up to the end of its last sentence or line, where that is in its
+    last third."""
+    ends = [end.start() for end in _END.finditer(text)]
+    return text[: ends[-1]].rstrip() if ends and ends[-1] * 3 > len(text) * 2 else text
+
+
 def stems(text: str) -> set[str]:
     """Return the beginnings of the words of a text that say something by themselves."""
     folded = text.casefold()
@@ -90,7 +102,7 @@ def stems(text: str) -> set[str]:
     found = {word[:_STEM] for word in said}
     if not folded.isascii():
         for run in _RUN.findall(folded):
-            pairs = map("".join, zip(run, run[1:], strict=False))
+            pairs = map("".join, pairwise(run))
             found.update(pair for pair in pairs if _PARTICLES.isdisjoint(pair))
     return found
 

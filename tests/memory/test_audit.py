@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import get_args
 
-from memory.context.audit import REASONS, Audit, AuditSource, Candidate, audit, audit_line
+from memory.context.audit import REASONS, Audit, AuditSource, Candidate, Level, audit
 from memory.context.corrections import Correction
 from tests.memory.audit_corpus import BAD, CHATS, GOOD
 from tests.memory.audit_turns import turns_of
@@ -43,12 +43,12 @@ def test_a_summary_that_did_not_end_by_itself_is_none(finish: str) -> None:
 
 def test_what_is_always_turned_away_is_so_at_every_level() -> None:
     kinds = {kind: judge(chat, text) for chat, kind, text in BAD}
-    for level in ("strict", "warn", "off"):
+    for level in get_args(Level):
         assert not judge("trip", " \n").accepts(level)
         assert not kinds["a refusal"].accepts(level)
         assert not kinds["a tool call"].accepts(level)
-    for level in ("warn", "off"):
-        assert kinds["in English for a German chat"].accepts(level)
+    assert kinds["in English for a German chat"].accepts("warn")
+    assert kinds["in English for a German chat"].accepts("off")
 
 
 def test_each_finding_has_a_reason_for_people() -> None:
