@@ -40,10 +40,9 @@ def find_kind(text: str, finish: str, receipt: Receipt) -> str:
 
 
 def list_content(text: str) -> list[str]:
-    """Return the lines of a text that say something: without headings, and without fields in which
-    nothing stands."""
+    """Return the lines of a text that say something: without headings."""
     lines = [line.strip() for line in text.splitlines()]
-    return [line for line in lines if line and not (_HEADING.match(line) or _NOTHING.match(line))]
+    return [line for line in lines if line and not _HEADING.match(line)]
 
 
 def is_call(text: str) -> bool:
@@ -105,7 +104,8 @@ def _thinks_aloud(text: str) -> bool:
 def _is_unfilled(text: str, content: list[str]) -> bool:
     places, fields = (len(one.findall(text[:_LONGEST])) for one in (_PLACE, _FIELD))
     count = places + (fields if fields > 1 else 0)
-    return count > 0 and count * 3 >= len(content)
+    is_void = len(content) > 1 and all(_NOTHING.match(line) for line in content)
+    return is_void or (count > 0 and count * 3 >= len(content))
 
 
 def _is_loop(text: str) -> bool:

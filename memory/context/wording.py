@@ -41,12 +41,12 @@ _FUNCTION = {
 _WORDS_OF = {name: frozenset(words.split()) for name, words in _FUNCTION.items()}
 _ALL_FUNCTION = frozenset().union(*_WORDS_OF.values())
 _COMMON = (
-    "user users person assistant asked wants wanted also then than them these those some into over "
-    "just very much more most only here today okay thanks thank please like need needs would "
-    "could should summary conversation "
-    "nutzer nutzerin benutzer assistentin assistent diese dieser dieses einer eines ihre "
-    "ihren seine seinen kann können soll sollen muss möchte danke bitte dann wenn weil dass etwa über "
-    "unter zusammenfassung gespräch sein"
+    "user users person assistant asked wants wanted also then than them these those some "
+    "into over just very much more most only here today okay thanks thank please like need "
+    "needs would could should summary conversation nutzer nutzerin benutzer assistentin "
+    "assistent diese dieser dieses einer eines ihre ihren seine seinen kann können soll "
+    "sollen muss möchte danke bitte dann wenn weil dass etwa über unter zusammenfassung "
+    "gespräch sein"
 )
 _SAYS_NOTHING = frozenset(MONTH_OF).union(_COMMON.split())
 _PARTICLES = frozenset(

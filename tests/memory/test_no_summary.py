@@ -104,7 +104,8 @@ def test_one_line_is_no_summary_of_thousands_of_tokens(text: str) -> None:
 def test_a_text_of_some_lines_is_one_whatever_it_was_made_of() -> None:
     assert judge("- The login was rewritten.\n- All tests pass.", of_tokens=9_000, said="Go on.")
     line = "The person moves to another town, wants a flat near the river, and asks for a list."
-    more = "It should have a balcony, a bath, and room for two bicycles and for a piano."
+    more = "It should have a balcony, a bath, and room for two bicycles and for a piano. "
+    more += "The rent must stay below what the old flat costs, and a garden would be lovely."
     assert judge(f"{line} {more}", of_tokens=5_000, said="Go on.")
     source = AuditSource(["word " * 5_000], tokens=5_000)
     assert audit(Candidate("word, often", 3), source).accepts(), "nothing else was said"
