@@ -196,6 +196,8 @@ def audit(candidate: Candidate, source: AuditSource, least_kept: float = 0.0) ->
     text = candidate.text.strip()
     lines = shapes.list_content(text)
     receipt = source.facts.receipt(text)
+    if source.tokens and candidate.tokens >= source.tokens:
+        return Audit((Finding("longer"),), receipt)
     if kind := shapes.find_kind(text, candidate.finish, receipt):
         return Audit((Finding(kind),), receipt)
     checks = (
@@ -239,8 +241,6 @@ def _check_end(text: str, source: AuditSource) -> Sequence[Finding]:
 def _check_size(
     candidate: Candidate, lines: Sequence[str], source: AuditSource
 ) -> Sequence[Finding]:
-    if source.tokens and candidate.tokens >= source.tokens:
-        return [Finding("longer")]
     is_short = candidate.tokens < min(_LONG_LINE, source.tokens // _LINE_SHARE)
     if source.tokens < _MUCH or not is_short or len(lines) > 1:
         return []

@@ -147,7 +147,8 @@ class SummaryDrafter:
             frozenset(turn for part in left_out for turn in part.turns),
         )
         found = audit(candidate, work.compared, work.limits.context.summary_min_kept)
-        return _Attempt(draft, found, is_over=result.finish != "complete")
+        is_over = result.finish != "complete" or found.kinds == ("longer",)
+        return _Attempt(draft, found, is_over)
 
     def _take(
         self, work: _Work, one: _Attempt, taken: Taken, kinds: tuple[str, ...]
