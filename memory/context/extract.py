@@ -16,7 +16,7 @@ from math import sqrt
 from msgspec import Struct
 
 from memory.context.receipt import SourceFacts, mentions
-from memory.context.requests import Request, Requests
+from memory.context.requests import PersonRequest, Requests
 from memory.context.wording import languages_of, split_sentences
 from memory.turns import Turn
 
@@ -92,17 +92,17 @@ def extract(
     return tail
 
 
-def open_line(found: Sequence[Request], texts: Sequence[str]) -> str:
+def open_line(found: Sequence[PersonRequest], texts: Sequence[str]) -> str:
     """Return the line that names open requests, in the language of these texts."""
     label, _ = _labels(texts)
     return f"{label}: {_BETWEEN.join(one.line for one in found)}" if found else ""
 
 
-def read_open(summary: str) -> list[Request]:
+def read_open(summary: str) -> list[PersonRequest]:
     """Return the open requests that a summary names in such a line."""
     lines = _OPEN_LINE.findall(summary)
     found = (_ONE_OPEN.fullmatch(one) for line in lines for one in line.split(_BETWEEN))
-    return [Request(int(one[1]), one[2]) for one in found if one]
+    return [PersonRequest(int(one[1]), one[2]) for one in found if one]
 
 
 def _labels(texts: Sequence[str]) -> tuple[str, str]:
