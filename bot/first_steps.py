@@ -26,7 +26,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from agent.models import embedded
+from agent.models import catalogue, embedded
 from agent.models.base import ModelError, ModelRequest
 from agent.models.endpoint import (
     ANTHROPIC,
@@ -41,11 +41,14 @@ from agent.models.selection import AUTO, UNCACHED, USUAL, connect
 from bot.command_line import Commands, say
 from bot.settings import SettingError
 from bot.settings.files import read_env, read_text, read_tree
+from memory.settings import MemorySettings
 
 SECONDS = 60.0
 """For which the model may think about its first answer."""
 _INTERRUPTED = 130
 _MOST_SHOWN = 12  # names of models
+_WIDE = 100_000  # tokens of a window that holds far more than the usual limit of turns
+TURNS = "agent_max_context_turns"
 _NAMES = ", ".join(name for name in PROVIDERS if name != "openai")
 _VALUE = re.compile(r"[\w./:-]+", re.ASCII)
 _PLAIN = re.compile(r"[\w./:@%+=,-]+", re.ASCII)
@@ -304,7 +307,7 @@ def _write(config: Path, served: ServedModel) -> list[str]:
         contents[env] = with_values(before, changed)
     provider = "" if served.provider == "openai" else served.provider
     tree = read_tree(config) if config.exists() else {}
-    wanted = with_model(tree, served.model, provider)
+    wanted = _with_limit(with_model(tree, served.model, provider), served)
     if wanted != tree:
         _check_config(config, tree, served.model)
         contents[config] = json.dumps(wanted, indent=2, ensure_ascii=False) + "\n"
@@ -360,6 +363,21 @@ def with_model(tree: Mapping[str, Any], model: str, provider: str) -> dict[str, 
         brain["provider"] = provider
     kept = {name: value for name, value in tree.items() if not name.startswith("brain")}
     return {**kept, "model": model, **({"brain": brain} if brain else {})}
+
+
+def _with_limit(tree: dict[str, Any], served: ServedModel) -> dict[str, Any]:
+    """Return a configuration with the limit of turns that the person wants, where the model's
+    window is wide and nothing is said of limits yet."""
+    window = catalogue.window_of(served.model, served.provider)
+    if window < _WIDE or TURNS in tree or "context" in tree:
+        return tree
+    usual = MemorySettings.model_fields[TURNS].default
+    say(
+        f"A chat keeps its last {usual} turns in the context, and older ones are summarised; "
+        f"{served.model} can read {window:,} tokens at once."
+    )
+    by_tokens = _agrees("Go by tokens only, without a limit of turns?", is_usual=False)
+    return {**tree, TURNS: 0} if by_tokens else tree
 
 
 def write_all(contents: Mapping[Path, str]) -> None:

@@ -8,9 +8,10 @@ from typing import Any, Protocol
 
 import pluggy
 
+from agent.prompt import PromptSection
 from agent.tools.base import RemoteTools
 from channels.base import Logins
-from channels.message import Address
+from channels.message import Address, Reply
 from memory.events import Listener
 from memory.keys import ConversationKey
 from memory.mirror import Mirror
@@ -19,7 +20,7 @@ from memory.record.forget import FeatureRows
 from memory.record.offload import Offloader
 from memory.request_log import RequestLog
 from memory.turn_log import OpenTurn
-from plugins.api import Command, ContextPart, HookContext, Tool, Verb
+from plugins.api import Command, ContextPart, HookContext, InForce, SaidWords, Tool, Verb
 
 hookspec = pluggy.HookspecMarker("parley")
 
@@ -53,8 +54,9 @@ def parley_tables() -> Sequence[Step]:
 @hookspec
 def parley_open(kernel: Any) -> object:
     """Return an object of the plugin, made once the kernel is there (`bot/kernel.py`) and before
-    anything is taken in. Its methods may be the hooks below `parley_system_prompt`; commands,
-    tools, listeners, the offloader and the system prompt are the module's."""
+    anything is taken in; it may be a coroutine, which is awaited. Its methods may be the hooks
+    below `parley_system_prompt`; commands, tools, listeners, the offloader and the system prompt
+    are the module's."""
     raise NotImplementedError
 
 
@@ -120,6 +122,27 @@ def parley_system_prompt(prompt: str, key: ConversationKey) -> str:
     ones first: it must be quick, and say the same as long as nothing has changed, since the
     provider's cache holds only as long as the prompt does (no clock, no counter). One that fails is
     skipped."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_prompt_section() -> PromptSection:
+    """Return a part of the system prompt that stands at its end and is counted by itself
+    (`agent.prompt.PromptSection`)."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_said() -> Callable[[SaidWords], Awaitable[None]]:
+    """Return a function that hears what a person has said, when it was taken into a turn and before
+    the model is asked."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_in_force() -> InForce:
+    """Return a function that says, where turns are removed from a context, what stays in force
+    there."""
     raise NotImplementedError
 
 
@@ -191,9 +214,9 @@ def parley_text_to_speech() -> object:
 
 
 @hookspec
-def parley_notes() -> Callable[[OpenTurn], list[str]]:
-    """Return a function that says, below the answer of a turn, what this plugin has to say of
-    it."""
+def parley_notes() -> Callable[[OpenTurn], Sequence[str | Reply]]:
+    """Return a function that says, below the answer of a turn, what this plugin has to say of it; a
+    `Reply` brings its buttons with it."""
     raise NotImplementedError
 
 

@@ -40,7 +40,7 @@ class ContextSettings(BaseModel):
         le=2_000_000,
         description="The model's context window; 0 means the known window of the model, or "
         "128000 if none is known.",
-        json_schema_extra={"unit": "tokens", "here": True},
+        json_schema_extra={"unit": "tokens", "here": True, "zero_is_no_least": True},
     )
     output_reserved: int = Field(
         default=4096,
@@ -69,7 +69,7 @@ class ContextSettings(BaseModel):
         le=2_000_000,
         description="A tool result longer than this is cut when it arrives; 0 means 50000 or a "
         "quarter of the window, whichever is smaller.",
-        json_schema_extra={"unit": "tokens", "here": True},
+        json_schema_extra={"unit": "tokens", "here": True, "zero_is_no_least": True},
     )
 
     stub_tools: bool = Field(
@@ -255,7 +255,7 @@ class ContextSettings(BaseModel):
         le=2_000_000,
         description="The size from which on /context and /context advise say that the model no "
         "longer handles the context well; 0 goes by published measurements of the model.",
-        json_schema_extra={"unit": "tokens", "here": True},
+        json_schema_extra={"unit": "tokens", "here": True, "zero_is_no_least": True},
     )
     merge_system: bool = Field(
         default=False,

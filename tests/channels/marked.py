@@ -29,6 +29,7 @@ from plugins.api import HookContext
 from plugins.builtin import session
 from plugins.builtin.context import overview, ranges, show, state
 from plugins.builtin.help import GROUPS, STRATEGIES, THE_BOT
+from plugins.instructions.record import InstructionRows
 from plugins.jobs import commands as job_commands
 from plugins.jobs import recurrence, wording
 from plugins.loader import load
@@ -39,9 +40,10 @@ ROOT = Path(__file__).parents[2]
 ROOMS = ("bot", "channels", "plugins")
 _MARKS = {"_": 1, "number_of": 3, "_verb": 3, "say_of": 3, "Action": 1, "require_owner": 1}
 PARTS = (
-    *("system prompt", "memory", "tools", "summary", "activity log", "summaries of turns"),
-    *("turns", "running turn", "user", "assistant", "tool", "note", "other", "before", "after"),
-    *("system", "new", "changed", "gone", "pinned", "archived", "and", "or", "waiting"),
+    *("system prompt", "standing instructions", "memory", "tools", "summary", "activity log"),
+    *("summaries of turns", "turns", "running turn", "user", "assistant", "tool", "note"),
+    *("other", "before", "after", "system", "new", "changed", "gone", "pinned", "archived"),
+    *("and", "or", "waiting"),
 )
 LAYERS = ("default", "file", "environment")
 _A_KEY = re.compile(r"[/↑↓A-Z][\w↑↓-]*( (Ctrl-E|Enter|keys|↓))?")
@@ -64,7 +66,8 @@ def _marked() -> Iterator[str]:
 def _named() -> Iterator[str]:
     """Yield the texts that are given by a name that only the running bot knows."""
     loaded = load(Path("/nonexistent"), HookContext())
-    yield from (f"{{n}} {row.noun}{ending}" for row in loaded.rows for ending in ("", "s"))
+    nouns = (InstructionRows.noun, *(row.noun for row in loaded.rows))
+    yield from (f"{{n}} {noun}{ending}" for noun in nouns for ending in ("", "s"))
     for command in loaded.commands.values():
         yield command.summary
         yield command.interrupted

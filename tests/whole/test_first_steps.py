@@ -79,6 +79,21 @@ async def test_what_an_address_wants_to_know_is_asked_for_and_written_down(tmp_p
 
 
 @pytest.mark.usefixtures("processes")
+async def test_a_wide_window_may_be_used_by_tokens_only(tmp_path: Path) -> None:
+    async with (
+        OpenAIServer([Say("Hello!")], key=KEY) as server,
+        sitting(tmp_path, arguments=INIT) as person,
+    ):
+        await answers(person, server.base_url, KEY, "gpt-4.1")
+        await person.sees("Go by tokens only, without a limit of turns? (y/N)")
+        person.types("y\r")
+        await person.sees("Done:")
+        assert await person.ended() == 0
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config == {"model": "gpt-4.1", "agent_max_context_turns": 0}
+
+
+@pytest.mark.usefixtures("processes")
 async def test_a_key_that_is_refused_is_not_written(tmp_path: Path) -> None:
     async with (
         OpenAIServer([], key=KEY) as server,

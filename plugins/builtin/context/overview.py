@@ -192,9 +192,10 @@ def parts(overview: Overview) -> dict[str, int]:
     running = sum(turn.tokens for turn in view.turns if turn.number == view.current)
     complete = sum(turn.tokens for turn in view.complete)
     summary = part(view.preface.tokens) if view.preface else 0
+    sections = {name: part(tokens) for name, tokens in view.prefix.sections}
     sizes = {
-        "system prompt": part(view.prefix.system) - part(view.prefix.memory),
-        "memory": part(view.prefix.memory),
+        "system prompt": part(view.prefix.system) - sum(sections.values()),
+        **sections,
         "tools": part(view.prefix.tools),
         "summary": summary,
         "activity log": part(view.front_tokens) - summary,

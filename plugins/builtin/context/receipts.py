@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+from msgspec.structs import replace
 
 from channels.language import _
 from memory.context.audit import MENDED, NEVER_WRITTEN, REASONS
 from memory.context.change import ViewEvent
 from memory.context.receipt import Receipt
+from memory.keys import ConversationKey
 from memory.record.summaries import Summary
-from plugins.api import Action
+from plugins.api import Action, InForce, Reply
 from plugins.builtin.context.turns import quote
 from plugins.turn_names import ids
 from plugins.wording import amount, clip, format_turns, literal
@@ -96,6 +100,16 @@ def _tell_kept(receipt: Receipt) -> str:
         named=named,
         more=_(", and {n} more", n=more) if more > 0 else "",
     )
+
+
+def add_in_force(reply: Reply, key: ConversationKey, parts: Sequence[InForce]) -> Reply:
+    """Return a reply about turns that were removed, with what stays in force all the same."""
+    said = [part(key) for part in parts]
+    text = "\n\n".join(filter(None, (reply.text, *(text for text, _ in said))))
+    data: dict[str, Any] = {}
+    for _text, more in said:
+        data |= more
+    return replace(reply, text=text, data={**(reply.data or {}), **data})
 
 
 def shorten(receipt: Receipt | None) -> str:
