@@ -378,6 +378,18 @@ _IN_PROSE = (
 )
 
 
+def find_facts(text: str) -> Iterator[tuple[str, int, int, frozenset[str]]]:
+    """Yield the facts of a text with the kind, the place, and the forms by which each is found
+    again; an earlier kind before a later one, and none twice."""
+    rest = text
+    for finder in (*_EXACT, *_IN_PROSE):
+        if not finder.sign.search(rest):
+            continue
+        for start, end, forms in [*finder.find(rest)]:
+            yield finder.kind, start, end, forms
+            rest = rest[:start] + " " * (end - start) + rest[end:]
+
+
 # --- what is in the summary ----------------------------------------------------------------------
 
 
