@@ -18,8 +18,9 @@ from typing import Literal
 from msgspec import Struct
 
 from memory.context import shapes
-from memory.context.corrections import Correction
-from memory.context.receipt import Receipt, SourceFacts, mentions
+from memory.context.corrected import choose_certain, says_old
+from memory.context.corrections import Correction, find_corrections
+from memory.context.receipt import Receipt, SourceFacts
 from memory.context.requests import PersonRequest, Requests, find_lost, find_requests, find_restated
 from memory.context.wording import language_of, languages_of, shared, split_sentences, stems
 from memory.turns import Turn
@@ -132,7 +133,6 @@ class AuditSource(Struct, frozen=True, dict=True):
     prior: str = ""
     turns: Sequence[Turn] = ()
     known: Sequence[PersonRequest] = ()
-    corrections: Sequence[Correction] = ()
     is_in_any_language: bool = False
 
     @cached_property
@@ -155,9 +155,11 @@ class AuditSource(Struct, frozen=True, dict=True):
         return find_requests(self.turns, self.known)
 
     @cached_property
-    def current(self) -> dict[str, str]:
-        """The values that were corrected, each with the one that holds now."""
-        return current_values(self.corrections)
+    def current(self) -> list[Correction]:
+        """The corrections that hold, of values that a person has plainly ended."""
+        pairs = [(turn.question.text, turn.reply.text if turn.reply else "") for turn in self.turns]
+        said, replies = ([*some] for some in zip(*pairs, strict=True)) if pairs else ([], [])
+        return choose_certain(find_corrections(said, replies), said)
 
     @property
     def least_share(self) -> float:
@@ -168,7 +170,8 @@ class AuditSource(Struct, frozen=True, dict=True):
     def own_words(self, text: str) -> set[str]:
         """Return the words of a text that say something, without the names that it has from here:
         a story may be told of anybody."""
-        names = [fact for fact in self.facts.list_names() if mentions(fact, text)]
+        folded = text.casefold()
+        names = [fact for fact in self.facts.list_names() if fact.casefold() in folded]
         if "de" not in self.languages:  # where every noun has a capital
             names += [one for one in set(_CAPITAL.findall(text)) if self.facts.is_name(one)]
         return stems(text) - stems(" ".join(names))
@@ -291,14 +294,11 @@ def _check_answer(text: str, source: AuditSource) -> Sequence[Flaw]:
 def _check_corrections(text: str, source: AuditSource) -> Sequence[Flaw]:
     if not source.current:
         return []
-    sentences = split_sentences(text)
+    sentences = [one for one in split_sentences(text) if not shapes.tells_of_before(one)]
     stale = [
-        f"{new} ({old} was corrected)"
-        for old, new in source.current.items()
-        if any(
-            mentions(old, one) and not mentions(new, one) and not shapes.tells_of_before(one)
-            for one in sentences
-        )
+        f"{one.new} ({one.old} was corrected)"
+        for one in source.current
+        if any(says_old(one, said) for said in sentences)
     ]
     return [Flaw("corrected", tuple(stale))] if stale else []
 
@@ -309,13 +309,3 @@ def _check_requests(text: str, source: AuditSource) -> Sequence[Flaw]:
     lost = [one.line for one in find_lost(text, found)]
     kinds = (("restated", restated), ("open", lost))
     return [Flaw(kind, tuple(lines)) for kind, lines in kinds if lines]
-
-
-def current_values(corrections: Sequence[Correction]) -> dict[str, str]:
-    """Return the values that were corrected and hold no more, each with the one that holds now."""
-    current = dict[str, str]()
-    for one in corrections:
-        current = {old: one.new if new == one.old else new for old, new in current.items()}
-        current[one.old] = one.new
-        current.pop(one.new, None)
-    return current

@@ -422,22 +422,6 @@ class _Shown:
         return len(words) > 1 and words[-1] in self._words and len(words[-1]) > 3
 
 
-def mentions(value: str, text: str) -> bool:
-    """Return whether a text has a value: a date, a time or a number in any form, other words as
-    they are."""
-    facts = _Facts()
-    facts.add(value, 1, is_prose=True)
-    wanted = [fact for fact in facts.all() if fact.kind in ("date", "time", "number")]
-    if wanted:
-        shown = _Shown(text)
-        return all(shown.has(fact) for fact in wanted)
-    known, folded = text.casefold(), value.casefold()
-    if folded not in known:
-        return False
-    edge = r"\b" if folded.isascii() else ""
-    return bool(re.search(rf"{edge}{re.escape(folded)}{edge}", known))
-
-
 def sentence_with(words: str, texts: Iterable[str], longest: int = 200) -> str:
     """Return the sentence in which these words stand for the first time, on one line; "" where none
     has them."""
