@@ -204,7 +204,7 @@ class RuntimeConfig(Struct, frozen=True):
         if self.memories is None:
             return NOTHING
         most = min(now.settings.memory.prompt_tokens, now.limits.window // MEMORY_SHARE)
-        return self.memories.of(key.audience, most)
+        return self.memories.of(key.audience, most, now.settings.memory.left_out)
 
     def agent(self, conversation: Conversation, address: Address) -> Agent:
         """Return the agent for the next turn of a conversation; the person who asks is at an

@@ -180,7 +180,7 @@ class ThriftySummarizer(Struct, frozen=True):
     async def summarize(self, request: SummaryRequest) -> SummaryResult:
         key, config = request.key, self.config
         if config.spending.is_enough(key) and not config.summary_model(key).is_free:
-            return SummaryResult("", "")
+            return SummaryResult("", "", finish="spent")
         return await self.summarizer.summarize(request)
 
 

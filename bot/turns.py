@@ -331,9 +331,7 @@ class Turns:
     async def _tell_said(
         self, conversation: Conversation, turn: OpenTurn, heard: Sequence[_Said]
     ) -> None:
-        """Let features hear what people themselves have said. A change of the system prompt that
-        comes of it is an event of its own."""
-        is_changed = False
+        """Let features hear what people themselves have said."""
         for said in heard:
             received, key = said.received, conversation.key
             person = self._access.identify(received.address)
@@ -345,11 +343,9 @@ class Turns:
             )
             for hear in self.answers.features.said:
                 try:
-                    is_changed |= await hear(words)
+                    await hear(words)
                 except Exception:  # the person is answered all the same
                     log.exception("a feature did not hear %s", received.id)
-        if is_changed:
-            await conversation.compactor.note_prompt()
 
     async def _answer(self, context: TurnContext, turn: OpenTurn, asked: _Said) -> None:
         key, received, rules = context.key, context.received, self.runner.rules

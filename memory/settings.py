@@ -29,6 +29,14 @@ class LongTermSettings(BaseModel):
         "more than a sixteenth of the window. The rest is found by memory_search.",
         json_schema_extra={"unit": "tokens", "here": True},
     )
+    left_out: tuple[str, ...] = Field(
+        default=(),
+        strict=False,  # lists become tuples
+        max_length=100,
+        description="The lines of MEMORY.md that stay out of the system prompt, each by a digest "
+        "of it; /without sets it in a branch.",
+        json_schema_extra={"wants": "a list of digests", "here": True},
+    )
 
 
 class MemorySettings(BaseModel):

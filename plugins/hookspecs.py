@@ -133,9 +133,9 @@ def parley_prompt_section() -> PromptSection:
 
 
 @hookspec
-def parley_said() -> Callable[[SaidWords], Awaitable[bool]]:
+def parley_said() -> Callable[[SaidWords], Awaitable[None]]:
     """Return a function that hears what a person has said, when it was taken into a turn and before
-    the model is asked; it returns whether that has changed the system prompt."""
+    the model is asked."""
     raise NotImplementedError
 
 

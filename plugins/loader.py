@@ -93,7 +93,7 @@ class Loaded(Struct):
     listeners: list[Listener] = field(default_factory=list)
     prompt_hooks: list[PromptHook] = field(default_factory=list)
     prompt_sections: list[PromptSection] = field(default_factory=list)
-    said: list[Callable[[SaidWords], Awaitable[bool]]] = field(default_factory=list)
+    said: list[Callable[[SaidWords], Awaitable[None]]] = field(default_factory=list)
     in_force: list[InForce] = field(default_factory=list)
     offloader: Offloader | None = None
     ledger: Ledger | None = None

@@ -26,6 +26,7 @@ HARMLESS = (
     "agent_max_steps down",
     "context.max_images down",
     "turn_timeout down",
+    "memory.left_out",
 )
 """The default: what makes a conversation cost less, or changes nothing for anybody else. Not the
 model or an agent, which cost; nor the system prompt, in which an owner may have set bounds."""

@@ -245,12 +245,13 @@ the sections that there are."""
 def fingerprint(prefix: PromptPrefix, model: str) -> PromptFingerprint:
     """Of requests that begin with this prefix, for this model."""
     tools = json.dumps(prefix.tools, ensure_ascii=False)
-    sections = {name: _digest(text) for name, text in prefix.sections if text}
-    own = {"model": model, "system prompt": _digest(prefix.base), "tools": _digest(tools)}
+    sections = {name: digest_of(text) for name, text in prefix.sections if text}
+    own = {"model": model, "system prompt": digest_of(prefix.base), "tools": digest_of(tools)}
     return own | sections
 
 
-def _digest(text: str) -> str:
+def digest_of(text: str) -> str:
+    """Return a short digest of a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

@@ -135,6 +135,23 @@ class ContextSettings(BaseModel):
         "what is missing, and the better one is taken. 0 means never.",
         json_schema_extra={"here": True},
     )
+    summary_audit: Literal["strict", "warn", "off"] = Field(
+        default="strict",
+        description="What happens to a summary that the audit finds fault with: one that breaks "
+        "off, thinks aloud, is in another language, invents, or tells of finished things as tasks. "
+        "strict: the model is asked once more, and then sentences of the turns are taken instead. "
+        "warn: it is taken, and you are told what is wrong. off: only what is empty, a call, a "
+        "refusal or too long is turned away.",
+        json_schema_extra={"here": True},
+    )
+    summary_least_parameters: float = Field(
+        default=1.0,
+        ge=0.0,
+        le=1_000.0,
+        description="A model that is known to have fewer parameters, in billions, writes no "
+        "summaries, since small ones invent: sentences of the turns are taken. 0: any may.",
+        json_schema_extra={"here": True},
+    )
     full_turns: int = Field(
         default=3,
         ge=1,

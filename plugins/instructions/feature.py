@@ -44,7 +44,7 @@ class InstructionsFeature:
         return PromptSection(SECTION, self._standing.section)
 
     @hookimpl
-    def parley_said(self) -> Callable[[SaidWords], Awaitable[bool]]:
+    def parley_said(self) -> Callable[[SaidWords], Awaitable[None]]:
         return self._standing.hear
 
     @hookimpl

@@ -132,25 +132,23 @@ class StandingInstructions:
 
     # --- found when they are said -----------------------------------------------------------------
 
-    async def hear(self, said: SaidWords) -> bool:
-        """Look for instructions in what a person said; return whether one holds from now on."""
+    async def hear(self, said: SaidWords) -> None:
+        """Look for instructions in what a person said."""
         mode = self.settings(said.key).detect
         if mode == "off":
-            return False
+            return
         found = [one.text for text in said.texts for one in find_instructions(own_words(text))]
         decides = said.person.is_owner or said.address.is_private
-        is_kept = False
         for text in found:
-            is_kept |= await self._take_up(said, text, is_auto=mode == "auto" and decides)
-        return is_kept
+            await self._take_up(said, text, is_auto=mode == "auto" and decides)
 
-    async def _take_up(self, said: SaidWords, text: str, *, is_auto: bool) -> bool:
-        """Propose a rule that was said, or keep it; return whether it is kept."""
+    async def _take_up(self, said: SaidWords, text: str, *, is_auto: bool) -> None:
+        """Propose a rule that was said, or keep it."""
         async with self._lock:
             new = self._make(said.key, text, "auto" if is_auto else "found", said.person.id)
             known = self._find_like(new)
             if known is not None and known.state != "revoked":
-                return False
+                return
             new = _in_place_of(known, replace(new, turn=said.turn))
             if is_auto:
                 try:
@@ -160,9 +158,8 @@ class StandingInstructions:
                 except CommandError:  # it is asked about, and who keeps it is told why it can't be
                     new = replace(new, origin="found")
                 else:
-                    return True
+                    return
             await self._save("", said.key, said.person.id, [new])
-            return False
 
     async def propose(self, key: ConversationKey, turn: int, person: str, text: str) -> str:
         """Have a person asked to keep what the model proposes; return what the model is told."""

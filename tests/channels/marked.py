@@ -23,6 +23,7 @@ from channels.kit.receiver import LEFT_OUT
 from channels.language import CATALOGUE, FROM_BELOW, LANGUAGES, words_of
 from channels.terminal import keys
 from channels.web.words import list_words
+from memory.context.audit import REASONS
 from plugins.accounts import commands as account_commands
 from plugins.api import HookContext
 from plugins.builtin import session
@@ -80,7 +81,7 @@ def _named() -> Iterator[str]:
         yield from (f"every {unit}", f"every {{n}} {unit}s")
     for change in job_commands.CHANGES.values():
         yield from (change.label, change.done, change.next)
-    yield from LEFT_OUT
+    yield from (*LEFT_OUT, *REASONS.values())
     for what, when in STRATEGIES.values():
         yield from (what, when)
     for setting in SETTINGS.values():

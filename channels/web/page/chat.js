@@ -75,7 +75,7 @@ export class Chat {
   }
 
   #drawn(messages) {
-    const page = { act: this.#act, edit: this.#edit, quote: this.#quote, model: this.#model };
+    const page = { act: this.#act, why: (turn) => this.#page.run(`/why ${turn}`), edit: this.#edit, quote: this.#quote, model: this.#model };
     return turnsOf(messages).map((turn) => drawnTurn(turn, page));
   }
 

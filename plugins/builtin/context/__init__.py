@@ -34,7 +34,8 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
         summary.summary,
         "what stands for the turns that left; edit changes it (summary edit)",
     ),
-    "keep": (summary.keep, "add to the summary what it has left out (keep 4711)"),
+    "receipt": (summary.receipt, "which summary was taken and why, and what it has lost"),
+    "keep": (summary.keep, "add to the summary what it has left out: all of it, or keep 4711"),
     "approve": (approval.approve, "let the cut be made that waits for you (approve s5)"),
     "decline": (approval.decline, "hold off the cut that waits for you (decline s5)"),
     "compact": (

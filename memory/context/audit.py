@@ -1,0 +1,321 @@
+"""The audit of texts by models: the one judge of whether a model's words may stand for what they
+were made of, be it a summary, a line of the activity log, or a line of the long-term memory. They
+may be all that is left of it.
+
+It understands nothing, and asks no model. It knows texts that are no summaries (`shapes.py`), and
+compares the rest with the source: its language, its names and numbers, its words, what was
+corrected, and what was asked for. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from math import log2
+from typing import Literal
+
+from msgspec import Struct
+
+from memory.context import shapes
+from memory.context.corrections import Correction
+from memory.context.receipt import Receipt, SourceFacts, mentions
+from memory.context.requests import Request, Requests, find_lost, find_requests, find_restated
+from memory.context.wording import language_of, languages_of, shared, split_sentences, stems
+from memory.turns import Turn
+
+Level = Literal["strict", "warn", "off"]
+"""The setting `context.summary_audit`."""
+
+REASONS: Mapping[str, str] = {
+    "empty": "it says nothing",
+    "call": "it is the call of a tool",
+    "refusal": "it is a refusal",
+    "longer": "it is longer than what it replaces",
+    "cut": "it breaks off",
+    "thoughts": "it thinks aloud",
+    "template": "it is a form that was not filled in",
+    "loop": "it repeats itself",
+    "answer": "it goes on with the conversation",
+    "language": "it is in another language than the conversation",
+    "short": "it is one line for thousands of tokens",
+    "topic": "it is about something else",
+    "facts": "it has next to none of the names and numbers",
+    "invented": "it tells of what nobody said",
+    "corrected": "it has a value that was corrected since",
+    "restated": "it lists as a task what is done",
+    "open": "it leaves out what is still open",
+    "missing": "it has too few of the names and numbers",
+    "small": "the model is too small to write summaries",
+    "failed": "the model gave no answer",
+    "spent": "the spending limit of this month is used up",
+}
+"""The findings, by their names, as the ends of sentences to people and to the model."""
+NEVER_WRITTEN = frozenset(("small", "failed", "spent"))
+"""The findings of summaries that no model wrote."""
+ALWAYS = NEVER_WRITTEN | {"empty", "call", "refusal", "longer"}
+"""The findings with which a text is never taken."""
+MENDED = frozenset(("open", "missing"))
+"""The findings for which a model is asked once more, and that keep nothing from being taken: what
+is open is added to the text."""
+
+TELLING = 4
+"""Facts of which a text that keeps none is no summary. Of fewer, a good one may tell in other
+words: a name that is inflected, "noon" for 12:00."""
+_MANY = 12  # facts of which a summary has to keep one, however it tells of them
+_INVENTED = 3  # facts from nowhere, of which no summary has so many,
+_INVENTED_SHARE = 1 / 2  # unless it has as many of those that were said
+_PEOPLE = 2  # the same of names
+_PEOPLE_SHARE = 1 / 4
+_MUCH = 2_000  # tokens of which one short line says nothing,
+_WORDS = 50  # unless they are so few words over and over
+_LINE_SHARE = 100  # of so many tokens one line holds at least one
+_LONG_LINE = 60  # tokens of a line that may be a summary of anything
+_JUDGED = 9  # words that say something, of which the topic is told
+_FEW_STEMS = 100  # in a source of which a text of anything has few by chance,
+_LEAST_SHARED, _PER_DOUBLING, _MOST_SHARED = 0.18, 0.075, 0.4  # and in a longer one more
+_ABOUT = 1.5  # times as many: it is about that, whatever names it leaves out
+_DIALOGUE = 1 / 2  # of the words of a summary that is written as a dialogue are from here
+_SEVERAL = 3  # turns
+_CAPITAL = re.compile(r"\b[A-ZÀ-ÖØ-Þ]\w{3,60}")
+_LAST_WORD = re.compile(r"([^\W\d_]{2,20})\Z")
+
+
+class Finding(Struct, frozen=True):
+    """A fault of a text: its name in REASONS, and what of the source is wrong or missing."""
+
+    kind: str
+    what: tuple[str, ...] = ()
+
+
+class Candidate(Struct, frozen=True):
+    """A text that a model wrote, of so many tokens; `finish` says how it ended, as
+    `agent.models.finish` has it."""
+
+    text: str
+    tokens: int
+    finish: str = "complete"
+
+
+class Audit(Struct, frozen=True):
+    """What is wrong with a text, and what it kept."""
+
+    findings: tuple[Finding, ...] = ()
+    receipt: Receipt = Receipt()
+
+    def accepts(self, level: Level = "strict") -> bool:
+        """Return whether the text is taken at a level of the setting."""
+        kinds = {finding.kind for finding in self.findings}
+        return not (kinds - MENDED if level == "strict" else kinds & ALWAYS)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(finding.kind for finding in self.findings)
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """The better of two has the higher one."""
+        return -len(set(self.kinds) - MENDED), self.receipt.share
+
+
+class AuditSource(Struct, frozen=True, dict=True):
+    """The source of a text, and all that is compared, found once for several attempts: messages of
+    people and replies, oldest first, arguments of tool calls, and what is summarised already, with
+    the requests that are `known` to be open. It has so many `tokens` (0: nobody knows).
+    `is_in_any_language`: a person said in which one it is to be written."""
+
+    asked: Sequence[str]
+    answered: Sequence[str] = ()
+    tokens: int = 0
+    touched: Sequence[str] = ()
+    prior: str = ""
+    turns: Sequence[Turn] = ()
+    known: Sequence[Request] = ()
+    corrections: Sequence[Correction] = ()
+    is_in_any_language: bool = False
+
+    @cached_property
+    def facts(self) -> SourceFacts:
+        prior = [self.prior] if self.prior else []
+        return SourceFacts(self.asked, [*prior, *self.answered], self.touched)
+
+    @cached_property
+    def languages(self) -> frozenset[str]:
+        if self.is_in_any_language:
+            return frozenset()
+        return languages_of([*self.asked, *self.answered, *([self.prior] if self.prior else [])])
+
+    @cached_property
+    def stems(self) -> set[str]:
+        return stems(self.facts.text)
+
+    @cached_property
+    def requests(self) -> Requests:
+        return find_requests(self.turns, self.known)
+
+    @cached_property
+    def current(self) -> dict[str, str]:
+        """The values that were corrected, each with the one that holds now."""
+        return current_values(self.corrections)
+
+    @property
+    def least_share(self) -> float:
+        """The part of a text's words that a source of this length has by chance, and no more."""
+        doubled = max(0.0, log2(max(1, len(self.stems)) / _FEW_STEMS))
+        return min(_MOST_SHARED, _LEAST_SHARED + _PER_DOUBLING * doubled)
+
+    def own_words(self, text: str) -> set[str]:
+        """Return the words of a text that say something, without the names that it has from here:
+        a story may be told of anybody."""
+        names = [fact for fact in self.facts.list_names() if mentions(fact, text)]
+        if "de" not in self.languages:  # where every noun has a capital
+            names += [one for one in set(_CAPITAL.findall(text)) if self.facts.is_name(one)]
+        return stems(text) - stems(" ".join(names))
+
+    def share(self, said: set[str]) -> float:
+        """Return the part of these words that stands here."""
+        return len(shared(said, self.stems)) / len(said) if said else 1.0
+
+    def is_of_last_turn(self, text: str) -> bool:
+        """Return whether a text has words of the last of several turns, and of no other."""
+        if len(self.turns) < _SEVERAL:
+            return False
+        *before, last = ((t.question.text, t.reply.text if t.reply else "") for t in self.turns)
+        earlier = stems("\n".join(text for pair in before for text in pair))
+        said = stems(text)
+        only_last = shared(said, stems("\n".join(last))) - earlier
+        return bool(only_last) and not shared(said, earlier)
+
+    @cached_property
+    def distinct_words(self) -> int:
+        return len({*re.findall(r"[^\W\d_]{1,12}", self.facts.text[:100_000])})
+
+
+def audit(candidate: Candidate, source: AuditSource, least_kept: float = 0.0) -> Audit:
+    """Judge a text. `least_kept` is the share of the facts below which a model is asked again."""
+    text = candidate.text.strip()
+    lines = shapes.list_content(text)
+    receipt = source.facts.receipt(text)
+    if source.tokens and candidate.tokens >= source.tokens:
+        return Audit((Finding("longer"),), receipt)
+    if kind := shapes.find_kind(text, candidate.finish, receipt):
+        return Audit((Finding(kind),), receipt)
+    checks = (
+        _check_end(text, source),
+        _check_size(candidate, lines, source),
+        _check_language(text, source),
+        _check_facts(text, source, receipt),
+        _check_topic(text, source),
+        _check_answer(text, source),
+        _check_corrections(text, source),
+        _check_requests(text, source),
+    )
+    found = [finding for some in checks for finding in some]
+    if not found and receipt.share < least_kept:
+        found.append(Finding("missing", receipt.missing))
+    return Audit(tuple(found), receipt)
+
+
+def audit_line(line: str, said: str) -> Audit:
+    """Judge a line about something that was said: a turn's in the activity log, or one of the
+    long-term memory."""
+    kind = shapes.find_kind(line, "complete", Receipt())
+    if not kind:
+        source = AuditSource([said])
+        names, others, told = source.facts.find_invented(line)
+        is_invented = len(names) + len(others) >= _PEOPLE and len(names) + len(others) * 2 > told
+        kind = "invented" if is_invented else ""
+    return Audit((Finding(kind),) if kind else ())
+
+
+def _check_end(text: str, source: AuditSource) -> Sequence[Finding]:
+    """Say that a text breaks off where its last word is the beginning of one that was said."""
+    last = _LAST_WORD.search(text.casefold())
+    if last is None or len(split_sentences(text)) < 2:
+        return []
+    is_word = re.search(rf"\b{last[1]}\b", source.facts.text)
+    begun = re.search(rf"\b{last[1]}[^\W\d_]{{3}}", source.facts.text)
+    return [Finding("cut")] if begun and not is_word else []
+
+
+def _check_size(
+    candidate: Candidate, lines: Sequence[str], source: AuditSource
+) -> Sequence[Finding]:
+    is_short = candidate.tokens < min(_LONG_LINE, source.tokens // _LINE_SHARE)
+    if source.tokens < _MUCH or not is_short or len(lines) > 1:
+        return []
+    return [Finding("short")] if source.distinct_words >= _WORDS else []
+
+
+def _check_language(text: str, source: AuditSource) -> Sequence[Finding]:
+    language = language_of(text)
+    is_other = language and source.languages and language not in source.languages
+    return [Finding("language")] if is_other else []
+
+
+def _check_facts(text: str, source: AuditSource, receipt: Receipt) -> Sequence[Finding]:
+    is_lost = receipt.total >= TELLING and not receipt.kept
+    if is_lost and (receipt.total >= _MANY or not _is_about(text, source)):
+        return [Finding("facts", receipt.missing)]
+    names, others, told = source.facts.find_invented(shapes.strip_labels(text))
+    if len(names) >= _PEOPLE and len(names) > _PEOPLE_SHARE * told:
+        return [Finding("invented", tuple(names))]
+    if len(names + others) >= _INVENTED and len(names + others) > _INVENTED_SHARE * told:
+        return [Finding("invented", (*names, *others))]
+    return []
+
+
+def _check_topic(text: str, source: AuditSource) -> Sequence[Finding]:
+    said = source.own_words(text)
+    is_judged = len(said) >= _JUDGED and len(source.stems) >= _JUDGED
+    return [] if not is_judged or source.share(said) >= source.least_share else [Finding("topic")]
+
+
+def _is_about(text: str, source: AuditSource) -> bool:
+    said = source.own_words(text)
+    return source.share(said) >= _ABOUT * source.least_share and len(said) > 2
+
+
+def _check_answer(text: str, source: AuditSource) -> Sequence[Finding]:
+    """Say that a text goes on with the conversation where enough speaks for it: how it begins and
+    ends, whom it speaks to, code, and that it is about the last turn alone; a report speaks against
+    it."""
+    if shapes.is_dialogue(text) and source.share(source.own_words(text)) < _DIALOGUE:
+        return [Finding("answer")]
+    signs = 2 * shapes.begins_an_answer(text) + shapes.offers_more(text)
+    signs += shapes.speaks_to_somebody(text) + 2 * shapes.is_mostly_code(text)
+    signs += source.is_of_last_turn(text)
+    return [Finding("answer")] if signs - shapes.reports(text) >= 2 else []
+
+
+def _check_corrections(text: str, source: AuditSource) -> Sequence[Finding]:
+    if not source.current:
+        return []
+    sentences = split_sentences(text)
+    stale = [
+        f"{new} ({old} was corrected)"
+        for old, new in source.current.items()
+        if any(
+            mentions(old, one) and not mentions(new, one) and not shapes.tells_of_before(one)
+            for one in sentences
+        )
+    ]
+    return [Finding("corrected", tuple(stale))] if stale else []
+
+
+def _check_requests(text: str, source: AuditSource) -> Sequence[Finding]:
+    found = source.requests
+    restated = [one.line for one in find_restated(text, found)]
+    lost = [one.line for one in find_lost(text, found)]
+    kinds = (("restated", restated), ("open", lost))
+    return [Finding(kind, tuple(lines)) for kind, lines in kinds if lines]
+
+
+def current_values(corrections: Sequence[Correction]) -> dict[str, str]:
+    """Return the values that were corrected and hold no more, each with the one that holds now."""
+    current = dict[str, str]()
+    for one in corrections:
+        current = {old: one.new if new == one.old else new for old, new in current.items()}
+        current[one.old] = one.new
+        current.pop(one.new, None)
+    return current
