@@ -17,7 +17,7 @@ from tests.whole.scenario import say_all
 from tests.whole.test_access import OWNER, afar, befriended
 from tests.whole.testbot import TestBot, run_bot
 
-BOSS = "Never send anything to my boss without asking me."
+BOSS = "Never send anything to my boss without asking me"
 AUTO: dict[str, Any] = {"rules": {"detect": "auto"}}
 
 
@@ -39,7 +39,7 @@ async def list_rules(bot: TestBot, chat: str = "main", user: str = "") -> list[d
 
 async def test_an_order_is_asked_about_once_and_holds_once_it_is_kept(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        reply = await bot.says(f"Hi. {BOSS} Thanks!")
+        reply = await bot.says(f"Hi. {BOSS}. Thanks!")
         assert f"Keep this as a rule? “{BOSS}”" in reply.text
         assert commands(reply) == ["/rules keep 1", "/rules dismiss 1"]
         assert BOSS not in system(bot)
