@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 TOKEN = "TELEGRAM_BOT_TOKEN"
 SMALL = (
-    f"{embedded.SHOWN}, answers: it is small and often wrong. `python main.py init` sets up a "
+    f"The {embedded.SHOWN} answers: it is small and often wrong. `python main.py init` sets up a "
     "better model."
 )
 
