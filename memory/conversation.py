@@ -196,15 +196,18 @@ class Conversation:
     async def search(self, words: Sequence[str], most: int) -> Found:
         """Return the messages of the transcript that hold the most of these words, in context or
         not."""
-        names = {self.context.row: self.key.id}
-        return await self._services.store.read(lambda db: search.scan(db, names, words, most))
+        names, book = {self.context.row: self.key.id}, self._shared.indexer.corrections
+        return await self._services.store.read(
+            lambda db: search.scan(db, names, words, most, book=book)
+        )
 
     async def passages(self, wanted: Wanted) -> Found:
         """Parts of what was said before the running turn, for the model: what a person removed is
         left out."""
         context, away = self.context, self.context.replayed.taken_away
+        book = self._shared.indexer.corrections
         return await self._services.store.read(
-            lambda db: search.passages(db, context.row, wanted, context.current, away)
+            lambda db: search.passages(db, context.row, wanted, context.current, away, book)
         )
 
     async def read_turns_of(self, name: str, spans: Sequence[tuple[int, int]]) -> list[Entry]:

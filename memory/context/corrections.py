@@ -9,6 +9,7 @@ about the same thing are concerned.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
@@ -35,12 +36,13 @@ from memory.context.correction_words import (
     TO,
     WEAK,
 )
-from memory.context.values import Value, find_values
+from memory.context.values import SCANNED, Value, find_values
 
 MOST = 200
 """Corrections of a conversation that are kept: the newest."""
 _BACK = 8  # messages in which a value is looked for that is only named by its kind
-_TOPIC = 400  # messages in which others may say the same value of something else
+_HEARD = 600  # messages, and replies, in which the value may have been that is corrected
+_NOTED = 4_000  # characters of each
 _SHORT = 90  # characters of a sentence that may name the new value alone
 _LONGEST = 400  # characters of a sentence that corrects
 
@@ -60,15 +62,36 @@ class Correction(Struct, frozen=True):
 def find_corrections(said: Sequence[str], answered: Sequence[str] = ()) -> list[Correction]:
     """Return the corrections in a person's messages, oldest first. `answered` has the reply to each
     message, in which the value may have been that is corrected."""
+    finder = CorrectionFinder()
     found: list[Correction] = []
     for at, message in enumerate(said):
-        if not SIGN.search(message):
-            continue
-        earlier = _Earlier(said[:at], answered[:at])
-        is_strong = len(message) < 2 * _SHORT and bool(STRONG.search(message))
-        for sentence in _sentences(message):
-            found += _in_sentence(sentence, at, earlier, is_strong=is_strong)
+        found += [replace(one, at=at) for one in finder.hear(message)]
+        for reply in answered[at : at + 1]:
+            finder.note(reply)
     return found[-MOST:]
+
+
+class CorrectionFinder:
+    """Finds corrections in messages as they come."""
+
+    def __init__(self) -> None:
+        self._heard = deque[str](maxlen=_HEARD)
+
+    def hear(self, message: str) -> list[Correction]:
+        """Return the corrections in the next message of a person."""
+        message = message[:SCANNED]
+        found: list[Correction] = []
+        if SIGN.search(message):
+            earlier = _Earlier(self._heard)
+            is_strong = len(message) < 2 * _SHORT and bool(STRONG.search(message))
+            for sentence in split_sentences(message):
+                found += _in_sentence(sentence, earlier, is_strong=is_strong)
+        self.note(message)
+        return found
+
+    def note(self, reply: str) -> None:
+        """Take note of what may be corrected later: a reply."""
+        self._heard.appendleft(reply[:_NOTED])
 
 
 # --- what was said before ------------------------------------------------------------------------
@@ -164,11 +187,8 @@ _COMMON_STEMS = frozenset(word[:6] for word in _COMMON)
 class _Earlier:
     """The messages before a correction, the newest first, with the values in them."""
 
-    def __init__(self, said: Sequence[str], answered: Sequence[str]) -> None:
-        newest: list[str] = []
-        for index in range(len(said) - 1, -1, -1):
-            newest += [*answered[index : index + 1], said[index]]
-        self.messages = newest
+    def __init__(self, newest: Iterable[str]) -> None:
+        self.messages = [*newest]
 
     def last(self, new: Value, sentence: str, *, must_share: bool) -> Value | None:
         """Return the value of the kind of `new` that was said last, one about the same thing before
@@ -176,7 +196,7 @@ class _Earlier:
         about = content_words(sentence)
         nearest: Value | None = None
         for distance, message in enumerate(self.messages[:_BACK]):
-            for part in reversed([*_sentences(message)]):
+            for part in reversed([*split_sentences(message)]):
                 values = [
                     v
                     for v in find_values(part)
@@ -198,7 +218,7 @@ class _Earlier:
         if not INSTEAD.search(sentence):
             return self.has(old.text)
         about = content_words(sentence) - content_words(old.text)
-        parts = (part for message in self.messages for part in _sentences(message))
+        parts = (part for message in self.messages for part in split_sentences(message))
         return any(old.text in part and not about.isdisjoint(content_words(part)) for part in parts)
 
 
@@ -233,15 +253,14 @@ def _has_same_unit(old: Value, new: Value) -> bool:
 # --- a sentence that corrects --------------------------------------------------------------------
 
 
-def _sentences(text: str) -> Iterator[str]:
+def split_sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a text, of which quotations and code are left out."""
     for found in SENTENCE.finditer(QUOTED.sub(lambda m: " " * len(m[0]), text)):
         if len(found[0].strip()) > 1 and len(found[0]) <= _LONGEST:
             yield found[0]
 
 
-def _in_sentence(
-    sentence: str, at: int, earlier: _Earlier, *, is_strong: bool
-) -> Iterator[Correction]:
+def _in_sentence(sentence: str, earlier: _Earlier, *, is_strong: bool) -> Iterator[Correction]:
     if sentence.rstrip().endswith(("?", "？")) or NO_CORRECTION.search(sentence):
         return
     pairs = [*_pairs(sentence, earlier)]
@@ -250,7 +269,7 @@ def _in_sentence(
     for old, new in pairs:
         old, new = _complete(old, new)
         about = _topic(sentence, old, earlier)
-        yield Correction(old.text, new.text, at, old.kind, about)
+        yield Correction(old.text, new.text, 0, old.kind, about)
 
 
 def _pairs(sentence: str, earlier: _Earlier) -> Iterator[tuple[Value, Value]]:
@@ -322,7 +341,7 @@ def _is_about(sentence: str, old: Value, earlier: _Earlier, is_short: bool) -> b
     """Return whether a sentence with a weak sign speaks of what the old value belongs to."""
     about = content_words(sentence)
     for message in earlier.messages[:_BACK]:
-        for part in _sentences(message):
+        for part in split_sentences(message):
             if old.text in part and not about.isdisjoint(content_words(part)):
                 return True
     return is_short and any(old.text in message for message in earlier.messages[:2])
@@ -330,6 +349,8 @@ def _is_about(sentence: str, old: Value, earlier: _Earlier, is_short: bool) -> b
 
 def _complete(old: Value, new: Value) -> tuple[Value, Value]:
     """Give a day its month, and a bare number the unit of the other one."""
+    if {old.kind, new.kind} == {"number", "day"}:
+        return _as_number(old), _as_number(new)
     if old.kind == "number" and new.kind == "time":
         return _with_number(new, old), new
     if old.kind == "day" and new.kind == "date":
@@ -337,6 +358,12 @@ def _complete(old: Value, new: Value) -> tuple[Value, Value]:
     if new.kind == "day" and old.kind == "date":
         return old, _with_number(old, new)
     return old, new
+
+
+def _as_number(value: Value) -> Value:
+    """Return a day as the number that it was: of a platform, or of a house."""
+    digits = re.search(r"\d+", value.text)
+    return replace(value, kind="number", text=digits[0]) if digits else value
 
 
 def _with_number(date: Value, day: Value) -> Value:
@@ -359,8 +386,8 @@ def _topic(sentence: str, old: Value, earlier: _Earlier) -> frozenset[str]:
     has_digit = any(sign.isdigit() for sign in old.text)
     parts = [
         words
-        for message in earlier.messages[:_TOPIC]
-        for part in _sentences(message)
+        for message in earlier.messages
+        for part in split_sentences(message)
         if old.text in part or (has_digit and says(part, old))
         if (words := content_words(part) - content_words(old.text))
     ]
