@@ -17,6 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memory.long_term import ended
 from memory.long_term.document import facts, parse
 from memory.record import conversations, daily, memory_file, search, summaries, transcript
 from memory.record.daily import Note
@@ -149,6 +150,9 @@ class AudienceMemory:
         days = daily.days(self._services.data, self._audience)
         everything = [note for day in days for note in self._notes(day)]
         everything += self._lines()
+        gone = ended.read(ended.path_of(self._services.data, self._audience))
+        if gone:
+            everything = [replace(note, text=ended.show_note(note, gone)) for note in everything]
         zone = self._services.zone()
         return self._indexer.notes.find(self._audience, everything, text, most, zone)
 

@@ -17,19 +17,22 @@ OLD = "[the old value]"
 
 class EndedValue(Struct, frozen=True):
     """A value that a person ended in a turn, by the message of this seq, and the one that holds.
-    `about`: words of which a sentence must hold one to be concerned (none: any is). From the
-    message `said_again` on (0: none), the old value may be meant of something else."""
+    `topic` are words of what it is about; where others say the old value of something else
+    (`is_shared`), a sentence must hold one of these to be concerned. From the message `said_again`
+    on (0: none), the old value may be meant of something else."""
 
     old: str
     new: str
     turn: int
     seq: int
-    about: frozenset[str] = frozenset()
+    topic: frozenset[str] = frozenset()
+    is_shared: bool = False
     said_again: int = 0
+    is_marked: bool = True
 
     @property
     def mark(self) -> str:
-        return f"{self.new} (corrected in t{self.turn})"
+        return f"{self.new} (corrected in t{self.turn})" if self.is_marked else self.new
 
     def concerns(self, role: Role, seq: int) -> bool:
         """Return whether a message may say the old value as if it held. What a person says after
@@ -53,9 +56,9 @@ def show_corrected(
     for one in concerned:
         for start, end in find_places(text, one.old, values):
             sentence = _sentence_at(text, start, end)
-            if one.about and one.about.isdisjoint(content_words(sentence)):
+            if one.is_shared and one.topic.isdisjoint(content_words(sentence)):
                 continue
-            is_beside = seq >= one.seq and (seq == one.seq or one.new in sentence)
+            is_beside = 0 < one.seq <= seq and (seq == one.seq or one.new in sentence)
             if not any(start < last and first < end for first, (last, _) in places.items()):
                 places[start] = end, OLD if is_beside else one.mark
     for start in sorted(places, reverse=True):

@@ -49,14 +49,20 @@ _LONGEST = 400  # characters of a sentence that corrects
 
 class Correction(Struct, frozen=True):
     """A value that a person ended, the one that holds instead, as they were written, and the index
-    of the message that says so. `about`: words of which a sentence must hold one to be concerned
-    (none: each is that says the old value)."""
+    of the message that says so. `topic` are words of what it is about; where others say the old
+    value of something else (`is_shared`), a sentence must hold one of these to be concerned."""
 
     old: str
     new: str
     at: int
     kind: str = ""
-    about: frozenset[str] = frozenset()
+    topic: frozenset[str] = frozenset()
+    is_shared: bool = False
+
+    @property
+    def about(self) -> frozenset[str]:
+        """Words of which a sentence must hold one to be concerned; none: any is."""
+        return self.topic if self.is_shared else frozenset()
 
 
 def find_corrections(said: Sequence[str], answered: Sequence[str] = ()) -> list[Correction]:
@@ -69,6 +75,11 @@ def find_corrections(said: Sequence[str], answered: Sequence[str] = ()) -> list[
         for reply in answered[at : at + 1]:
             finder.note(reply)
     return found[-MOST:]
+
+
+def may_correct(message: str) -> bool:
+    """Return whether a message has a word by which people correct."""
+    return SIGN.search(message[:SCANNED]) is not None
 
 
 class CorrectionFinder:
@@ -95,88 +106,28 @@ class CorrectionFinder:
 
 
 # --- what was said before ------------------------------------------------------------------------
-_COMMON = frozenset(
-    [
-        "that",
-        "this",
-        "with",
-        "from",
-        "have",
-        "will",
-        "would",
-        "should",
-        "please",
-        "actually",
-        "sorry",
-        "correction",
-        "instead",
-        "meant",
-        "mean",
-        "make",
-        "change",
-        "wrong",
-        "right",
-        "just",
-        "only",
-        "what",
-        "there",
-        "they",
-        "them",
-        "then",
-        "than",
-        "rather",
-        "about",
-        "your",
-        "here",
-        "been",
-        "were",
-        "when",
-        "nicht",
-        "sondern",
-        "statt",
-        "eine",
-        "einen",
-        "sind",
-        "doch",
-        "jetzt",
-        "nein",
-        "wird",
-        "haben",
-        "korrektur",
-        "meine",
-        "meinte",
-        "mein",
-        "dass",
-        "auch",
-        "bitte",
-        "noch",
-        "oder",
-        "aber",
-        "unter",
-        "不是",
-        "而是",
-        "现在",
-        "其实",
-        "更正",
-        "改成",
-        "我的",
-        "应该",
-        "抱歉",
-        "我们",
-        "一个",
-        "这个",
-    ]
-)
+_WORDS_OF_NO_TOPIC = """
+    that this with from have will would should please actually sorry correction instead meant mean
+    make change wrong right just only what there they them then than rather about your here been
+    were when the and not for are was you her his its our has had but now can all one out get got yes
+    nicht sondern statt eine einen sind doch jetzt nein wird haben korrektur meine meinte mein dass auch
+    bitte noch oder aber unter der die das ist und ich wir ihr sie mir mit auf für den dem ein vom
+    zum war bin hat nun
+    不是 而是 现在 其实 更正 改成 我的 应该 抱歉 我们 一个 这个
+    我 的 是 在 不 了 他 她 它 吧 就 也 都 月 日 号 点 元
+"""
+_COMMON = frozenset(re.findall(r"\S+", _WORDS_OF_NO_TOPIC))
 
 
 def content_words(text: str) -> frozenset[str]:
     """Return the words of a text that say what it is about; of Chinese, each two signs."""
     words = set[str]()
-    for found in re.finditer(r"[^\W\d_]{3,}", text.casefold()):
+    for found in re.finditer(r"[\u4e00-\u9fff]+|[^\W\d_\u4e00-\u9fff]{3,}", text.casefold()):
         word = found[0]
         if "\u4e00" <= word[0] <= "\u9fff":
-            words.update(word[i : i + 2] for i in range(len(word) - 1))
-        elif len(word) > 3:
+            words.update(word[i : i + 2] for i in range(len(word) - 1) if len(word) > 1)
+            words.update(word if len(word) == 1 else "")
+        else:
             words.add(word[:6])  # enough of a stem to know "meetings" by
     return frozenset(words) - _COMMON - _COMMON_STEMS
 
@@ -268,8 +219,8 @@ def _in_sentence(sentence: str, earlier: _Earlier, *, is_strong: bool) -> Iterat
         pairs = [*_new_alone(sentence, earlier, is_strong=is_strong)]
     for old, new in pairs:
         old, new = _complete(old, new)
-        about = _topic(sentence, old, earlier)
-        yield Correction(old.text, new.text, 0, old.kind, about)
+        topic, is_shared = _topic(sentence, old, earlier)
+        yield Correction(old.text, new.text, 0, old.kind, topic, is_shared)
 
 
 def _pairs(sentence: str, earlier: _Earlier) -> Iterator[tuple[Value, Value]]:
@@ -379,9 +330,9 @@ def _with_number(date: Value, day: Value) -> Value:
     return made
 
 
-def _topic(sentence: str, old: Value, earlier: _Earlier) -> frozenset[str]:
-    """Return the words of the sentences that say and end the old value, where others say it of
-    something else."""
+def _topic(sentence: str, old: Value, earlier: _Earlier) -> tuple[frozenset[str], bool]:
+    """Return the words of the sentences that say and end the old value, and whether others say it
+    of something else."""
     about = content_words(sentence)
     has_digit = any(sign.isdigit() for sign in old.text)
     parts = [
@@ -393,8 +344,7 @@ def _topic(sentence: str, old: Value, earlier: _Earlier) -> frozenset[str]:
     ]
     own = next((words for words in parts if not about.isdisjoint(words)), parts[0] if parts else ())
     about = (about | frozenset(own)) - content_words(old.text)
-    is_shared = any(about.isdisjoint(words) for words in parts)
-    return about if is_shared else frozenset()
+    return about, any(about.isdisjoint(words) for words in parts)
 
 
 # --- what holds ----------------------------------------------------------------------------------

@@ -71,17 +71,7 @@ class CorrectionBook:
         gone = transcript.taken_away(database, conversation) if away is None else away
         said = {n: one for n, one in enumerate(found) if not gone.has(one.turn)}
         held = in_force(replace(one.correction, at=n) for n, one in said.items())
-        return tuple(
-            EndedValue(
-                one.old,
-                one.new,
-                said[one.at].turn,
-                said[one.at].seq,
-                one.about,
-                again.get(one.old, 0),
-            )
-            for one in held
-        )
+        return tuple(_to_ended(one, said[one.at], again.get(one.old, 0)) for one in held)
 
     def forget(self) -> None:
         """Forget everything; it is read anew when it is asked for."""
@@ -103,6 +93,10 @@ class CorrectionBook:
         while len(self._heard) > KEPT:
             self._heard.popitem(last=False)
         return heard
+
+
+def _to_ended(one: Correction, said: _Said, again: int) -> EndedValue:
+    return EndedValue(one.old, one.new, said.turn, said.seq, one.topic, one.is_shared, again)
 
 
 def correct(entry: Entry, ended: Sequence[EndedValue]) -> Entry:
