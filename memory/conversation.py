@@ -139,9 +139,11 @@ class Conversation:
             lineage = branches.lineage(db, row.id)
             shared, affinity = lineage[:-1], conversations.affinity_of(db, lineage[0].conversation)
             caches = any(ledger.bill(db, link.conversation).cached for link in shared)
+            rows = {row.id, *branches.list_rows(db, self.key.home)}
+            of_chat = sum((ledger.bill(db, one) for one in rows), Bill())
             last = max((link.event for link in shared), default=0)
             told = last, summaries.newest_reference(db, row.id), proposals.load(db, row.id)
-            return affinity, row, events, jobs, bill, caches, *told
+            return affinity, row, events, jobs, bill, of_chat, caches, *told
 
         (
             self.context.affinity,
@@ -149,10 +151,12 @@ class Conversation:
             events,
             jobs,
             bill,
+            of_chat,
             caches,
             *told,
         ) = await self._services.store.write(read)
         last, reference, pending = told
+        self._services.chat_bills.load(self.key.home, of_chat)
         self.calibration.anchor = None
         await self.context.load(row, events, bill, caches=caches)
         self.compactor.load(row.id, row.fingerprint, jobs, reference, last, pending)

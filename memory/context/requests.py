@@ -21,7 +21,7 @@ _LOOKED_AT = 4_000  # characters of a message, from both ends
 _LIKE = 0.6  # of the words that say something: two requests are the same
 
 
-class Request(Struct, frozen=True):
+class PersonRequest(Struct, frozen=True):
     """A request: the turn that it was made in, in the person's words, and all that was said about
     it, by which it is found again."""
 
@@ -37,17 +37,17 @@ class Request(Struct, frozen=True):
 class Requests(NamedTuple):
     """The requests in turns, oldest first."""
 
-    open: tuple[Request, ...] = ()
-    finished: tuple[Request, ...] = ()
+    open: tuple[PersonRequest, ...] = ()
+    finished: tuple[PersonRequest, ...] = ()
 
 
-def find_requests(turns: Sequence[Turn], known: Sequence[Request] = ()) -> Requests:
+def find_requests(turns: Sequence[Turn], known: Sequence[PersonRequest] = ()) -> Requests:
     """Find the requests of turns in their order, after those that are `known` to be open. One is
     finished once it was answered without a question back and the person went on; it is open where
     it was put off, asked last, or met with a question."""
     is_open = list(known)
-    finished: list[Request] = []
-    pending: list[Request] = []  # met with a question, which the next turn may answer
+    finished: list[PersonRequest] = []
+    pending: list[PersonRequest] = []  # met with a question, which the next turn may answer
     for turn, following in pairwise((*turns, None)):
         if turn is None:
             continue
@@ -82,7 +82,7 @@ def as_text(found: Requests) -> str:
     return "\n\n".join(parts)
 
 
-def find_restated(text: str, found: Requests) -> list[Request]:
+def find_restated(text: str, found: Requests) -> list[PersonRequest]:
     """Return the finished requests that a text lists as something that is to be done."""
     restated = []
     for line in list_tasks(text):
@@ -97,7 +97,7 @@ def find_restated(text: str, found: Requests) -> list[Request]:
     return list(dict.fromkeys(restated))
 
 
-def find_lost(text: str, found: Requests) -> list[Request]:
+def find_lost(text: str, found: Requests) -> list[PersonRequest]:
     """Return the open requests of which a text says nothing, or that they are done."""
     lines = [(line, stems(line)) for line in split_sentences(text)]
     return [one for one in found.open if not any(_tells(line, said, one) for line, said in lines)]
@@ -118,22 +118,22 @@ def list_tasks(text: str) -> list[str]:
     return found
 
 
-def _likeness(said: set[str], one: Request) -> float:
+def _likeness(said: set[str], one: PersonRequest) -> float:
     """Return which part of a line is about a request."""
     return len(shared(said, set(one.about))) / len(said) if said else 0.0
 
 
-def _tells(line: str, said: set[str], one: Request) -> bool:
+def _tells(line: str, said: set[str], one: PersonRequest) -> bool:
     wanted = stems(one.text)
     known = shared(wanted, said | {word[:4] for word in said})
     is_told = len(known) >= max(1, min(3, round(len(wanted) / 3)))
     return is_told and not (_DONE.search(line) and not _TASK.search(line))
 
 
-def _requests_in(turn: int, asked: str, reply: str) -> list[Request]:
+def _requests_in(turn: int, asked: str, reply: str) -> list[PersonRequest]:
     """Return the requests in a person's message, one after another; where one says nothing by
     itself ("Can you help?"), with what stands before it."""
-    sentences, found = split_sentences(asked), list[Request]()
+    sentences, found = split_sentences(asked), list[PersonRequest]()
     answer = frozenset(stems(reply))
     for number, sentence in enumerate(sentences):
         if not _ASKS.search(sentence) or _NO_REQUEST.match(sentence):
@@ -142,11 +142,11 @@ def _requests_in(turn: int, asked: str, reply: str) -> list[Request]:
             sentence = f"{sentences[number - 1]} {sentence}"
         if said := frozenset(stems(sentence)):
             text = sentence if len(sentence) <= _SHOWN else f"{sentence[: _SHOWN - 1]}…"
-            found.append(Request(turn, text, said | answer))
+            found.append(PersonRequest(turn, text, said | answer))
     return found
 
 
-def _dealt_with(known: list[Request], said: str) -> list[Request]:
+def _dealt_with(known: list[PersonRequest], said: str) -> list[PersonRequest]:
     """Return the requests that a later turn is about, and says that it is done."""
     words = stems(said) if known and _DONE.search(said) else set()
     return [
@@ -154,7 +154,7 @@ def _dealt_with(known: list[Request], said: str) -> list[Request]:
     ]
 
 
-def _not_like(known: list[Request], made: list[Request]) -> list[Request]:
+def _not_like(known: list[PersonRequest], made: list[PersonRequest]) -> list[PersonRequest]:
     """Return the requests that none of these makes anew."""
     return [
         one

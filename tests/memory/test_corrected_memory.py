@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from memory.context.corrected import find_places
+from memory.context.ended_values import find_places
 from memory.keys import ConversationKey
 from memory.long_term.document import facts
 from memory.long_term.prompt import MemoryPrompts

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from memory.context.corrected import OLD, EndedValue, find_places, show_corrected
+from memory.context.ended_values import OLD, EndedValue, find_places, show_corrected
 from memory.keys import ConversationKey
 from memory.record.search import Exactly, Head, Hit, Tail, Words
 from tests.memory.rooms import KEY, Lodge

@@ -14,7 +14,7 @@ from datetime import datetime, tzinfo
 
 from msgspec import Struct
 
-from memory.context.corrected import EndedValue, says_old
+from memory.context.ended_values import EndedValue, says_old
 from memory.context.layout import TakenAway
 from memory.messages import SEARCHES
 from memory.record import transcript
