@@ -218,7 +218,7 @@ class InstructionRows:
     def prune(self, database: Database, before: float) -> None:
         rows = database.execute_sql(
             """SELECT id FROM instructions_rule
-                WHERE changed < ? AND state IN ('dismissed', 'revoked')""",
+                WHERE changed < ? AND state != 'active'""",
             (before,),
         ).fetchall()
         self._delete(database, [row for (row,) in rows])
