@@ -274,6 +274,7 @@ def _add(
             manager, plugin, "parley_request_log", RequestLog, loaded.request_log
         )
         mirror = _take_class(manager, plugin, "parley_mirror", Mirror, loaded.mirror)
+        feature_tables.STEPS.update((name, s) for s in _ask(manager, plugin, "parley_tables"))
         verbs = _collect(manager, plugin, "parley_verbs", Verb)
         _refuse_names("command", commands, loaded.commands)
         _refuse_names("tool", tools, loaded.tools)

@@ -97,7 +97,9 @@ _STANDING = ("text", "state", "audience", "home")
 
 
 def load(database: Database) -> list[Instruction]:
-    """Return all of them, in the order in which they were made."""
+    """Return all of them, in the order in which they were made; none where there is no table."""
+    if "instructions_rule" not in database.get_tables():
+        return []
     columns = ", ".join((*_COLUMNS, "id"))
     rows = database.execute_sql(f"SELECT {columns} FROM instructions_rule ORDER BY id").fetchall()
     return [Instruction(*row) for row in rows]

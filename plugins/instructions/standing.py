@@ -241,6 +241,19 @@ class StandingInstructions:
         """Return a rule in whatever state it is."""
         return self._rules.get(number)
 
+    async def bring(self, key: ConversationKey, rule: Instruction, *, is_rehearsal: bool) -> bool:
+        """Take over a rule of an export, unless one says the same; where it would exceed the limit,
+        it waits for a yes. Returns whether it is new."""
+        async with self._lock:
+            if self._find_like(rule) is not None:
+                return False
+            if not is_rehearsal:
+                try:
+                    await self._save("", key, rule.person, [rule])
+                except CommandError:
+                    await self._save("", key, rule.person, [replace(rule, state="proposed")])
+            return True
+
     # --- how it is done ---------------------------------------------------------------------------
 
     def _make(

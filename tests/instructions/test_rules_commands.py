@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.fakes.openai_server import echo
 from tests.instructions.test_rules_said import BOSS, commands, list_rules, system
 from tests.whole.scenario import say_all
@@ -17,6 +19,7 @@ async def texts(bot: TestBot) -> list[str]:
     return [rule["text"] for rule in await list_rules(bot)]
 
 
+@pytest.mark.databases
 async def test_rules_are_given_changed_moved_revoked_and_undone(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         assert "No standing rule holds here" in (await bot.says("/rules")).text

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from channels.message import Attachment, Reply
-from plugins.instructions.own_words import normalise, own_words
+from plugins.instructions.own_words import own_words
 from tests.fakes.openai_server import Answer, Call, Received, Say, echo
 from tests.tables import each_row
 from tests.whole.scenario import say_all
@@ -114,9 +114,8 @@ FOREIGN: Mapping[str, str] = {
 }
 
 
-@each_row("text", [*FOREIGN.values()])
+@each_row("text", FOREIGN.values())
 def test_words_of_others_in_a_message_are_not_the_persons_own(text: str) -> None:
-    assert normalise(BOSS) not in normalise(own_words(text))
     assert "Never" not in own_words(text)
     assert BOSS in own_words(f"{BOSS}\n\n{text}"), "what stands above is their own"
 
@@ -179,8 +178,8 @@ async def test_in_a_group_an_owner_decides_and_alone_each_for_themselves(tmp_pat
         reply = await bot.says(BOSS, "group", "ann")
         assert commands(reply) == ["/rules keep 1", "/rules dismiss 1"], "it is not kept by itself"
         for line in ("keep 1", "dismiss 1", "undo", "revoke 1", "edit 1 No.", "move 1 chat"):
-            told = (await bot.says(f"/rules {line}", "group", "ann")).text
-            assert "Only an owner may" in told or "There is no change" in told, line
+            refused = (await bot.says(f"/rules {line}", "group", "ann")).text
+            assert "Only an owner may" in refused or "There is no change" in refused, line
         assert (
             "An owner has to keep" in (await bot.says("/rules add No jokes.", "group", "ann")).text
         )
@@ -192,8 +191,8 @@ async def test_in_a_group_an_owner_decides_and_alone_each_for_themselves(tmp_pat
             "Only an owner" in (await bot.says("/rules add --everywhere Joke.", "ann", "ann")).text
         )
         await bot.says("/rules move 1 everywhere", "group", OWNER)
-        told = (await bot.says("/rules revoke 1", "ann", "ann")).text
-        assert "Only an owner may decide which rules hold for others, too" in told
+        told = await bot.says("/rules revoke 1", "ann", "ann")
+        assert "Only an owner may decide which rules hold for others, too" in told.text
         assert "no rule 3 here" in (await bot.says("/rules revoke 3", "group", "ann")).text
 
 

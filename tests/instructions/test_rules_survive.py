@@ -134,6 +134,7 @@ async def test_the_notice_of_a_cut_says_what_stays(tmp_path: Path) -> None:
         assert f"1 rule stays in force: “{BOSS}”" in shown.text
 
 
+@pytest.mark.databases
 async def test_forgetting_the_turn_or_the_chat_deletes_what_was_said_there(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, AUTO) as bot:
         await say_all(bot, "Never tell ZEBRAWORD.", "Never tell OKAPIWORD.", "Hi")

@@ -442,3 +442,10 @@ async def test_what_branches_share_is_told_anew_once(tmp_path: Path) -> None:
         await bot.app.conversations.settle()
         days = (tmp_path / "data" / "audiences" / "pipe-main" / "memory").glob("20*.md")
         assert "".join(day.read_text() for day in days).count("· t1 ") == 1
+
+
+async def test_a_branch_renames_no_chat_in_lists(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo) as bot:
+        await say_all(bot, "__init__ and *args", "second", "/fork t1 Another way", "third")
+        (session,) = await (await bot.api()).sessions("pipe")
+    assert session.title == "__init__ and *args"

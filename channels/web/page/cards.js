@@ -46,6 +46,20 @@ export const waysOn = (actions, run) => actions.filter(({ command }) => command 
     if (!asksFirst || await asked({ question: t("{label}: really?", { label }), action: label }) !== null) await run(command);
   } }, label));
 
+/** What the bot says below an answer that needs a word of the person: whether to keep a rule, for example. A question
+    goes when it was answered. `said` is the answer itself. */
+export function asides({ text, actions }, said, run) {
+  const lines = (text.startsWith(said) ? text.slice(said.length) : text).split("\n\n").filter((line) => line.trim());
+  const element = h("div", { class: "asides" }, ...lines.map((line) => h("p", { dir: "auto" }, plain(line))));
+  const buttons = actions.map(({ label, command }) => h("button", { type: "button", onclick: async () => {
+    if (!await run(command)) return;
+    buttons.forEach((button, at) => lastWord(actions[at].command) === lastWord(command) && button.remove());
+    if (!element.querySelector("button")) element.remove();
+  } }, label));
+  element.append(h("div", { class: "choices" }, ...buttons));
+  return element;
+}
+
 const lastWord = (line) => line.split(" ").at(-1);
 
 /** The first sentence or so of a text in Markdown, plain. */
