@@ -100,7 +100,7 @@ class Candidate(Struct, frozen=True):
 
 
 class Audit(Struct, frozen=True):
-    """What is wrong with a text, and what it kept."""
+    """The flaws of a text, and what it kept."""
 
     findings: tuple[Flaw, ...] = ()
     receipt: Receipt = Receipt()

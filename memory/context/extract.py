@@ -18,7 +18,7 @@ from msgspec import Struct
 from memory.context.corrected import correct
 from memory.context.corrections import Correction
 from memory.context.receipt import SourceFacts
-from memory.context.requests import PersonRequest, Requests
+from memory.context.requests import PersonRequest, Requests, make_request
 from memory.context.wording import languages_of, split_sentences
 from memory.turns import Turn
 
@@ -103,7 +103,7 @@ def read_open(summary: str) -> list[PersonRequest]:
     """Return the open requests that a summary names in such a line."""
     lines = _OPEN_LINE.findall(summary)
     found = (_ONE_OPEN.fullmatch(one) for line in lines for one in line.split(_BETWEEN))
-    return [PersonRequest(int(one[1]), one[2]) for one in found if one]
+    return [make_request(int(one[1]), one[2]) for one in found if one]
 
 
 def _labels(texts: Sequence[str]) -> tuple[str, str]:

@@ -59,8 +59,8 @@ class _Attempt(Struct, frozen=True):
 
 
 class _Drafting(Struct, frozen=True):
-    """What is summarised: for what, from which parts, within which limits; and what a summary of it
-    is compared with."""
+    """A summary in the making: for what, from which parts, within which limits; and the source that
+    it is compared with."""
 
     spec: SummarySpec
     source: SummarySource
