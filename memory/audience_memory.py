@@ -134,9 +134,11 @@ class AudienceMemory:
 
     async def _find(self, scope: Scope, text: str, most: int) -> Remembered:
         zone, read = self._services.zone(), self._services.store.read
+        likeness = self._services.likeness
 
         def find(database: Database) -> Found:
-            return search.find(database, scope, text, most, zone, self._indexer.corrections)
+            book = self._indexer.corrections
+            return search.find(database, scope, text, most, zone, likeness, book)
 
         def find_if_indexed(database: Database) -> Found | None:
             return None if index.behind(database, scope.audience) else find(database)

@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memory.context.ended_values import EndedValue, find_places, show_corrected
 from memory.context.corrections import content_words
+from memory.context.ended_values import EndedValue, find_places, show_corrected
 from memory.long_term.document import MemoryLine, Source
 from memory.record import daily, fence
 from memory.record.daily import Note

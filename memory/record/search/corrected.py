@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from memory.context.ended_values import EndedValue, find_places, show_corrected
 from memory.context.corrections import Correction, CorrectionFinder, in_force
+from memory.context.ended_values import EndedValue, find_places, show_corrected
 from memory.context.layout import TakenAway
 from memory.record import transcript
 from memory.record.database import Database
