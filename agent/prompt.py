@@ -83,13 +83,27 @@ class PromptHook(Struct, frozen=True):
     rewrite: Callable[[str, ConversationKey], object]
 
 
+class PromptSection(Struct, frozen=True):
+    """A part of the system prompt that `/context` lists by its `name`, and whose changes are told
+    by it: `text` returns it for a conversation, "" where there is none. It is asked at every step,
+    must be quick, and changes only when a person or an event that is told has changed it."""
+
+    name: str
+    text: Callable[[ConversationKey], str]
+
+
+NamedTexts = tuple[tuple[str, str], ...]
+
+
 class Prompt:
     """Makes prefixes, and remembers them: the same words give the very same object, so that the
-    meter counts each once."""
+    meter counts each once. `sections` are those of features, which may be opened later."""
 
-    def __init__(self, hooks: Sequence[PromptHook] = ()) -> None:
-        self._hooks = tuple(hooks)
-        self._prefixes: dict[tuple[str, str, tuple[str, ...]], PromptPrefix] = {}
+    def __init__(
+        self, hooks: Sequence[PromptHook] = (), sections: Sequence[PromptSection] = ()
+    ) -> None:
+        self._hooks, self._sections = tuple(hooks), sections
+        self._prefixes: dict[tuple[str, NamedTexts, tuple[str, ...]], PromptPrefix] = {}
         self._told: set[tuple[str, str]] = set()
         self._named: tuple[tuple[Mapping[str, Any], ...], tuple[str, ...]] = ((), ())
 
@@ -98,21 +112,26 @@ class Prompt:
         key: ConversationKey,
         system: str,
         tools: tuple[Mapping[str, Any], ...],
-        memory: str = "",
+        sections: NamedTexts = (),
     ) -> PromptPrefix:
         """Return the prefix that is sent besides the conversation: `system` (`base`), as the hooks
-        leave it, what is remembered for good, and the schemas of these tools."""
+        leave it, the sections at its end, and the schemas of these tools."""
         for hook in self._hooks:
             system = self._rewrite(hook, system, key)
         if tools is not self._named[0]:
             self._named = tools, tuple(tool["function"]["name"] for tool in tools)
-        known = (system, memory, self._named[1])
+        known = (system, sections, self._named[1])
         if known not in self._prefixes:
             if len(self._prefixes) > _MOST:  # a hook that never says the same twice
                 self._prefixes.clear()
-            whole = "\n\n".join(filter(None, (system, memory)))
-            self._prefixes[known] = PromptPrefix(whole, tools, memory)
+            whole = "\n\n".join(filter(None, (system, *(text for _, text in sections))))
+            self._prefixes[known] = PromptPrefix(whole, tools, sections)
         return self._prefixes[known]
+
+    def sections(self, key: ConversationKey) -> NamedTexts:
+        """Return the sections of the features for a conversation, in the order in which these were
+        opened."""
+        return tuple((section.name, section.text(key)) for section in self._sections)
 
     def _rewrite(self, hook: PromptHook, system: str, key: ConversationKey) -> str:
         """Return the prompt by this hook, or as it was where the hook fails: that is logged,

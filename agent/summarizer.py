@@ -23,10 +23,11 @@ from agent.models.base import (
     ModelUnreachable,
     Usage,
 )
-from agent.models.catalogue import input_price, price_reply
+from agent.models.catalogue import input_price, parameters_of, price_reply
 from agent.models.patience import reply_in_time
-from memory.context.acceptance import is_summary
 from memory.context.continued import Beginning, pays
+from memory.context.receipt import Receipt
+from memory.context.shapes import find_kind
 from memory.context.summary import SummaryRequest, SummaryResult, behind, split_answer
 from memory.context.terse import extract
 from memory.keys import ConversationKey
@@ -39,6 +40,8 @@ _MOST_MISSES = 3  # in a row, after which a provider is taken to keep nothing fo
 _SHORTER = "Your summary was cut off. Write it in at most {words} words."
 _FEWEST_WORDS = 30
 _AROUND = 50  # tokens of what stands around task and text
+_NO_SUMMARY = frozenset(("empty", "call", "refusal", "thoughts"))
+"""Shapes that a piece's summary must not have; it may still have others, since it is no whole."""
 
 Part = tuple[int, str, int]
 """A part that is summarised: the index of the request's part that it belongs to, its text, its
@@ -69,8 +72,10 @@ class ModelSummarizer(Struct, frozen=True):
 
     async def summarize(self, request: SummaryRequest) -> SummaryResult:
         """Summarise, in one call where the window allows it; otherwise piece by piece: each piece's
-        summary stands before the next piece."""
+        summary stands before the next piece. A model that is too small is not asked."""
         model = self.model_of(request.key)
+        if 0 < parameters_of(model.name) < request.least_parameters:
+            return SummaryResult("", model.name, finish="small")
         await model.ready()
         work = _Work(self, model, request, self.window_of(request.key), model.name)
         try:
@@ -80,8 +85,9 @@ class ModelSummarizer(Struct, frozen=True):
             self.on_failed()
             if isinstance(error, AccountRefused):
                 self.on_refused(str(error))
-            return SummaryResult("", model.name)
-        return SummaryResult(text, work.model_name, work.new, frozenset(work.left_out))
+            return SummaryResult("", model.name, finish="failed")
+        left_out = frozenset(work.left_out)
+        return SummaryResult(text, work.model_name, work.new, left_out, work.finish)
 
     async def ask(self, model: Model, request: SummaryRequest) -> ModelReply:
         """Return the summary of one piece; a model that can't keep to a schema is told of it in
@@ -117,7 +123,7 @@ class ModelSummarizer(Struct, frozen=True):
         is_at_hand = model.caches_by_itself and self.answers(request.key)
         if not is_at_hand or self.misses[model.name] >= _MOST_MISSES:
             return False
-        texts = (behind(request.task), f"{request.task}\n{request.text}")
+        texts = (behind(request.task, request.appended), f"{request.task}\n{request.text}")
         asked, apart = await self.tokens(texts, model)
         price = await asyncio.to_thread(input_price, model.name, model.provider)
         return pays(beginning, asked, apart, price)
@@ -162,8 +168,8 @@ class ModelSummarizer(Struct, frozen=True):
 
 
 class _Work(Struct):
-    """A summary in the making: which model wrote it, what of each piece's is new, and what no model
-    would take."""
+    """A summary in the making: which model wrote it, what of each piece's is new, how the last one
+    ended, and what no model would take."""
 
     by: ModelSummarizer
     model: Model
@@ -172,6 +178,7 @@ class _Work(Struct):
     model_name: str
     left_out: set[int] = field(default_factory=set)
     diary: list[str] = field(default_factory=list)
+    finish: str = "complete"
 
     @property
     def new(self) -> str:
@@ -216,7 +223,9 @@ class _Work(Struct):
                 so_far = await self._with_less(so_far, piece, error)
             if parts:
                 (before,) = await self.by.tokens((so_far,), self.model)
-                if not is_summary(so_far, before, "", 0):  # the whole would be one of the rest
+                is_whole = self.finish == "complete"
+                if not is_whole or find_kind(so_far, "complete", Receipt()) in _NO_SUMMARY:
+                    # The whole would be a summary of the rest.
                     raise ModelAnswerBroken(f"What {self.model_name} wrote is no summary.")
         return so_far
 
@@ -236,15 +245,14 @@ class _Work(Struct):
 
     async def _ask(self, so_far: str, piece: Sequence[Part]) -> str:
         """Return the summary of one piece; a summary that the length limit cut off is asked for
-        once more, shorter. Raises ModelError, also for an answer that did not end by itself."""
+        once more, shorter. Raises ModelError."""
         request = replace(self.request, prior=so_far, parts=tuple(text for _, text, _ in piece))
         reply = await self.by.ask(self.model, request)
         if reply.finish == "length":
             shorter = _SHORTER.format(words=max(_FEWEST_WORDS, request.max_tokens // 2))
             request = replace(request, task=f"{request.task}\n\n{shorter}")
             reply = await self.by.ask(self.model, request)
-        if reply.finish != "complete":
-            raise ModelAnswerBroken(f"The summary by {reply.model} is not whole ({reply.finish}).")
+        self.finish = reply.finish
         return self._take(reply)
 
     def _take(self, reply: ModelReply) -> str:
@@ -290,8 +298,9 @@ def _in_words(request: SummaryRequest) -> SummaryRequest:
 
 def _request_behind(request: SummaryRequest, beginning: Beginning) -> ModelRequest:
     """As the conversation's next request: all that makes its beginning another one is as ever."""
+    asked = behind(request.task, request.appended)
     return ModelRequest(
-        messages=[*beginning.messages, {"role": "user", "content": behind(request.task)}],
+        messages=[*beginning.messages, {"role": "user", "content": asked}],
         tools=beginning.tools,
         tool_choice="none" if beginning.tools else "auto",
         max_tokens=request.max_tokens,

@@ -128,10 +128,11 @@ class TurnAnswer(Struct):
         context = self._context
         is_here = self._answers.conversations.branches.is_current(context.key)
         self.turn_id = turn.id if is_here else None
+        notes, actions = await self._list_notes(turn)
         told = (
             *self._besides,
             *map(explain, filter(None, await turn.list_notices())),
-            *await self._list_notes(turn),
+            *notes,
             "" if is_here else await self._name_branch(),
         )
         # In the person's language, but for what the model said.
@@ -140,7 +141,7 @@ class TurnAnswer(Struct):
         sound = "" if last.mark or self._is_silent else await self._speak(turn, last)
         return Reply(
             self.text,
-            actions=offer_ways_on(problem),
+            actions=(*offer_ways_on(problem), *actions),
             images=self._list_pictures(turn),
             problem=problem,
             sound=sound,
@@ -193,8 +194,11 @@ class TurnAnswer(Struct):
             number=number,
         )
 
-    async def _list_notes(self, turn: OpenTurn) -> list[str]:
+    async def _list_notes(self, turn: OpenTurn) -> tuple[list[str], list[Action]]:
+        """Return what features say of the turn, and the buttons that belong to it."""
         answers, context, talk = self._answers, self._context, self._context.conversation
-        said = [text for note in answers.features.notes for text in note(turn)]
+        said = [said for note in answers.features.notes for said in note(turn)]
+        texts = [one.text if isinstance(one, Reply) else one for one in said]
+        actions = [action for one in said if isinstance(one, Reply) for action in one.actions]
         spending = answers.runner.rules.spending
-        return [*said, *await spending.warnings(talk.key, context.user, talk)]
+        return [*texts, *await spending.warnings(talk.key, context.user, talk)], actions

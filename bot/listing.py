@@ -61,21 +61,20 @@ class Listing:
         return sorted(sessions, key=lambda session: session.at, reverse=True)
 
     def _session(self, chat: str, channel: str, listed: Sequence[Listed], words: str) -> Session:
-        """Return a chat of these conversations, its branches: what it leads to, and where it began,
-        say what it is called."""
+        """Return a chat of these conversations, its branches. It is called as where it began, so
+        that a question that is asked again, in a branch, does not rename it."""
         home = home_of(listed[0].key)
         lead = self._conversations.branches.lead_of(home)
         by_key = {one.key: one for one in listed}
-        called = [by_key[key] for key in (lead, home) if key in by_key] or listed
-        given = next((one.title for one in called if one.title), "")
-        begun = next((one.beginning for one in called if one.beginning), "")
+        called = [by_key[key] for key in (home, lead) if key in by_key] or listed
+        names = (clip(one.title) or title_of(one.beginning) for one in called)
         snippet = None
         if hit := next((one for one in listed if one.matched), None):
             assert hit.matched is not None
             snippet = find(hit.matched, words.split(), is_here=hit.key == lead)
         return Session(
             chat,
-            clip(given) if given else title_of(begun),
+            next(filter(None, names), ""),
             datetime.fromtimestamp(listed[0].at, UTC),
             channel,
             next((one.standing for one in listed if one.standing), ""),

@@ -193,7 +193,8 @@ class RuntimeConfig(Struct, frozen=True):
             )
             known = self._prefixes[key.id] = (now, skills, system)
         tools = now.toolbox.wire if has_tools else ()
-        return self.prompt.prefix(key, known[2], tools, self._memory(key, now).text)
+        memory = ("memory", self._memory(key, now).text)
+        return self.prompt.prefix(key, known[2], tools, (*self.prompt.sections(key), memory))
 
     def memory_in_prompt(self, key: ConversationKey) -> PromptMemory:
         """Return the part of `MEMORY.md` that stands in the prompt."""
@@ -203,7 +204,7 @@ class RuntimeConfig(Struct, frozen=True):
         if self.memories is None:
             return NOTHING
         most = min(now.settings.memory.prompt_tokens, now.limits.window // MEMORY_SHARE)
-        return self.memories.of(key.audience, most)
+        return self.memories.of(key.audience, most, now.settings.memory.left_out)
 
     def agent(self, conversation: Conversation, address: Address) -> Agent:
         """Return the agent for the next turn of a conversation; the person who asks is at an

@@ -152,7 +152,7 @@ async def choose_models(
     config = RuntimeConfig(
         book,
         models,
-        Prompt(plugins.prompt_hooks),
+        Prompt(plugins.prompt_hooks, plugins.prompt_sections),
         Toolbox(plugins.tools.values(), hide),
         Library(data),
         data,
@@ -181,7 +181,7 @@ class ThriftySummarizer(Struct, frozen=True):
     async def summarize(self, request: SummaryRequest) -> SummaryResult:
         key, config = request.key, self.config
         if config.spending.is_enough(key) and not config.summary_model(key).is_free:
-            return SummaryResult("", "")
+            return SummaryResult("", "", finish="spent")
         return await self.summarizer.summarize(request)
 
 
@@ -226,7 +226,7 @@ def open_memory(
         people.feed.show,
         recent.view_changed,
         book,
-        CutNotices(store, people.delivery).tell,
+        CutNotices(store, people.delivery, plugins.in_force).tell,
         feature_rows=plugins.rows,
         ledger=plugins.ledger or Ledger(),
         request_log=plugins.request_log or RequestLog,
@@ -294,6 +294,7 @@ def make_ports(
         services=plugins.services,
         context_parts=plugins.context_parts,
         stops=plugins.stops,
+        in_force=plugins.in_force,
         workspace=config.workspace,
         zone=config.zone,
         version=VERSION,

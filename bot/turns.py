@@ -38,6 +38,7 @@ from memory.messages import Mark, Message
 from memory.record.store import StoreError
 from memory.tasks import run_shielded
 from memory.turn_log import AnswerRows, OpenTurn
+from plugins.api import SaidWords
 
 log = logging.getLogger(__name__)
 
@@ -323,8 +324,28 @@ class Turns:
         if not heard:
             return
         await turn.hear([said.message for said in heard], [said.received.row for said in heard])
+        await self._tell_said(await self._conversations.get(key), turn, heard)
         for said in heard:
             waiting.remove(said)
+
+    async def _tell_said(
+        self, conversation: Conversation, turn: OpenTurn, heard: Sequence[_Said]
+    ) -> None:
+        """Let features hear what people themselves have said."""
+        for said in heard:
+            received, key = said.received, conversation.key
+            person = self._access.identify(received.address)
+            texts = (said.text, *(file.heard or "" for file in received.files))
+            if person is None or received.run or received.is_outside or not any(texts):
+                continue
+            words = SaidWords(
+                key, turn.number, tuple(filter(None, texts)), received.address, person
+            )
+            for hear in self.answers.features.said:
+                try:
+                    await hear(words)
+                except Exception:  # the person is answered all the same
+                    log.exception("a feature did not hear %s", received.id)
 
     async def _answer(self, context: TurnContext, turn: OpenTurn, asked: _Said) -> None:
         key, received, rules = context.key, context.received, self.runner.rules
@@ -337,6 +358,7 @@ class Turns:
         besides = (explain(restart), "" if says_nothing else asked.unheard)
         answer = TurnAnswer(self.answers, context, besides)
         if turn.reply is None:
+            await self._tell_said(context.conversation, turn, [asked])
             rules.spending.begin(key, context.user)
             agent = rules.agent(context.conversation, received.address)
             model = rules.spending.limit(agent.model, key, context.user)

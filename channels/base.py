@@ -24,9 +24,10 @@ from channels.message import (
 class ContextUsage(Struct, frozen=True):
     """The context of one conversation in one line's worth of numbers.
 
-    `tokens` of `max_tokens` and `turns` of `max_turns` are in context; `cost` is in US dollars, and
-    None while a price is unknown; `is_measured` says whether the provider counted `tokens`; `model`
-    is the one that answers, as people are shown its name.
+    `tokens` of `max_tokens` and `turns` of `max_turns` (0: no limit) are in context; `cost` is in
+    US dollars, and None while a price is unknown; `is_measured` says whether the provider counted
+    `tokens`; `model` is the one that answers, as people are shown its name. `nearest` is the limit
+    that is reached first, and `share` the part of it in use: 1 and more is when it is compacted.
     """
 
     tokens: int
@@ -36,6 +37,8 @@ class ContextUsage(Struct, frozen=True):
     cost: float | None
     is_measured: bool
     model: str = ""
+    nearest: Literal["turns", "tokens"] = "tokens"
+    share: float = 0.0
 
 
 class TurnStarted(Struct, frozen=True):

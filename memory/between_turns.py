@@ -1,5 +1,5 @@
 """The work that is due between turns, before the next one begins, so that no request of a running
-turn is rewritten."""
+turn is rewritten; and the note of a changed prompt, also within a turn."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class BetweenTurns:
         """Do what is due."""
         if self._state.waits_for_strategy:
             await self._switch(self._services.limits_for(self._state.key).strategy)
-        await self._note_changed_prompt()
+        await self.note_changed_prompt(self._state.prefix)
         await self._show_late()
 
     async def _switch(self, strategy: str) -> None:
@@ -57,9 +57,9 @@ class BetweenTurns:
         event = compaction.event_of(plan, before, state.limits, "person", "setting")
         await state.store(state.count_broken(event, before))
 
-    async def _note_changed_prompt(self) -> None:
+    async def note_changed_prompt(self, prefix: PromptPrefix) -> None:
         """Record that something else stands before the conversation than in its last request."""
-        state, limits, prefix = self._state, self._state.limits, self._state.prefix
+        state, limits = self._state, self._state.limits
         if prefix is self._fingerprint_of and limits.model == self._fingerprint.get("model"):
             return  # nearly always: a prefix is made anew only where something has changed
         now = fingerprint(prefix, limits.model)
@@ -75,12 +75,12 @@ class BetweenTurns:
     async def _keep_fingerprint(self, now: PromptFingerprint, event: ViewEvent | None) -> None:
         row = self._state.row
 
-        def keep(db: Any) -> None:
+        def keep(db: Any) -> int:
             conversations.keep_fingerprint(db, row, now)
-            if event is not None:
-                transcript.insert_event(db, row, event)
+            return transcript.insert_event(db, row, event) if event is not None else 0
 
-        await self._services.store.write(keep, is_synced=False)
+        stored = await self._services.store.write(keep, is_synced=False)
+        self._state.last_event = max(stored, self._state.last_event)
 
     async def _show_late(self) -> None:
         """Show the summaries that came late, and a reference to what left; between turns only, so

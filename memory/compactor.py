@@ -350,6 +350,10 @@ class Compactor:
         summary."""
         await self._between.settle()
 
+    async def note_changed_prompt(self, prefix: PromptPrefix) -> None:
+        """Record that another prompt is sent from now on, where it is one."""
+        await self._between.note_changed_prompt(prefix)
+
     async def at_turn_start(self) -> None:
         """Compact as `truncate` and `summarize` do when a turn begins (Digitorn's rule
         `_auto_compact`)."""

@@ -29,6 +29,14 @@ class LongTermSettings(BaseModel):
         "more than a sixteenth of the window. The rest is found by memory_search.",
         json_schema_extra={"unit": "tokens", "here": True},
     )
+    left_out: tuple[str, ...] = Field(
+        default=(),
+        strict=False,  # lists become tuples
+        max_length=100,
+        description="The lines of MEMORY.md that stay out of the system prompt, each by a digest "
+        "of it; /without sets it in a branch.",
+        json_schema_extra={"wants": "a list of digests", "here": True},
+    )
 
 
 class MemorySettings(BaseModel):
@@ -45,11 +53,12 @@ class MemorySettings(BaseModel):
     )
     agent_max_context_turns: int = Field(
         default=20,
-        ge=1,
+        ge=0,
         le=1_000,
-        description="Above this many turns, the strategy trim lets the oldest half leave; a turn "
-        "is a question and everything up to its final reply.",
-        json_schema_extra={"unit": "turns", "here": True},
+        description="Above this many turns, the strategy trim removes the oldest half from the "
+        "context; a turn is a question and everything up to its final reply. 0 means no limit of "
+        "turns: compaction goes by tokens only.",
+        json_schema_extra={"unit": "turns", "here": True, "zero_is_no_least": True},
     )
     restore: Literal["recent", "exact"] = Field(
         default="exact",
@@ -64,7 +73,7 @@ class MemorySettings(BaseModel):
         le=36_500,
         description="Conversations in which nothing was said for this long are deleted, once the "
         "daily memory has what was said; 0 keeps them for ever.",
-        json_schema_extra={"unit": "days"},
+        json_schema_extra={"unit": "days", "zero_is_no_least": True},
     )
     memory: LongTermSettings = LongTermSettings()
     context: ContextSettings = ContextSettings()

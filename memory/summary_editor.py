@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -57,10 +57,13 @@ class EditedSummary(Struct, frozen=True):
     is_range: bool = False
 
 
-def _add_line(summary: Summary, fact: str, line: str) -> str:
-    if fact.casefold() in summary.text.casefold():
+def _add_lines(summary: Summary, lines: Mapping[str, str]) -> str:
+    """Return the text with the lines, by their facts, that it does not have yet."""
+    known = summary.text.casefold()
+    new = [line for fact, line in lines.items() if fact.casefold() not in known]
+    if not new:
         raise EditRefused("The summary has that already; nothing was changed.")
-    return f"{summary.text.rstrip()}\n- {line}"
+    return "\n".join((summary.text.rstrip(), *(f"- {line}" for line in dict.fromkeys(new))))
 
 
 def _explain_none(in_place: list[str]) -> str:
@@ -181,6 +184,7 @@ class SummaryEditor:
     async def keep(self, text: str, number: int = 0) -> EditedSummary:
         """Add a fact to the summary in force, or to that of a waiting cut, which is to follow it,
         unless a `number` names the other: in the sentence in which it stood, where there is one.
+        Without a text all are added that its receipt says it has left out, as far as there is room.
         Raises EditRefused."""
         fact = " ".join(text.split())
         async with self._state.changing:
@@ -191,16 +195,35 @@ class SummaryEditor:
             waiting = await self.find_waiting(wanted, is_newest=False)
             here = await self.find_in_place(number, is_newest=False)
             before = waiting[1] if waiting else (here or await self.find_editable()).summary
-            line, is_outside = await self._find_sentence(before, fact)
+            lines, is_outside = await self._find_lines(before, fact)
             if waiting is not None:
-                kept = _add_line(before, fact, line)
+                kept = _add_lines(before, lines)
                 return await self._edit_waiting(*waiting, kept, is_untrusted=is_outside)
+        name = before.name
         return await self.change(
-            lambda now: _add_line(now, fact, line),
+            lambda now: _add_lines(now, lines),
             number=before.number if here else 0,
-            why=f"“{fact[:60]}” was added to {before.name}",
+            why=f"“{fact[:60]}” was added to {name}"
+            if fact
+            else f"{name} got what it had left out",
             is_untrusted=is_outside,
         )
+
+    async def _find_lines(self, summary: Summary, fact: str) -> tuple[dict[str, str], bool]:
+        """Return the line for a fact, or ("") for each that the summary has left out, as long as
+        there is room; and whether one has to do with content from outside."""
+        missing = summary.receipt.missing if summary.receipt else ()
+        if not fact and not missing:
+            raise EditRefused(f"{summary.name} has left out nothing; nothing was changed.")
+        lines, is_outside = dict[str, str](), False
+        room = self.longest(summary.tokens) - summary.tokens
+        for one in [fact] if fact else missing:
+            line, outside = await self._find_sentence(summary, one)
+            room -= 0 if line in lines.values() else await self._services.meter.text(f"- {line}\n")
+            if room < 0 and lines:
+                break
+            lines[one], is_outside = line, is_outside or outside
+        return lines, is_outside
 
     async def _find_sentence(self, summary: Summary, fact: str) -> tuple[str, bool]:
         """Find the sentence in the removed turns that held a fact, as a line of the summary, and

@@ -399,8 +399,9 @@ class Ports(Struct, frozen=True):
     `workspace` is the folder of a conversation's audience, `zone` the time zone that people read,
     `remembered` what of `MEMORY.md` stands in the prompt, `services` are the objects that features
     have opened, by their class, `context_parts` make their parts of `/context detail` and
-    `/context search`, `stops` end what features do in a conversation beside its turns, and `notify`
-    says a line to whoever watches a conversation, which is part of no answer.
+    `/context search`, `stops` end what features do in a conversation beside its turns, `in_force`
+    says what stays in force when turns are removed, and `notify` says a line to whoever watches a
+    conversation, which is part of no answer.
     """
 
     settings: SettingsPort
@@ -419,6 +420,7 @@ class Ports(Struct, frozen=True):
     services: Mapping[type, object]
     context_parts: Mapping[str, Sequence[ContextPart]]
     stops: Sequence[Callable[[ConversationKey], bool]]
+    in_force: Sequence[InForce]
     workspace: Callable[[ConversationKey], Path]
     zone: Callable[[], tzinfo]
     version: str
@@ -459,6 +461,20 @@ class Ask(Struct, frozen=True):
             )
 
 
+class SaidWords(Struct, frozen=True):
+    """The words that a person has written or spoken themselves, of a message that was taken into a
+    turn of this number: never a job's prompt, nor text that was marked as somebody else's."""
+
+    key: ConversationKey
+    turn: int
+    texts: tuple[str, ...]
+    address: Address
+    person: Person
+
+
+InForce = Callable[[ConversationKey], tuple[str, Mapping[str, Any]]]
+"""Says what stays in force in a conversation when turns are removed: a text, "" for nothing, and
+the same as data."""
 Run = Callable[[Ask], Awaitable[Reply]]
 ContextPart = Callable[[Ask, str], Awaitable[tuple[str, Mapping[str, Any]]]]
 """Makes a part of `/context detail` or `/context search WORDS`, with the words that follow: its

@@ -8,19 +8,21 @@ from memory.context_state import ContextState
 
 
 def usage_of(context: ContextState) -> ContextUsage:
-    """Return the figures for the terminal's bar and `/context`; `max_turns` is 0 where turns have
-    no limit."""
+    """Return the figures for the terminal's bar and `/context`."""
     limits = context.limits
     view = context.view(limits=limits)
-    bill = context.bill
+    bill = context.chat_bill
+    nearest, share = limits.nearest(view.tokens, len(view.turns))
     return ContextUsage(
         tokens=view.tokens,
         max_tokens=limits.budget,
         turns=len(view.turns),
-        max_turns=limits.max_turns if limits.strategy == "trim" else 0,
+        max_turns=limits.most_turns,
         cost=None if bill.unknown else bill.cost,
         is_measured=view.scale.is_measured,
         model=shown_name(limits.model),
+        nearest=nearest,
+        share=share,
     )
 
 

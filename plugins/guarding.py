@@ -8,6 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from channels.message import Reply
+
 log = logging.getLogger(__name__)
 
 
@@ -70,6 +72,6 @@ class GuardedWork(Struct, frozen=True):
             log.exception("%s of the plugin %s failed", self.hook, self.plugin)
 
 
-def is_sentences(found: object) -> bool:
-    """Return whether this is a list of texts."""
-    return isinstance(found, list | tuple) and all(isinstance(one, str) for one in found)
+def is_notes(found: object) -> bool:
+    """Return whether this is a list of texts, or of texts with buttons."""
+    return isinstance(found, list | tuple) and all(isinstance(one, str | Reply) for one in found)

@@ -8,9 +8,10 @@ from typing import Any, Protocol
 
 import pluggy
 
+from agent.prompt import PromptSection
 from agent.tools.base import RemoteTools
 from channels.base import Logins
-from channels.message import Address
+from channels.message import Address, Reply
 from memory.events import Listener
 from memory.keys import ConversationKey
 from memory.mirror import Mirror
@@ -20,7 +21,7 @@ from memory.record.offload import Offloader
 from memory.record.search.likeness import Likeness
 from memory.request_log import RequestLog
 from memory.turn_log import OpenTurn
-from plugins.api import Command, ContextPart, HookContext, Tool, Verb
+from plugins.api import Command, ContextPart, HookContext, InForce, SaidWords, Tool, Verb
 
 hookspec = pluggy.HookspecMarker("parley")
 
@@ -54,8 +55,9 @@ def parley_tables() -> Sequence[Step]:
 @hookspec
 def parley_open(kernel: Any) -> object:
     """Return an object of the plugin, made once the kernel is there (`bot/kernel.py`) and before
-    anything is taken in. Its methods may be the hooks below `parley_system_prompt`; commands,
-    tools, listeners, the offloader and the system prompt are the module's."""
+    anything is taken in; it may be a coroutine, which is awaited. Its methods may be the hooks
+    below `parley_system_prompt`; commands, tools, listeners, the offloader and the system prompt
+    are the module's."""
     raise NotImplementedError
 
 
@@ -132,6 +134,27 @@ def parley_system_prompt(prompt: str, key: ConversationKey) -> str:
 
 
 @hookspec
+def parley_prompt_section() -> PromptSection:
+    """Return a part of the system prompt that stands at its end and is counted by itself
+    (`agent.prompt.PromptSection`)."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_said() -> Callable[[SaidWords], Awaitable[None]]:
+    """Return a function that hears what a person has said, when it was taken into a turn and before
+    the model is asked."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_in_force() -> InForce:
+    """Return a function that says, where turns are removed from a context, what stays in force
+    there."""
+    raise NotImplementedError
+
+
+@hookspec
 def parley_services() -> Sequence[object]:
     """Objects that commands and tools find by their class: `ask.service(Kind)`,
     `context.service(Kind)`."""
@@ -199,9 +222,9 @@ def parley_text_to_speech() -> object:
 
 
 @hookspec
-def parley_notes() -> Callable[[OpenTurn], list[str]]:
-    """Return a function that says, below the answer of a turn, what this plugin has to say of
-    it."""
+def parley_notes() -> Callable[[OpenTurn], Sequence[str | Reply]]:
+    """Return a function that says, below the answer of a turn, what this plugin has to say of it; a
+    `Reply` brings its buttons with it."""
     raise NotImplementedError
 
 

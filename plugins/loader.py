@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+import inspect
 import json
 import logging
 import re
@@ -23,8 +24,9 @@ import pluggy
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from agent.prompt import PromptHook
+from agent.prompt import PromptHook, PromptSection
 from channels.base import Logins
+from channels.message import Reply
 from memory.events import Listener
 from memory.keys import ConversationKey
 from memory.ledger import Ledger
@@ -38,9 +40,18 @@ from memory.record.store import Store
 from memory.request_log import RequestLog
 from memory.turn_log import OpenTurn
 from plugins import hookspecs
-from plugins.api import Command, CommandError, ContextPart, HookContext, Tool, Verb
+from plugins.api import (
+    Command,
+    CommandError,
+    ContextPart,
+    HookContext,
+    InForce,
+    SaidWords,
+    Tool,
+    Verb,
+)
 from plugins.features import FOLDER, is_guard, list_features
-from plugins.guarding import Guarded, GuardedObject, GuardedWork, is_sentences
+from plugins.guarding import Guarded, GuardedObject, GuardedWork, is_notes
 from plugins.hookspecs import Background, RemoteToolsFor
 from plugins.verbs import add_verbs, find_misplaced
 
@@ -82,6 +93,9 @@ class Loaded(Struct):
     tools: dict[str, Tool] = field(default_factory=dict)
     listeners: list[Listener] = field(default_factory=list)
     prompt_hooks: list[PromptHook] = field(default_factory=list)
+    prompt_sections: list[PromptSection] = field(default_factory=list)
+    said: list[Callable[[SaidWords], Awaitable[None]]] = field(default_factory=list)
+    in_force: list[InForce] = field(default_factory=list)
     offloader: Offloader | None = None
     ledger: Ledger | None = None
     request_log: type[RequestLog] | None = None
@@ -99,7 +113,7 @@ class Loaded(Struct):
     runs: list[Any] = field(default_factory=list)
     speech_to_text: list[Any] = field(default_factory=list)
     text_to_speech: list[Any] = field(default_factory=list)
-    notes: list[Callable[[OpenTurn], list[str]]] = field(default_factory=list)
+    notes: list[Callable[[OpenTurn], Sequence[str | Reply]]] = field(default_factory=list)
     rows: list[FeatureRows] = field(default_factory=list)
     spending: list[Any] = field(default_factory=list)
     approvals: list[Any] = field(default_factory=list)
@@ -152,6 +166,8 @@ class Loaded(Struct):
                 for steps in _ask(manager, module, "parley_tables"):
                     await store.write(partial(_migrate, name, steps), is_long=True)
                 for made in _ask(manager, module, "parley_open", kernel=kernel):
+                    if inspect.isawaitable(made):
+                        made = await made
                     if made is not None:
                         _add(manager, f"{name} (opened)", made, self, self._context, name)
             except (Exception, SystemExit) as error:
@@ -261,6 +277,7 @@ def _add(
             manager, plugin, "parley_request_log", RequestLog, loaded.request_log
         )
         mirror = _take_class(manager, plugin, "parley_mirror", Mirror, loaded.mirror)
+        feature_tables.STEPS.update((name, s) for s in _ask(manager, plugin, "parley_tables"))
         likeness = _take_class(manager, plugin, "parley_likeness", Likeness, loaded.likeness)
         verbs = _collect(manager, plugin, "parley_verbs", Verb)
         _refuse_names("command", commands, loaded.commands)
@@ -330,7 +347,7 @@ def _take_runtime(manager: pluggy.PluginManager, name: str, plugin: Any) -> Load
                 raise Unfit(f"{hook} must return a {kind.__name__.lower()}, not {made!r:.100}")
         return found
 
-    background, closing = "parley_background", "parley_closing"
+    background, closing, section = "parley_background", "parley_closing", "parley_prompt_section"
     return Loaded(
         background=[
             GuardedWork(name, background, one.idle, one.stop)
@@ -340,7 +357,13 @@ def _take_runtime(manager: pluggy.PluginManager, name: str, plugin: Any) -> Load
         setting_changed=guard("parley_setting_changed", None, _any),
         remote_tools=guard("parley_remote_tools", None, _any),
         stops=guard("parley_stop", False, _any),
-        notes=guard("parley_notes", [], is_sentences),
+        notes=guard("parley_notes", [], is_notes),
+        said=ask("parley_said"),
+        in_force=guard("parley_in_force", ("", {}), _any),
+        prompt_sections=[
+            replace(one, text=Guarded(one.text, name, section, "", lambda text: type(text) is str))
+            for one in ask_for(section, PromptSection)
+        ],
         routes=guard("parley_routes", (), _is_sequence),
         runs=ask("parley_runs", "refusal", "prepare", "answer"),
         speech_to_text=guard_object("parley_speech_to_text", {"is_wanted": False}, "transcribe"),

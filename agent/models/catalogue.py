@@ -6,6 +6,7 @@ the first figure is asked for; `load` does that ahead, in a thread.
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -39,6 +40,25 @@ def window_of(model: str, provider: str = "") -> int:
         if known.context_window:
             return known.context_window
     return 0
+
+
+def parameters_of(model: str) -> float:
+    """Return how many parameters a model has, in billions, as far as its name says it
+    ("qwen2.5:0.5b", "SmolLM2-135M"); 0 where it does not."""
+    sizes = ((float(number), unit) for number, unit in _SIZE.findall(model.casefold()))
+    billions = (
+        size if unit == "b" else size / 1_000 for size, unit in sizes if _is_size(size, unit)
+    )
+    return max(billions, default=0.0)
+
+
+def _is_size(size: float, unit: str) -> bool:
+    """Return whether this is a number of parameters; "1m" is a window."""
+    return unit == "b" or size >= _LEAST_MILLIONS
+
+
+_SIZE = re.compile(r"(?<![a-z\d.])(\d{1,4}(?:\.\d{1,3})?)([bm])(?![a-z\d])")
+_LEAST_MILLIONS = 30  # "1m" is a window
 
 
 class Where(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bot.settings.layers import AgentLayer, Layers, WrittenSetting, parse_typed
-from bot.settings.permits import parse_permit, permit_for
+from bot.settings.permits import Permit, parse_permit, permit_for
 from bot.settings.schema import (
     NO_AGENT,
     SETTINGS,
@@ -294,7 +294,7 @@ class SettingsStore:
         return {
             key: wanted[key]
             for key, permit in permits.items()
-            if permit and permit.allows(wanted[key], value_of(base, key))
+            if permit and _allows(permit, wanted[key], base)
         }
 
     def _with_users(
@@ -324,7 +324,7 @@ class SettingsStore:
         """Refuse a value that is further than users may go."""
         base = self._base(conversation_id)
         permit = permit_for(key, base.users_may_set)
-        if permit is None or not permit.allows(value, value_of(base, key)):
+        if permit is None or not _allows(permit, value, base):
             may = self.may_set(key, conversation_id)
             raise SettingError(f"{key} can't be {quote(value)} here; you can set {may}.")
 
@@ -362,6 +362,11 @@ def _refuse(error: SettingError, values: Mapping[str, Any]) -> SettingError:
     for key, value in values.items():
         text = text.replace(f"{key} is {quote(value)};", f"{key} can't be {quote(value)};")
     return SettingError(text)
+
+
+def _allows(permit: Permit, value: Any, base: Settings) -> bool:
+    usual = value_of(base, permit.key)
+    return permit.allows(value, usual, SETTINGS[permit.key].zero_is_no_least)
 
 
 def _without(changed: Mapping[str, Any], key: str) -> dict[str, Any]:

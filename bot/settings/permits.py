@@ -26,6 +26,7 @@ HARMLESS = (
     "agent_max_steps down",
     "context.max_images down",
     "turn_timeout down",
+    "memory.left_out",
 )
 """The default: what makes a conversation cost less, or changes nothing for anybody else. Not the
 model or an agent, which cost; nor the system prompt, in which an owner may have set bounds."""
@@ -45,14 +46,17 @@ class Permit(Struct, frozen=True):
     def is_numeric(self) -> bool:
         return self.is_down or self.lowest > -math.inf or self.highest < math.inf
 
-    def allows(self, value: Any, usual: Any) -> bool:
-        """Return whether this value may be set where `usual` holds without it."""
+    def allows(self, value: Any, usual: Any, zero_is_no_least: bool = False) -> bool:
+        """Return whether this value may be set where `usual` holds without it. Where 0
+        `zero_is_no_least`, it counts as more than any other."""
         if self.words:
             return all(one in self.words for one in (value if isinstance(value, list) else [value]))
         if not self.is_numeric:
             return True
         if not _is_number(value):
             return False
+        if zero_is_no_least:
+            value, usual = (number or math.inf for number in (value, usual))
         highest = usual if self.is_down and _is_number(usual) else self.highest
         return self.lowest <= value <= highest and (not self.is_down or _is_number(usual))
 

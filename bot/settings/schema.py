@@ -255,7 +255,8 @@ class Setting(Struct, frozen=True):
 
     `wants` completes "it must be …"; `kind` says how text that is typed becomes a value, and `near`
     what a mistyped one may have meant; `is_per_conversation` whether `--here` may set it,
-    `is_fixed` whether no chat may, and `holds` from when on a change does.
+    `is_fixed` whether no chat may, and `holds` from when on a change does; `zero_is_no_least` where
+    0 means no limit, or another value.
     """
 
     key: str
@@ -269,6 +270,7 @@ class Setting(Struct, frozen=True):
     is_per_conversation: bool
     is_fixed: bool
     holds: str
+    zero_is_no_least: bool = False
 
 
 def _describe(key: str, field: FieldInfo) -> Setting:
@@ -286,6 +288,7 @@ def _describe(key: str, field: FieldInfo) -> Setting:
         is_per_conversation=extra.get("here") is True,
         is_fixed=extra.get("fixed") is True,
         holds=str(extra.get("holds", "from the next step on")),
+        zero_is_no_least=extra.get("zero_is_no_least") is True,
     )
 
 

@@ -179,21 +179,24 @@ _WARM, _HOT = 0.75, 0.9
 
 def bar_text(usage: ContextUsage, width: int) -> str:
     """`gpt-5-mini · 12.4k/50k ▓▓░░░░░░ · 7/20 turns · $0.02`, shorter where `width` columns don't
-    hold it. A cost that is not known, and before the first turn, is left out.
+    hold it. The limit that is reached first stands first, with the meter. A cost that is not known,
+    and before the first turn, is left out.
 
     `~` marks a number of tokens that is our estimate and not the provider's count.
     """
     tokens = ("" if usage.is_measured else "~") + _of(usage.tokens, usage.max_tokens)
-    meter = f"{tokens} {_meter(fullness(usage))}"
+    meter = _meter(usage.share)
     model, turns, cost = one_line(usage.model), _of(usage.turns, usage.max_turns), _cost(usage)
-    said = _("{n} turn", n=turns) if turns == "1" else _("{n} turns", n=turns)
+    said, few = _("{n} turn", n=turns) if turns == "1" else _("{n} turns", n=turns), f"{turns}t"
+    by_turns = usage.nearest == "turns"
+    first, second = (said, tokens) if by_turns else (tokens, said)
     forms = (
-        (model, meter, said, cost),
-        (_shorten(model), meter, said, cost),
-        (meter, said, cost),
-        (tokens, said, cost),
-        (tokens, f"{turns}t"),
-        (tokens,),
+        (model, f"{first} {meter}", second, cost),
+        (_shorten(model), f"{first} {meter}", second, cost),
+        (f"{first} {meter}", second, cost),
+        (first, second, cost),
+        (few, tokens) if by_turns else (tokens, few),
+        (few,) if by_turns else (tokens,),
     )
     lines = (" · ".join(filter(None, form)) for form in forms)
     return next((line for line in lines if cell_len(line) <= width), "")
@@ -211,14 +214,10 @@ def _shorten(name: str) -> str:
 
 
 def bar_style(usage: ContextUsage) -> str:
-    """Return the style class of the line: yellow from 75% of the limit on, red from 90%."""
-    full = fullness(usage)
-    return "class:bar.hot" if full >= _HOT else "class:bar.warm" if full >= _WARM else "class:bar"
-
-
-def fullness(usage: ContextUsage) -> float:
-    """Return the share of the token limit in use; 0 without a limit."""
-    return usage.tokens / usage.max_tokens if usage.max_tokens else 0.0
+    """Return the style class of the line: yellow from 75% of the nearest limit on, red from
+    90%."""
+    share = usage.share
+    return "class:bar.hot" if share >= _HOT else "class:bar.warm" if share >= _WARM else "class:bar"
 
 
 def _meter(full: float) -> str:

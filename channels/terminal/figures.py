@@ -29,6 +29,7 @@ PARTS: Mapping[str, str] = {
     "summaries of turns": "bright_yellow",
     "turns": "blue",
     "running turn": "green",
+    "standing instructions": "bright_cyan",
 }
 """The colour of each part of a request."""
 FREE = "bright_black"

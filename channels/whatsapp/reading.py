@@ -157,6 +157,8 @@ def _event(message: Json, sender: Author, number: str, at: datetime) -> Event | 
         said = re.sub(rf"^\s*@{number}\b[\s,:]*", "", text)
         is_for_bot = said != text or text.startswith("/") or context.get("from") == number
         text = said
+    if text and (context.get("forwarded") or context.get("frequently_forwarded")):
+        text = f"Forwarded:\n{text}"
     return IncomingMessage(
         place,
         sender,

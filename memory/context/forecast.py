@@ -49,7 +49,7 @@ def is_far(view: View, limits: Limits, within: int) -> bool:
     many that are as short as the shortest in context."""
     if limits.strategy in ("slim", "stubs") or not view.turns:
         return False
-    if limits.strategy == "trim" and len(view.turns) + within > limits.max_turns:
+    if limits.has_too_many(len(view.turns) + within):
         return False
     coming = within * min(turn.tokens for turn in view.turns)
     return view.scale.tokens(view.raw_tokens + coming) < limits.threshold

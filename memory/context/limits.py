@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -13,11 +13,12 @@ from memory.keys import ConversationKey
 from memory.messages import PICTURE_TOKENS
 
 DEFAULT_WINDOW = 128_000
+NearestLimit = Literal["turns", "tokens"]
 
 
 class Limits(Struct, frozen=True):
-    """All sizes in tokens. `window` is the model's context window; `max_turns` and `max_tokens`
-    govern the strategy `trim` alone. `strategy`, `fold_turns` (0: as many as pays) and
+    """All sizes in tokens. `window` is the model's context window; `max_turns` (0: no limit) and
+    `max_tokens` govern the strategy `trim` alone. `strategy`, `fold_turns` (0: as many as pays) and
     `auto_compact` are what is in force, whatever the section says. `picture` is what an image
     counts, which is little where the model can't see it. `context` is the section of the settings,
     which says what its fields govern.
@@ -58,6 +59,24 @@ class Limits(Struct, frozen=True):
             case "truncate" | "summarize":
                 return round(self.context.compression_trigger * self.ceiling)
         return self.budget
+
+    @property
+    def most_turns(self) -> int:
+        """The turns that may be in context; 0 where turns have no limit."""
+        return self.max_turns if self.strategy == "trim" else 0
+
+    def has_too_many(self, turns: int) -> bool:
+        """Return whether so many turns are over the limit of turns."""
+        return 0 < self.most_turns < turns
+
+    def nearest(self, tokens: int, turns: int) -> tuple[NearestLimit, float]:
+        """Return the limit that so many tokens and turns reach first, and the share of it in use.
+        The one of tokens is that at which the strategy compacts."""
+        by_rule = self.strategy in ("truncate", "summarize")
+        most = self.budget if by_rule and not self.auto_compact else self.threshold
+        of_tokens = tokens / most
+        of_turns = turns / self.most_turns if self.most_turns else 0.0
+        return ("turns", of_turns) if of_turns > of_tokens else ("tokens", of_tokens)
 
     @property
     def summary_tokens(self) -> int:

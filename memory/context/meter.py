@@ -54,11 +54,18 @@ class VocabularyMissing(Exception):
 
 class PromptPrefix(Struct, frozen=True):
     """The part of a request besides the conversation: the system prompt, and the tools as they are
-    sent. `memory` is the end of the system prompt that says what is remembered for good."""
+    sent. `sections` are the parts at the end of the system prompt that are counted by themselves,
+    in order, each with its name; "" for one that is not there now."""
 
     system: str
     tools: tuple[Mapping[str, Any], ...] = ()
-    memory: str = ""
+    sections: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def base(self) -> str:
+        """Return the system prompt without its sections."""
+        end = "\n\n".join(text for _, text in self.sections if text)
+        return self.system.removesuffix(end).removesuffix("\n\n") if end else self.system
 
     @property
     def wrapped(self) -> frozenset[str] | None:
@@ -71,13 +78,13 @@ class PromptPrefix(Struct, frozen=True):
 
 
 class PrefixTokens(Struct, frozen=True):
-    """The size of a prefix, in raw tokens; `memory` is a part of `system`. Each call of a tool that
-    is not one of `direct` is sent with `per_call` tokens more than are counted for its message.
-    `odd` of them, at most, are of text on which vocabularies differ much (`count_odd`)."""
+    """The size of a prefix, in raw tokens; `sections` are parts of `system`, by name. Each call of
+    a tool that is not one of `direct` is sent with `per_call` tokens more than are counted for its
+    message. `odd` of them, at most, are of text on which vocabularies differ much (`count_odd`)."""
 
     system: int
     tools: int
-    memory: int = 0
+    sections: tuple[tuple[str, int], ...] = ()
     per_call: int = 0
     direct: frozenset[str] = frozenset()
     odd: int = 0
@@ -171,11 +178,13 @@ class Meter:
     def _count_prefix(self, prefix: PromptPrefix) -> PrefixTokens:
         tools = json.dumps(prefix.tools, ensure_ascii=False) if prefix.tools else ""
         system = self.count(prefix.system) + _PER_MESSAGE if prefix.system else 0
-        memory = self.count(prefix.memory) if prefix.memory else 0
+        sections = tuple((name, self.count(text) if text else 0) for name, text in prefix.sections)
         direct = prefix.wrapped
         per_call = 0 if direct is None else _PER_WRAP
         odd = count_odd(prefix.system + tools)
-        return PrefixTokens(system, self.count(tools), memory, per_call, direct or frozenset(), odd)
+        return PrefixTokens(
+            system, self.count(tools), sections, per_call, direct or frozenset(), odd
+        )
 
     def _count_all(self, texts: Sequence[str]) -> int:
         return sum(self.count(text) for text in texts if text)
@@ -229,18 +238,20 @@ def _ranks(path: Path) -> dict[bytes, int]:
 
 
 PromptFingerprint = Mapping[str, str]
-"""By what it is called in a sentence: the model, and digests of the system prompt and tools."""
+"""By what it is called in a sentence: the model, and digests of the system prompt, the tools, and
+the sections that there are."""
 
 
 def fingerprint(prefix: PromptPrefix, model: str) -> PromptFingerprint:
     """Of requests that begin with this prefix, for this model."""
     tools = json.dumps(prefix.tools, ensure_ascii=False)
-    prompt = prefix.system.removesuffix(f"\n\n{prefix.memory}") if prefix.memory else prefix.system
-    memory = {"memory": _digest(prefix.memory)} if prefix.memory else {}
-    return {"model": model, "system prompt": _digest(prompt), "tools": _digest(tools), **memory}
+    sections = {name: digest_of(text) for name, text in prefix.sections if text}
+    own = {"model": model, "system prompt": digest_of(prefix.base), "tools": digest_of(tools)}
+    return own | sections
 
 
-def _digest(text: str) -> str:
+def digest_of(text: str) -> str:
+    """Return a short digest of a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -250,6 +261,6 @@ def describe_change(before: PromptFingerprint, now: PromptFingerprint) -> str:
     names = [f"the {name}" for name in parts if before.get(name) != now.get(name)]
     if not names:
         return ""
-    verb = "were" if len(names) > 1 or names == ["the tools"] else "was"
+    verb = "were" if len(names) > 1 or names[0].endswith("s") else "was"
     last = f" and {names[-1]}" if len(names) > 1 else names[0]
     return f"{', '.join(names[:-1])}{last} {verb} changed"

@@ -8,7 +8,6 @@ of a name counts as one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 _MONTHS = (
     ("january", "januar", "jan"),
@@ -31,7 +30,9 @@ WORD = re.compile(r"[^\W\d_][\w'’-]{0,60}")
 _CAPITALS = re.compile(
     r"[A-ZÀ-ÖØ-Þ][\w'’-]{1,40}(?:\ (?:(?:von|van|de|da|di|zu|al)\ )?[A-ZÀ-ÖØ-Þ][\w'’-]{1,40}){0,3}"
 )
+_CAPITAL = re.compile(r"[A-ZÀ-ÖØ-Þ]")
 _ENDS = '.!?:;\n"“„(*#>|-–—•\0'  # signs behind which a sentence, or an item of a list, begins
+_INSIDE = re.compile(rf"(?<=[^\s{re.escape(_ENDS)}]\ )[A-ZÀ-ÖØ-Þ][\w'’-]{{0,60}}")
 _GERMAN = frozenset(
     ("der", "die", "das", "und", "ist", "nicht", "ich", "ein", "eine", "mit", "auf", "für", "dem")
 )
@@ -94,27 +95,26 @@ _CJK_NAMES = (
 )
 
 
+_CJK_SIGN = re.compile(r"[\u4e00-\u9fff《「『]")
+
+
 def find_names(text: str) -> list[str]:
     """Return the names in a text, each as often as it is there."""
-    patterns = () if text.isascii() else _CJK_NAMES  # which look for what is not
+    patterns = _CJK_NAMES if not text.isascii() and _CJK_SIGN.search(text) else ()
     names = [found[1] for pattern in patterns for found in pattern.finditer(text)]
-    words = WORD.findall(text)
-    if not words or text.islower():
+    if not _CAPITAL.search(text):
         return names
-    lower = {word for word in words if word[0].islower()}
+    lower = {word for word in set(WORD.findall(text)) if word[0].islower()}
     if len(_GERMAN & lower) >= 3:
         return names + _german_names(text)
-    inside = {word for word, is_first in _find_capitalised(text) if not is_first}
-    return names + [
-        name for found in _CAPITALS.finditer(text) for name in _name_in(found, text, inside, lower)
-    ]
-
-
-def _find_capitalised(text: str) -> Iterator[tuple[str, bool]]:
-    """Words with a capital, and whether a sentence begins with them."""
-    for found in WORD.finditer(text):
-        if found[0][0].isupper():
-            yield found[0], _begins(text, found.start())
+    inside, known = set(_INSIDE.findall(text)), dict[tuple[str, bool], str]()
+    for found in _CAPITALS.finditer(text):
+        run = found[0], _begins(text, found.start())
+        if run not in known:
+            known[run] = _name_in(*run, inside, lower)
+        if name := known[run]:
+            names.append(name)
+    return names
 
 
 def _begins(text: str, at: int) -> bool:
@@ -122,11 +122,10 @@ def _begins(text: str, at: int) -> bool:
     return not before or before[-1] in _ENDS
 
 
-def _name_in(found: re.Match[str], text: str, inside: set[str], lower: set[str]) -> Iterator[str]:
-    """Yield the name in a run of capitalised words: without a first word that is only the beginning
-    of a sentence, and without words that are no names elsewhere."""
-    words = found[0].split()
-    is_first = _begins(text, found.start())
+def _name_in(run: str, is_first: bool, inside: set[str], lower: set[str]) -> str:
+    """Return the name in a run of capitalised words: without a first word that is only the
+    beginning of a sentence, and without words that are no names elsewhere. "": there is none."""
+    words = run.split()
     while words and (
         words[0].casefold() in _COMMON
         or (len(words) == 1 and words[0].casefold() in lower)
@@ -136,8 +135,9 @@ def _name_in(found: re.Match[str], text: str, inside: set[str], lower: set[str])
         is_first = False
     name = " ".join(words).rstrip("'’-")
     is_shouted = name.isupper() and len(name) < 3
-    if len(name) > 1 and not is_shouted and not all(w.casefold() in _COMMON for w in words):
-        yield name.removesuffix("'s").removesuffix("’s")
+    if len(name) < 2 or is_shouted or all(w.casefold() in _COMMON for w in words):
+        return ""
+    return name.removesuffix("'s").removesuffix("’s")
 
 
 def _german_names(text: str) -> list[str]:

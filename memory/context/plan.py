@@ -79,8 +79,8 @@ def frees_enough(view: View, plan: Plan, limits: Limits) -> bool:
 
 def keeps_turn_limit(view: View, after: View, limits: Limits) -> bool:
     """Return whether a limit of turns that is exceeded holds after a change."""
-    is_limited = limits.strategy == "trim"
-    return is_limited and len(view.turns) > limits.max_turns >= len(after.turns)
+    before, now = len(view.turns), len(after.turns)
+    return limits.has_too_many(before) and not limits.has_too_many(now)
 
 
 def _count_growth(view: View, plan: Plan, limits: Limits, gone: int) -> int:
@@ -113,7 +113,7 @@ def is_filled_by_pins(view: View, limits: Limits) -> bool:
     """Return whether pinned turns and the running one are as many as the limit of turns allows, so
     that the newest of the others would leave as soon as it is over."""
     pinned = sum(turn.number in view.layout.pinned for turn in view.complete)
-    return pinned > 0 and pinned + 1 >= limits.max_turns
+    return pinned > 0 and 0 < limits.most_turns <= pinned + 1
 
 
 def find_leaving_ranges(view: View, last: int, gone: Collection[int]) -> list[RangeSummary]:

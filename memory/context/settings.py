@@ -40,7 +40,7 @@ class ContextSettings(BaseModel):
         le=2_000_000,
         description="The model's context window; 0 means the known window of the model, or "
         "128000 if none is known.",
-        json_schema_extra={"unit": "tokens", "here": True},
+        json_schema_extra={"unit": "tokens", "here": True, "zero_is_no_least": True},
     )
     output_reserved: int = Field(
         default=4096,
@@ -69,7 +69,7 @@ class ContextSettings(BaseModel):
         le=2_000_000,
         description="A tool result longer than this is cut when it arrives; 0 means 50000 or a "
         "quarter of the window, whichever is smaller.",
-        json_schema_extra={"unit": "tokens", "here": True},
+        json_schema_extra={"unit": "tokens", "here": True, "zero_is_no_least": True},
     )
 
     stub_tools: bool = Field(
@@ -133,6 +133,23 @@ class ContextSettings(BaseModel):
         description="The share of names, numbers, dates, paths and identifiers of what leaves that "
         "a summary must keep; with less, the model is asked once more, with the list of "
         "what is missing, and the better one is taken. 0 means never.",
+        json_schema_extra={"here": True},
+    )
+    summary_audit: Literal["strict", "warn", "off"] = Field(
+        default="strict",
+        description="What happens to a summary that the audit finds fault with: one that breaks "
+        "off, thinks aloud, is in another language, invents, or tells of finished things as tasks. "
+        "strict: the model is asked once more, and then sentences of the turns are taken instead. "
+        "warn: it is taken, and you are told what is wrong. off: only what is empty, a call, a "
+        "refusal or too long is turned away.",
+        json_schema_extra={"here": True},
+    )
+    summary_least_parameters: float = Field(
+        default=1.0,
+        ge=0.0,
+        le=1_000.0,
+        description="A model that is known to have fewer parameters, in billions, writes no "
+        "summaries, since small ones invent: sentences of the turns are taken. 0: any may.",
         json_schema_extra={"here": True},
     )
     full_turns: int = Field(
@@ -238,7 +255,7 @@ class ContextSettings(BaseModel):
         le=2_000_000,
         description="The size from which on /context and /context advise say that the model no "
         "longer handles the context well; 0 goes by published measurements of the model.",
-        json_schema_extra={"unit": "tokens", "here": True},
+        json_schema_extra={"unit": "tokens", "here": True, "zero_is_no_least": True},
     )
     merge_system: bool = Field(
         default=False,

@@ -28,7 +28,7 @@ def find_stuck(view: View, limits: Limits) -> Stuck:
     is_small = view.tokens + limits.summary_tokens < limits.threshold
     if is_small and not view.layout.pinned:
         return ""  # nearly always
-    if limits.strategy == "trim" and is_filled_by_pins(view, limits):
+    if is_filled_by_pins(view, limits):
         return "turns"
     over = _when_over(view)
     if limits.strategy not in THRESHOLDS or can_help(over, limits, limits.threshold):
@@ -39,8 +39,7 @@ def find_stuck(view: View, limits: Limits) -> Stuck:
 
 def is_over(view: View, limits: Limits) -> bool:
     """Return whether turns would leave by a limit, if they could."""
-    by_turns = limits.strategy == "trim" and len(view.turns) > limits.max_turns
-    return by_turns or view.tokens >= limits.threshold
+    return limits.has_too_many(len(view.turns)) or view.tokens >= limits.threshold
 
 
 def explain_stuck(view: View, limits: Limits) -> str:

@@ -10,10 +10,12 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 
 from memory.context import summary_fields
-from memory.context.acceptance import is_call
 from memory.context.continued import Beginning
 from memory.context.limits import Limits
-from memory.context.lines import as_text, brief_logs, lines_of
+from memory.context.lines import as_text as as_line
+from memory.context.lines import brief_logs, lines_of
+from memory.context.requests import Requests, as_text
+from memory.context.shapes import is_call
 from memory.keys import ConversationKey
 from memory.ledger import Spent
 from memory.messages import PICTURE, Message
@@ -89,6 +91,10 @@ class SummaryRequest(Struct, frozen=True):
     answer has two parts, which `split_answer` parts: the summary, and what of it is new, for the
     daily memory.
 
+    `appended` is what of the parts was never said in the conversation: what an earlier summary has
+    left out, and which requests are open. `least_parameters` is the size, in billions, below which
+    no model is asked.
+
     `beginning` is what the model that answers was last sent, up to the end of the parts, which may
     be cheaper to go on with than to send the parts. None: it is not at hand."""
 
@@ -100,6 +106,8 @@ class SummaryRequest(Struct, frozen=True):
     prior: str = ""
     told: tuple[int, ...] = ()
     beginning: Beginning | None = None
+    appended: str = ""
+    least_parameters: float = 0.0
     on_spent: Callable[[Spent], None] = lambda spent: None
 
     @property
@@ -116,12 +124,14 @@ class SummaryRequest(Struct, frozen=True):
 class SummaryResult(Struct, frozen=True):
     """A summary as the model wrote it. `diary` is what of it the request's `prior` does not tell,
     where there was one and the model said so; `left_out` are the indexes of the parts that no model
-    would take."""
+    would take. `finish` says how the answer ended, as `agent.models.finish` has it; or why there is
+    none (`audit.NEVER_WRITTEN`)."""
 
     text: str
     model: str
     diary: str = ""
     left_out: frozenset[int] = frozenset()
+    finish: str = "complete"
 
 
 class Summarizer(Protocol):
@@ -164,13 +174,28 @@ LEFT_OUT = (
     "matters, in its own words."
 )
 """The instruction for the model where it is asked once more."""
+_NOT_TAKEN = "An earlier summary of this was not taken: {}. Write one that has no such fault."
+_REQUESTS = (
+    "At the end stand the person's requests, those that are open and those that are finished. Name "
+    "what is open as open. Never list what is finished as something that is to be done."
+)
 
 
-def list_left_out(facts: Sequence[str]) -> SourcePart:
-    """List the facts that an earlier summary has left out, to follow what is summarised."""
-    return SourcePart(
-        (), "\n".join(("Left out by an earlier summary:", *map("- {}".format, facts)))
-    )
+def append_left_out(task: str, facts: Sequence[str], reasons: Sequence[str]) -> tuple[str, str]:
+    """Return the task with what was wrong with an earlier summary, and the list of what it has left
+    out, to follow what is summarised."""
+    wrong = _NOT_TAKEN.format("; ".join(reasons)) if reasons else ""
+    if not facts:
+        return "\n\n".join(filter(None, (task, wrong))), ""
+    listed = "\n".join(("Left out by an earlier summary:", *map("- {}".format, facts)))
+    return "\n\n".join(filter(None, (task, wrong, LEFT_OUT))), listed
+
+
+def append_requests(task: str, found: Requests) -> tuple[str, str]:
+    """Return the task with what is to be done about requests, and the requests, to follow what is
+    summarised; nothing is added where there are none."""
+    listed = as_text(found)
+    return (f"{task}\n\n{_REQUESTS}" if listed else task), listed
 
 
 _BEHIND = (
@@ -179,9 +204,9 @@ _BEHIND = (
 )
 
 
-def behind(task: str) -> str:
+def behind(task: str, appended: str = "") -> str:
     """Return the task as the conversation's next message."""
-    return _BEHIND.format(task)
+    return _BEHIND.format("\n\n".join(filter(None, (task, appended))))
 
 
 def schema(style: Style, limits: Limits, is_continued: bool) -> Mapping[str, Any] | None:
@@ -225,11 +250,9 @@ def parts(
 
 
 def check_answer(style: Style, answer: str, limits: Limits) -> str:
-    """Return a model's answer as it will stand in the context; "" where it says nothing, or is a
-    call of a tool as text. Whether it is a summary is judged once it is known what it kept."""
-    if is_call(answer):
-        return ""
-    if style != "structured":
+    """Return a model's answer as it will stand in the context; "" where it says nothing. Whether it
+    is a summary is for the audit to say."""
+    if style != "structured" or is_call(answer):
         return answer.strip()
     return summary_fields.render(answer, limits.context.summary_template)
 
@@ -244,7 +267,7 @@ def material(parts: Sequence[str], prior: str) -> str:
 
 
 def _format_log(turns: Sequence[Turn]) -> str:
-    return "\n".join(as_text(line) for turn in turns for line in lines_of(turn))
+    return "\n".join(as_line(line) for turn in turns for line in lines_of(turn))
 
 
 def _format_turn(turn: Turn) -> str:
@@ -260,21 +283,15 @@ def _line(message: Message) -> str:
 
 
 def without_model(style: Style, turns: Sequence[Turn], prior: str) -> str:
-    """Return the summary where no model is asked, or its answer is empty or too long."""
+    """Return the summary in a style that has its own for where no model is asked, or what it wrote
+    is not taken; "" in a style for which sentences are chosen (`extract.py`)."""
     if style == "excerpt":
         return "\n".join(_excerpt(turn) for turn in turns)
     if style == "lines":
         return _format_log(turns)
     if style == "rollup":
         return "\n".join(filter(None, (prior, _format_log(turns))))
-    if style in ("reminder", "recap"):
-        return _reminder(turns, prior)
-    return _extract(turns, prior)
-
-
-def _extract(turns: Sequence[Turn], prior: str) -> str:
-    """Return the beginnings of each question and reply."""
-    return "\n".join([*([prior] if prior else []), *(_exchange(turn) for turn in turns)])
+    return _reminder(turns, prior) if style in ("reminder", "recap") else ""
 
 
 def _reminder(turns: Sequence[Turn], prior: str) -> str:

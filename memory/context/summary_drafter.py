@@ -1,4 +1,5 @@
-"""Drafts of summaries: asked of a model and checked; an extract serves where they are no use."""
+"""Drafts of summaries: asked of a model and audited; sentences of the turns serve where that is no
+use."""
 
 from __future__ import annotations
 
@@ -9,19 +10,32 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.context import summary as words
-from memory.context.acceptance import is_summary
+from memory.context.audit import (
+    NEVER_WRITTEN,
+    REASONS,
+    Audit,
+    AuditSource,
+    Candidate,
+    Flaw,
+    audit,
+)
 from memory.context.compaction import SummarySpec
 from memory.context.continued import Beginning
+from memory.context.extract import extract, open_line
 from memory.context.limits import Limits
-from memory.context.receipt import Receipt
+from memory.context.receipt import Receipt, Taken
+from memory.context.requests import find_lost
 from memory.context.summary import SummaryRequest, SummaryResult
 from memory.context.summary_source import SummarySource
+from memory.context.wording import end_at_sentence
 from memory.keys import ConversationKey
 from memory.ledger import Spent
 from memory.services import MemoryServices
 
 _SHORTER = 0.75  # of what it stands for, with all around it, is what an extract fills at most,
 _LEAST = 100  # but where turns leave by their number, and that is too few tokens to say anything
+_OF_A_SECTION = frozenset(("empty", "call", "refusal", "cut", "thoughts", "loop", "facts", "short"))
+"""The findings for which the daily memory gets excerpts instead."""
 
 
 class SummaryDraft(Struct, frozen=True):
@@ -34,9 +48,25 @@ class SummaryDraft(Struct, frozen=True):
     left_out: frozenset[int] = frozenset()
     receipt: Receipt | None = None
 
-    @property
-    def share(self) -> float:
-        return self.receipt.share if self.receipt else 1.0
+
+class _Attempt(Struct, frozen=True):
+    """A summary by a model, and its audit."""
+
+    draft: SummaryDraft
+    audit: Audit
+    is_over: bool = False
+    """Nothing better would come of another attempt."""
+
+
+class _Drafting(Struct, frozen=True):
+    """A summary in the making: for what, from which parts, within which limits; and the source that
+    it is compared with."""
+
+    spec: SummarySpec
+    source: SummarySource
+    parts: tuple[words.SourcePart, ...]
+    limits: Limits
+    compared: AuditSource
 
 
 class SummaryDrafter:
@@ -58,70 +88,115 @@ class SummaryDrafter:
         beginning: Beginning | None = None,
         frame: int = 0,
     ) -> SummaryDraft:
-        """Return the better of two attempts, where the first has kept too little; an extract
-        without a model where its answer is no summary (`acceptance`), or longer than what it
-        replaces. The first may be asked for behind the `beginning` of the conversation. `frame`
-        tokens come with it, and an extract is as much shorter."""
+        """Return a model's summary that passes the audit, the better of two attempts where the
+        first has faults; sentences of the turns where none does. The first may be asked for behind
+        the `beginning` of the conversation. `frame` tokens come with it, and an extract is as much
+        shorter."""
         plain = words.without_model(spec.style, source.rest, source.so_far)
         if spec.style in words.OUT_OF_CONTEXT:
             return SummaryDraft(plain, section=plain)
         if not source.turns:  # all of them were taken away since: what was summarised before stays
-            return SummaryDraft(plain)
+            return SummaryDraft(plain or source.so_far)
         parts, replaced = await asyncio.to_thread(self._measure, source, spec.style, limits)
+        is_free = bool(spec.focus or limits.context.compression_prompt)
+        compared = await asyncio.to_thread(source.to_audit, replaced, is_in_any_language=is_free)
+        work = _Drafting(spec, source, parts, limits, compared)
+        first = await self._attempt(work, beginning)
+        taken: Taken = "first"
+        best = first
+        if first is not None and self._is_faulty(first, limits) and not first.is_over:
+            second = await self._attempt(work, again=first.audit)
+            if second is not None and second.audit.rank > first.audit.rank:
+                best, taken = second, "second"
+        if best is not None and best.audit.accepts(limits.context.summary_audit):
+            kinds = first.audit.kinds if first and taken == "second" else best.audit.kinds
+            return await asyncio.to_thread(self._take, work, best, taken, kinds)
         shorter = int((min(replaced, self._count(source)) - frame) * _SHORTER)
         is_told = shorter >= _LEAST or limits.strategy != "trim"
         longest = min(limits.summary_tokens, max(1, shorter if is_told else replaced - 1))
-        best = await self._attempt(spec, parts, source, limits, replaced, beginning)
-        if best is not None and best.receipt and best.share < limits.context.summary_min_kept:
-            wanted = words.list_left_out(best.receipt.missing)
-            again = await self._attempt(spec, (*parts, wanted), source, limits, replaced)
-            best = again if again is not None and again.share > best.share else best
-        said = source.material(parts)
-        if best is not None and self._is_summary(best.text, said, replaced, best.receipt):
-            return await self._with_section(best, source)
-        return await self._with_receipt(
-            SummaryDraft(self._services.meter.clip(plain, longest)), source
-        )
+        kinds = best.audit.kinds if best else ()
+        return await asyncio.to_thread(self._extract, work, plain, longest, kinds)
+
+    def _is_faulty(self, one: _Attempt, limits: Limits) -> bool:
+        """Return whether a model is asked once more: not for what is open alone, which is added."""
+        if limits.context.summary_audit == "strict" and not one.audit.accepts():
+            return True
+        return "missing" in one.audit.kinds
 
     async def _attempt(
-        self,
-        spec: SummarySpec,
-        parts: Sequence[words.SourcePart],
-        source: SummarySource,
-        limits: Limits,
-        replaced: int,
-        beginning: Beginning | None = None,
-    ) -> SummaryDraft | None:
-        """Ask a model for a summary; None where it is asked for nothing, or says nothing shorter
-        than the tokens that it replaces."""
-        meter = self._services.meter
-        result = await self._ask_model(spec, parts, source, limits, beginning)
-        said = words.check_answer(spec.style, result.text, limits)
-        if not said or meter.count(said) >= replaced:
+        self, work: _Drafting, beginning: Beginning | None = None, again: Audit | None = None
+    ) -> _Attempt | None:
+        """Ask a model for a summary; None where it is asked for none."""
+        result = await self._ask_model(work, beginning, again)
+        if result is None:
             return None
+        if result.finish in NEVER_WRITTEN:
+            found = Audit((Flaw(result.finish),))
+            return _Attempt(SummaryDraft(""), found, is_over=True)
+        said = words.check_answer(work.spec.style, result.text, work.limits)
+        return await asyncio.to_thread(self._judge, work, said, result)
+
+    def _judge(self, work: _Drafting, said: str, result: SummaryResult) -> _Attempt:
+        meter, parts = self._services.meter, work.parts
+        candidate = Candidate(said, meter.count(said), result.finish)
+        left_out = (part for index, part in enumerate(parts) if index in result.left_out)
         draft = SummaryDraft(
-            meter.clip(said, min(limits.summary_tokens, max(1, replaced - 1))),
+            said,
             result.model,
-            source.pick_new(said, result.diary),
-            frozenset(turn for index in result.left_out for turn in parts[index].turns),
+            work.source.pick_new(said, result.diary),
+            frozenset(turn for part in left_out for turn in part.turns),
         )
-        return await self._with_receipt(draft, source)
+        found = audit(candidate, work.compared, work.limits.context.summary_min_kept)
+        is_over = result.finish != "complete" or found.kinds == ("longer",)
+        return _Attempt(draft, found, is_over)
 
-    async def _with_section(self, draft: SummaryDraft, source: SummarySource) -> SummaryDraft:
-        """Return the draft, without its section where that does not tell of the new turns: the
-        daily memory gets excerpts instead."""
-        new = source.without_told
-        receipt = await asyncio.to_thread(new.receipt, draft.section)
-        of_tokens = sum(turn.tokens for turn in new.turns)
-        said = new.material(new.parts("notes", ()))
-        is_good = self._is_summary(draft.section, said, of_tokens, receipt)
-        return draft if is_good else replace(draft, section="")
+    def _take(
+        self, work: _Drafting, one: _Attempt, taken: Taken, kinds: tuple[str, ...]
+    ) -> SummaryDraft:
+        """Return a model's summary as it will stand there: within its limit, and with what is still
+        open. Without its section where that does not tell of the new turns: the daily memory gets
+        excerpts instead."""
+        longest = min(work.limits.summary_tokens, max(1, work.compared.tokens - 1))
+        text = self._clip(one.draft.text, longest)
+        if lost := find_lost(text, work.compared.requests):
+            more = open_line(lost, [turn.question.text for turn in work.source.turns])
+            room = work.compared.tokens - 1 - self._services.meter.count(f"{text}\n{more}")
+            text = f"{text}\n{more}" if room >= 0 else text
+        receipt = replace(work.compared.facts.receipt(text), taken=taken, findings=kinds)
+        section = one.draft.section if self._is_section(one.draft, work.source) else ""
+        return replace(one.draft, text=text, section=section, receipt=receipt)
 
-    def _is_summary(self, text: str, source: str, of_tokens: int, receipt: Receipt | None) -> bool:
-        return is_summary(text, self._services.meter.count(text), source, of_tokens, receipt)
+    def _is_section(self, draft: SummaryDraft, source: SummarySource) -> bool:
+        """Return whether a section may stand in the daily memory."""
+        if draft.section == draft.text:
+            return True
+        new, count = source.without_told, self._services.meter.count
+        compared = new.to_audit(sum(turn.tokens for turn in new.turns))
+        found = audit(Candidate(draft.section, count(draft.section)), compared)
+        return _OF_A_SECTION.isdisjoint(found.kinds)
 
-    async def _with_receipt(self, draft: SummaryDraft, source: SummarySource) -> SummaryDraft:
-        return replace(draft, receipt=await asyncio.to_thread(source.receipt, draft.text))
+    def _extract(
+        self, work: _Drafting, plain: str, longest: int, kinds: tuple[str, ...]
+    ) -> SummaryDraft:
+        """Return the summary that no model wrote."""
+        meter, compared = self._services.meter, work.compared
+        text = meter.clip(plain, longest) or extract(
+            work.source.rest,
+            work.source.so_far,
+            longest,
+            meter.count,
+            compared.facts,
+            compared.requests,
+            compared.current,
+        )
+        return SummaryDraft(
+            text, receipt=replace(compared.facts.receipt(text), taken="extract", findings=kinds)
+        )
+
+    def _clip(self, text: str, tokens: int) -> str:
+        """Return a text in so many tokens, up to the end of a sentence where one is near."""
+        clipped = self._services.meter.clip(text, tokens)
+        return text if clipped == text else end_at_sentence(clipped)
 
     def _count(self, source: SummarySource) -> int:
         """Tokens of what is removed, and of the summaries of some of it."""
@@ -146,33 +221,37 @@ class SummaryDrafter:
         return (whole if is_fitting else brief), replaced
 
     async def _ask_model(
-        self,
-        spec: SummarySpec,
-        parts: Sequence[words.SourcePart],
-        source: SummarySource,
-        limits: Limits,
-        beginning: Beginning | None,
-    ) -> SummaryResult:
-        """Return a model's summary; an empty one where none is asked. One that continues another
-        has room to say what is new."""
+        self, work: _Drafting, beginning: Beginning | None, again: Audit | None
+    ) -> SummaryResult | None:
+        """Return a model's summary; None where none is asked. One that continues another has room
+        to say what is new."""
+        spec, source, limits = work.spec, work.source, work.limits
         is_continued, told = source.prior is not None, source.told
         task = words.task(spec.style, spec.focus, limits, is_continued, told)
         if not task:
-            return SummaryResult("", "")
-        if not parts[-1].turns:
-            task = f"{task}\n\n{words.LEFT_OUT}"
+            return None
+        task, *appended = words.append_requests(task, work.compared.requests)
+        if again is not None:
+            wrong = [one for one in again.findings if one.kind != "missing"]
+            missing = [*(what for one in wrong for what in one.what), *again.receipt.missing]
+            reasons = [REASONS[one.kind] for one in wrong]
+            task, listed = words.append_left_out(task, missing, reasons)
+            appended.append(listed)
+        appended = list(filter(None, appended))
         most = limits.summary_tokens
         schema = words.schema(spec.style, limits, is_continued or bool(told))
         spent: list[Spent] = []
         request = SummaryRequest(
             task,
-            tuple(part.text for part in parts),
+            (*(part.text for part in work.parts), *appended),
             most + most // 2 if is_continued or told else most,
             self._key,
             schema,
             source.prior.text if source.prior else "",
             told,
             None if schema else beginning,  # in front of which a schema would stand
+            "\n\n".join(appended),
+            limits.context.summary_least_parameters,
             spent.append,
         )
         try:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from memory.context import summary as words
-from memory.context.receipt import Receipt, make_receipt
+from memory.context.audit import AuditSource
+from memory.context.extract import read_open
+from memory.context.receipt import Receipt
 from memory.record.summaries import Summary
 from memory.turns import Turn
 
@@ -61,13 +63,21 @@ class SummarySource(Struct, frozen=True):
     def receipt(self, text: str) -> Receipt:
         """Return the receipt for a text, which says what it keeps of the source; many words take a
         while."""
+        return self.to_audit(0).facts.receipt(text)
+
+    def to_audit(self, tokens: int, *, is_in_any_language: bool = False) -> AuditSource:
+        """Return what a summary of so many tokens is compared with; many words take a while."""
         messages = [entry.message for turn in self.turns for entry in turn.entries]
-        replies = [m.text for m in messages if m.role == "assistant"]
-        return make_receipt(
-            [m.text for m in messages if m.role == "user"],
-            [*([self.prior.text] if self.prior else []), *replies],
-            [call.arguments for m in messages for call in m.tool_calls],
-            text,
+        asked = [message.text for message in messages if message.role == "user"]
+        return AuditSource(
+            asked,
+            [message.text for message in messages if message.role == "assistant"],
+            tokens,
+            touched=[call.arguments for message in messages for call in message.tool_calls],
+            prior=self.prior.text if self.prior else "",
+            turns=self.turns,
+            known=read_open(self.so_far),
+            is_in_any_language=is_in_any_language,
         )
 
     def pick_new(self, said: str, diary: str) -> str:

@@ -10,6 +10,11 @@ Step = str | Callable[[Database], None]
 """A migration: one SQL statement, or a function that carries out several."""
 
 
+STEPS: dict[str, Sequence[Step]] = {}
+"""The migrations of the plugins that were loaded in this process, by their names, for who copies a
+record."""
+
+
 class NewerTablesError(Exception):
     """A newer version of a plugin has changed its tables; the text says so."""
 

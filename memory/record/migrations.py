@@ -583,6 +583,11 @@ def _forms_of_turns(database: Database) -> None:
     database.execute_sql("DELETE FROM proposal")  # the person is asked anew
 
 
+def _prefix_parts(database: Database) -> None:
+    """Add the digests of a prefix's parts (`plugins/request_log/record.py`)."""
+    database.execute_sql("ALTER TABLE request_prefix ADD COLUMN parts TEXT NOT NULL DEFAULT '{}'")
+
+
 MIGRATIONS: list[Callable[[Database], None]] = [
     _first_tables,
     _spending,
@@ -632,6 +637,7 @@ MIGRATIONS: list[Callable[[Database], None]] = [
     _link_requests,
     _feature_schema,
     _forms_of_turns,
+    _prefix_parts,
 ]
 
 

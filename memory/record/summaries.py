@@ -443,14 +443,18 @@ def receipts_of_edits(database: Database, conversation: int) -> dict[int, Receip
 
 
 def _dump_receipt(receipt: Receipt | None) -> str:
-    return "" if receipt is None else orjson.dumps([receipt.kept, receipt.missing]).decode()
+    if receipt is None:
+        return ""
+    how = [receipt.taken, receipt.findings] if receipt.taken else []
+    return orjson.dumps([receipt.kept, receipt.missing, *how]).decode()
 
 
 def _read_receipt(text: str) -> Receipt | None:
     if not text:
         return None
-    kept, missing = orjson.loads(text)
-    return Receipt(kept, tuple(missing))
+    kept, missing, *how = orjson.loads(text)
+    receipt = Receipt(kept, tuple(missing))
+    return replace(receipt, taken=how[0], findings=tuple(how[1])) if how else receipt
 
 
 def _summary(row: dict[str, Any]) -> Summary:

@@ -8,7 +8,7 @@ is not copied: it fills itself from the messages.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -17,13 +17,14 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
+from memory.record import feature_tables
 from memory.record.database import Database, DatabaseEngine, StoreError
 from memory.record.engines.sqlite import SqliteEngine, connect, in_memory
 from memory.record.migrations import MIGRATIONS, list_pending, migrate
 
 _BATCH = 1_000  # rows
 _INDEX = ("passage", "sitting", "sqlite_")
-_OF_PLUGINS = "feature_schema"  # says what tables of plugins are like, which are not copied
+_OF_PLUGINS = "feature_schema"  # says what tables of plugins are like
 
 
 class TableShape(Struct, frozen=True):
@@ -47,24 +48,50 @@ class TableDigest(Struct, frozen=True):
 def shapes(schema: int = len(MIGRATIONS)) -> tuple[TableShape, ...]:
     """All tables (as they were at that version of the schema) but those of the index, each after
     those that it refers to."""
-    found = []
     with closing(in_memory(schema=schema)) as database:
-        query = "SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid"
-        for name, made in database.execute_sql(query).fetchall():
-            if not name.startswith(_INDEX) and name != _OF_PLUGINS:
-                info = database.execute_sql(f'PRAGMA table_info("{name}")').fetchall()
-                keys = sorted((place, column) for _, column, *_, place in info if place)
-                columns = tuple(column for _, column, *_ in info)
-                key = tuple(column for _, column in keys)
-                is_counted = "id INTEGER PRIMARY KEY" in made
-                found.append(TableShape(name, columns, key, is_counted))
-    return tuple(found)
+        return tuple(_read_shapes(database))
 
 
-def _list_others(source: Database) -> list[str]:
-    """Return the tables that plugins have made (`feature_tables.py`)."""
+def _read_shapes(database: Database) -> Iterator[TableShape]:
+    query = "SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid"
+    for name, made in database.execute_sql(query).fetchall():
+        if not name.startswith(_INDEX) and name != _OF_PLUGINS:
+            info = database.execute_sql(f'PRAGMA table_info("{name}")').fetchall()
+            keys = sorted((place, column) for _, column, *_, place in info if place)
+            columns = tuple(column for _, column, *_ in info)
+            key = tuple(column for _, column in keys)
+            is_counted = "id INTEGER PRIMARY KEY" in made
+            yield TableShape(name, columns, key, is_counted)
+
+
+def _list_features(source: Database) -> dict[str, Sequence[feature_tables.Step]]:
+    """Return the migrations by which plugins that are known here have made the tables that they
+    have there."""
+    if _OF_PLUGINS not in source.get_tables():
+        return {}
+    query = f"SELECT feature, version FROM {_OF_PLUGINS} WHERE version > 0 ORDER BY feature"
+    versions = dict(source.execute_sql(query).fetchall())
+    known = feature_tables.STEPS
+    return {
+        name: known[name][:version]
+        for name, version in versions.items()
+        if version <= len(known.get(name, ()))
+    }
+
+
+def _shapes_of(features: Mapping[str, Sequence[feature_tables.Step]]) -> list[TableShape]:
+    """Return the tables that these migrations of plugins make."""
     with closing(in_memory()) as database:
         known = {*database.get_tables()}
+        for name, steps in features.items():
+            feature_tables.migrate(database, name, steps)
+        return [shape for shape in _read_shapes(database) if shape.name not in known]
+
+
+def _list_others(source: Database, mine: Collection[TableShape]) -> list[str]:
+    """Return the tables of plugins (`feature_tables.py`) besides these."""
+    with closing(in_memory()) as database:
+        known = {*database.get_tables(), *(shape.name for shape in mine)}
     return sorted(name for name in {*source.get_tables()} - known if not name.startswith(_INDEX))
 
 
@@ -78,12 +105,17 @@ def transfer(
     many rows they have. Both have the same schema, and nobody else writes to `target`. Raises
     StoreError."""
     count = 0
-    for name in _list_others(source):
+    features = {} if only else _list_features(source)
+    mine = _shapes_of(features)
+    for name in _list_others(source, mine):
         say(f"{name}: not copied, since it belongs to a plugin, which makes it anew")
     for shape in shapes(source.schema_version()):
         if not only or shape.name in only:
             count += _bring(source, target, shape, say)
-    return count
+    for name, steps in features.items():
+        with target.atomic():
+            feature_tables.migrate(target, name, steps)
+    return count + sum(_bring(source, target, shape, say) for shape in mine)
 
 
 def _bring(

@@ -14,7 +14,14 @@ GROUPS: Mapping[str, Sequence[str]] = {
         *("fork", "branches", "title", "pin", "archive", "cancel"),
     ),
     "At a time": ("remind", "jobs"),
-    "What the model sees and remembers": ("context", "memory", "remember", "forget"),
+    "What the model sees and remembers": (
+        "context",
+        "why",
+        "without",
+        "memory",
+        "remember",
+        "forget",
+    ),
     "Settings, models and cost": ("config", "model", "agent", "mcp", "usage"),
 }
 """The commands by what they are for, the most used first. All others are of `THE_BOT`."""

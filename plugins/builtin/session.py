@@ -22,6 +22,7 @@ from plugins.api import (
     command,
     hookimpl,
 )
+from plugins.builtin.context.receipts import add_in_force
 from plugins.builtin.context.state import say_gone
 from plugins.health import describe_channels, describe_failures, describe_processes, describe_recent
 from plugins.wording import clip, count, duration, literal
@@ -58,7 +59,8 @@ async def new(ask: Ask) -> Reply:
         "back.",
         gone=gone,
     )
-    return Reply(f"{first}{text}", data, (Action(_("Undo"), "/context undo"),))
+    reply = Reply(f"{first}{text}", data, (Action(_("Undo"), "/context undo"),))
+    return add_in_force(reply, ask.conversation.key, ask.bot.in_force)
 
 
 @command(

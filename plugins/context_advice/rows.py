@@ -126,7 +126,7 @@ def _later(facts: Facts) -> tuple[str, tuple[str, ...]]:
             return _("Let them come later."), (here("context.compression_trigger", LESS_OFTEN),)
         case "structured" if limits.context.trigger_ratio < LESS_OFTEN:
             return _("Let them come later."), (here("context.trigger_ratio", LESS_OFTEN),)
-        case "trim" if facts.cuts[-1].tokens_before < 0.9 * limits.budget:
+        case "trim" if limits.max_turns and facts.cuts[-1].tokens_before < 0.9 * limits.budget:
             return _("Allow more turns."), (here("agent_max_context_turns", 2 * limits.max_turns),)
         case "trim" if limits.max_tokens < limits.ceiling:
             more = min(2 * limits.max_tokens, limits.ceiling)

@@ -44,6 +44,7 @@ _AIM = 4  # rows that the turns fill where they are many
 _GROUND, _INK, _FAINT, _RED = "#f7f6f2", "#22252b", "#6b6f78", "#c0392b"
 _PARTS = {
     "system prompt": "#7d6bb0",
+    "standing instructions": "#c0605f",
     "memory": "#5b8f8a",
     "tools": "#b0699c",
     "summary": "#c9952c",

@@ -68,7 +68,8 @@ class Destination(Struct, frozen=True):
 class Arrived(Struct):
     """The result of an import, or of its rehearsal. Conversations are new, grown, known as they
     are, or went on differently here than there; `unreadable` says why those can't be read, and
-    `days` and `memory` are how many."""
+    `days` and `memory` are how many; `carried` counts rows of features, by their noun and the
+    command that lists them."""
 
     new: int = 0
     grown: int = 0
@@ -82,6 +83,7 @@ class Arrived(Struct):
     unreadable: list[str] = field(default_factory=list)
     memory: int = 0
     days: int = 0
+    carried: dict[tuple[str, str], int] = field(default_factory=dict)
     settings: list[str] = field(default_factory=list)
     first: datetime | None = None
     last: datetime | None = None

@@ -27,7 +27,8 @@ from memory.plain_text import paragraphs
 from memory.record import daily, memory_versions
 from memory.record.store import Store
 from memory.turns import Entry
-from plugins.moving.plain import ABOUT, MESSAGES, READABLE, write_about, write_message
+from plugins.features import find_modules
+from plugins.moving.plain import ABOUT, CARRIED, MESSAGES, READABLE, write_about, write_message
 from plugins.moving.record import archive
 from plugins.moving.record.archive import ArchivedConversation
 from plugins.moving.source import MovingError
@@ -50,6 +51,7 @@ Written on {day}. Each folder here is one chat: a private one, or a group with a
   `data/` of the chat, by their SHA-256.
 - `about.json` says what the conversation is called, and whether it is a branch of another one,
   whose beginning it shares.
+- `rules.json` has the standing rules (`/rules`) that were given in the conversation.
 - `memory/` is what was remembered: `MEMORY.md` for good, and a file for each day.
 - `files/` are the files of the chat.
 
@@ -163,6 +165,10 @@ async def _write_conversation(
             turn = await asyncio.to_thread(_write_entries, entries, lines, text, turn)
             done.messages += len(entries)
             begun = begun or next((f"{e.at.astimezone(UTC):%Y-%m-%d}" for e in entries), "")
+    for module in find_modules(CARRIED):
+        carried = await store.read(partial(module.write, conversation=one.id))
+        if carried:
+            (place / module.FILE).write_bytes(carried)
     done.conversations += 1
     return begun, called
 

@@ -21,6 +21,10 @@ from memory.turns import Entry
 from plugins.moving.record.archive import ArchivedConversation
 
 ABOUT, MESSAGES, READABLE = "about.json", "messages.jsonl", "conversation.md"
+CARRIED = "carried"
+"""The module of a feature that keeps something of a conversation: `FILE` is a file's name beside
+these, which `write(database, conversation)` makes and `bring` takes in; `NOUN` is what people call
+one of its rows, and `WHERE` the command that lists them."""
 VERSION = 1
 _NUMBER = Annotated[int, Field(ge=1, le=1 << 31)]
 _NAME = Annotated[str, Field(max_length=500)]

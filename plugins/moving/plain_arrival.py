@@ -27,9 +27,10 @@ from memory.messages import Message
 from memory.record import offload
 from memory.record.daily import notes_in
 from memory.turns import Entry
+from plugins.features import find_modules
 from plugins.moving.arrival import Arrival, Arrived, Destination
 from plugins.moving.export import KEPT
-from plugins.moving.plain import ABOUT, MESSAGES, NotPlain, read_about, read_message
+from plugins.moving.plain import ABOUT, CARRIED, MESSAGES, NotPlain, read_about, read_message
 from plugins.moving.reading import MOST_PICTURE, MOST_PIECE, MOST_TEXT, Archive
 from plugins.moving.record import archive
 from plugins.moving.record.archive import ArchivedConversation, in_order_of_descent
@@ -228,6 +229,7 @@ class PlainArrival:
                 self.arrived.unreadable.append(f"{one.id[:80]}: {error}")
                 continue
             await self._take(one, entries)
+            await self._take_carried(one, place)
             if number % 500 == 0:
                 self._say(f"{number:,} of {count(len(found), 'conversation')} …")
         return self.arrived.was_read or any(map(bool, folders.values()))
@@ -244,6 +246,24 @@ class PlainArrival:
             arrived.grown += 0 < len(new) < len(entries)
             arrived.new += len(new) == len(entries)
             arrived.count(len({e.turn for e in new}), [e.at for e in new])
+
+    async def _take_carried(self, one: ArchivedConversation, place: str) -> None:
+        """Bring back what features keep of a conversation."""
+        for module in find_modules(CARRIED):
+            name = f"{place}/{module.FILE}" if place != "." else module.FILE
+            if not self._source.files.has(name):
+                continue
+            content = await asyncio.to_thread(self._source.files.read, name, MOST_TEXT)
+            services = self._app.features.services if self._app else {}
+            how = {"is_own": self._is_own, "is_rehearsal": self._is_rehearsal}
+            try:
+                number = await module.bring(services, one.key, content or b"", **how)
+            except ValueError as error:
+                self.arrived.unreadable.append(f"{one.id[:80]}: {error}")
+                continue
+            if number:
+                kind = (module.NOUN, module.WHERE)
+                self.arrived.carried[kind] = self.arrived.carried.get(kind, 0) + number
 
     async def _bring(self, one: ArchivedConversation, entries: list[Entry]) -> list[Entry] | None:
         if self._app is None:

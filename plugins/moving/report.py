@@ -80,6 +80,9 @@ def _describe_memory(arrived: Arrived, options: argparse.Namespace) -> list[str]
         waits = f"; {_wait(arrived.days)} there: /memory pending"
         said = f"{count(arrived.days, 'part')} of daily memory, for {chat}"
         lines.append(said if options.mine else f"{said}{waits}")
+    for (noun, where), number in arrived.carried.items():
+        said = f"{count(number, noun)}, for its chats"
+        lines.append(said if options.mine else f"{said}; {_wait(number)} there: {where}")
     return lines
 
 

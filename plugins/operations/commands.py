@@ -34,6 +34,7 @@ from memory.record.engines import engine_for
 from memory.record.rehearsal import find_schema
 from memory.record.store import StoreError
 from memory.record.transfer import copy_in, copy_out
+from plugins.loader import load
 from plugins.operations import audit, doctor, service
 from plugins.operations.backup import SavedDatabase, backup
 from plugins.operations.restore import SET_ASIDE, Contents, restore
@@ -85,6 +86,11 @@ def _place(options: argparse.Namespace) -> Path | str:
     return find_database(load_layers(options.config, os.environ), options.data)
 
 
+def _know_tables() -> None:
+    """Load the plugins that Parley comes with: who copies a record has to know their tables."""
+    load(Path(os.devnull))
+
+
 @contextmanager
 def _hold(data: Path, place: Path | str) -> Iterator[None]:
     """Keep every bot off the data folder and the database, on which several processes may be one
@@ -107,6 +113,7 @@ def look_for_risks(options: argparse.Namespace) -> int:
 def save(options: argparse.Namespace) -> int:
     """Save the data folder; the bot may be running."""
     place = _place(options)
+    _know_tables()
     is_on_server = not isinstance(place, Path)
     database = SavedDatabase(DATABASE, engine_for(place).save_to, is_on_server)
     saved = backup(options.data, options.file, database, VERSION)
@@ -119,6 +126,7 @@ def save(options: argparse.Namespace) -> int:
 def bring_up_to_date(options: argparse.Namespace) -> int:
     """Bring the data of an older version into this one's, or say what that would change."""
     layers = load_layers(options.config, os.environ)
+    _know_tables()
     place = find_database(layers, options.data)
     hold = partial(_hold, options.data, place)
     book, program = SettingsStore(layers), call_of(options)
@@ -148,6 +156,7 @@ def bring_back(options: argparse.Namespace) -> int:
     """Restore a backup; what is in the data folder now is moved aside, never deleted."""
     consent = (lambda contents: True) if options.with_code else _confirm
     place = _place(options)
+    _know_tables()
     with _hold(options.data, place):
         if not isinstance(place, Path) and not engine_for(place).is_unborn():
             raise StoreError(
@@ -190,6 +199,7 @@ def move(options: argparse.Namespace) -> int:
     """Copy the record of a bot that does not run to another database system; the old one stays as
     it is."""
     address, file = _place(options), options.data / DATABASE
+    _know_tables()
     if isinstance(address, Path):
         raise StoreError(
             "Set database first, to the address of a PostgreSQL database: put DATABASE_URL=… into "

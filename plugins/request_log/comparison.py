@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import tzinfo
 from functools import partial
 from itertools import groupby, takewhile
 from typing import Any, Literal
 
 import orjson
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
+from agent.pictures import Wire
 from channels.language import _, number_of
+from memory.context.change import ViewEvent
+from memory.context.meter import PromptPrefix
+from memory.context.view import View
 from memory.turns import Entry
 from plugins.api import Action, Ask, CommandError, Reply
+from plugins.builtin.context.overview import list_touched
+from plugins.builtin.context.show import by, moment, name_kind
 from plugins.builtin.context.turns import role, summarize
+from plugins.request_log.causes import SentPart, find_causes
 from plugins.request_log.commands import (
     describe_match,
     describe_request,
@@ -26,8 +34,9 @@ from plugins.request_log.commands import (
 )
 from plugins.request_log.reading import Rebuilt
 from plugins.request_log.record import SentRequest
-from plugins.wording import amount, clip, fence, shorten
+from plugins.wording import amount, clip, fence, format_turns, shorten
 
+_MOST_NAMED = 5  # parts in a sentence
 LONGEST_DIFF = 60
 """Lines of a comparison that are shown."""
 Sign = Literal[" ", "-", "+", "~"]
@@ -37,23 +46,28 @@ differs."""
 
 class RequestPart(Struct, frozen=True):
     """A message of a request, or the tools beside them. `id` says which it is in any request,
-    `wire` is what was sent for it."""
+    `wire` is what was sent for it, `sent` what its cause is looked for by."""
 
     id: str
     name: str
     wire: bytes
     tokens: int
     words: str
+    sent: SentPart
 
 
 class PartLine(Struct, frozen=True):
-    """A part in a comparison; `before` are its tokens in the first of the two, where it `~`."""
+    """A part in a comparison; `before` are its tokens in the first of the two, where it `~`. Where
+    it `is_inside` what the first one sent, the second is no continuation of it, and `events` are
+    those that may be why ("e12")."""
 
     sign: Sign
     name: str
     tokens: int
     words: str
     before: int = 0
+    is_inside: bool = False
+    events: tuple[str, ...] = ()
 
 
 class Comparison(Struct, frozen=True):
@@ -67,16 +81,25 @@ class Comparison(Struct, frozen=True):
     anew: int
     place: str
 
+    @property
+    def unexplained(self) -> list[str]:
+        """The parts of what was sent before that differ, and no event says why."""
+        return [line.name for line in self.lines if line.is_inside and not line.events]
 
-def compare(before: Sequence[RequestPart], after: Sequence[RequestPart]) -> Comparison:
-    """Return how a request differs from an earlier one. Parts that both have stand in the same
-    order."""
+
+def compare(
+    before: Sequence[RequestPart],
+    after: Sequence[RequestPart],
+    events: Sequence[ViewEvent] = (),
+) -> Comparison:
+    """Return how a request differs from an earlier one, and which of the `events` between them may
+    be why. Parts that both have stand in the same order."""
     pairs = zip(before, after, strict=False)
     same = sum(1 for _ in takewhile(lambda pair: pair[0].wire == pair[1].wire, pairs))
     broken = before[same:]
     first = after[same] if same < len(after) else broken[0] if broken else None
     return Comparison(
-        tuple(_merge(before, after)),
+        tuple(_merge(before, after, events)),
         sum(part.tokens for part in after[:same]),
         sum(part.tokens for part in broken),
         sum(part.tokens for part in after[same:]),
@@ -84,30 +107,39 @@ def compare(before: Sequence[RequestPart], after: Sequence[RequestPart]) -> Comp
     )
 
 
-def _merge(before: Sequence[RequestPart], after: Sequence[RequestPart]) -> Iterator[PartLine]:
+def _merge(
+    before: Sequence[RequestPart], after: Sequence[RequestPart], events: Sequence[ViewEvent]
+) -> Iterator[PartLine]:
     """Yield each part with its sign: those that left keep their places."""
+
+    def inside(sign: Sign, part: RequestPart, tokens: int = 0) -> PartLine:
+        old = there.get(part.id, part)
+        either = replace(part.sent, has_summary=part.sent.has_summary or old.sent.has_summary)
+        why = tuple(f"e{event.id}" for event in find_causes(either, events))
+        return PartLine(sign, part.name, part.tokens, part.words, tokens, True, why)
+
     there = {part.id: part for part in before}
     stay = {part.id for part in after}
+    end = max((n for n, part in enumerate(before, 1) if part.id in stay), default=0)
     past = 0
     for part in after:
         old = there.get(part.id)
         if old is None:
-            yield PartLine("+", part.name, part.tokens, part.words)
+            new = PartLine("+", part.name, part.tokens, part.words)
+            yield inside("+", part) if past < end else new
             continue
         leaving = list(takewhile(partial(_is_other, part), before[past:]))
         past += len(leaving) + 1
-        yield from (_leave(one) for one in leaving if one.id not in stay)
-        sign: Sign = " " if old.wire == part.wire else "~"
-        yield PartLine(sign, part.name, part.tokens, part.words, old.tokens)
-    yield from (_leave(one) for one in before[past:] if one.id not in stay)
+        yield from (inside("-", one) for one in leaving if one.id not in stay)
+        if old.wire == part.wire:
+            yield PartLine(" ", part.name, part.tokens, part.words, old.tokens)
+        else:
+            yield inside("~", part, old.tokens)
+    yield from (inside("-", one) for one in before[past:] if one.id not in stay)
 
 
 def _is_other(part: RequestPart, other: RequestPart) -> bool:
     return part.id != other.id
-
-
-def _leave(part: RequestPart) -> PartLine:
-    return PartLine("-", part.name, part.tokens, part.words)
 
 
 async def show_difference(ask: Ask) -> Reply:
@@ -126,7 +158,14 @@ async def show_difference(ask: Ask) -> Reply:
             )
         )
     one, two = [await rebuild_request(ask, number) for number in sorted(numbers)]
-    compared = compare(_parts(ask, one), _parts(ask, two))
+    first, last = one.sent.event, two.sent.event
+    history = await ask.conversation.context.history()
+    events = [event for event in history if first < event.id <= last]
+    count = ask.conversation.turns.services.meter.count
+    before, after = (
+        list_parts(again.view, again.prefix, again.messages, count) for again in (one, two)
+    )
+    compared = compare(before, after, events)
     data = {
         "before": describe_request(one),
         "after": describe_request(two),
@@ -134,31 +173,34 @@ async def show_difference(ask: Ask) -> Reply:
         "lines": [asdict(line) for line in compared.lines if line.sign != " "],
     }
     actions = [Action(one.sent.name, f"/context request {one.sent.name}") for one in (one, two)]
-    return Reply(_as_diff(ask, one, two, compared), mask_secrets(ask, data), tuple(actions))
+    text = _as_diff(ask, one, two, compared, events)
+    return Reply(text, mask_secrets(ask, data), tuple(actions))
 
 
-def _parts(ask: Ask, again: Rebuilt) -> list[RequestPart]:
+def list_parts(
+    view: View, prefix: PromptPrefix, messages: Wire, count_tokens: Callable[[str], int]
+) -> list[RequestPart]:
     """Return a request's parts in the order in which providers read them: the tools first."""
-    scale, view, messages = again.view.scale.part, again.view, again.messages
-    count_tokens = ask.conversation.turns.services.meter.count
-    parts = []
-    if again.prefix.tools:
-        names = clip(", ".join(tool["function"]["name"] for tool in again.prefix.tools))
-        wire = orjson.dumps(again.prefix.tools)
-        parts.append(RequestPart("tools", "tools", wire, scale(view.prefix.tools), names))
+    scale, parts = view.scale.part, []
+    if prefix.tools:
+        names = clip(", ".join(tool["function"]["name"] for tool in prefix.tools))
+        wire, size = orjson.dumps(prefix.tools), scale(view.prefix.tools)
+        parts.append(RequestPart("tools", "tools", wire, size, names, SentPart("tools")))
     entries = [e for turn in view.turns for e in turn.entries]
     ahead = len(messages) - len(entries)
     for place, message in enumerate(messages[:ahead]):
-        is_prompt = place == 0 and bool(again.prefix.system)
+        is_prompt = place == 0 and bool(prefix.system)
         name = "system prompt" if is_prompt else "activity log" if view.log else "summary"
         text = str(message["content"])
         size = scale(view.prefix.system) if is_prompt else scale(count_tokens(text))
-        parts.append(RequestPart(f"ahead {place}", name, orjson.dumps(message), size, clip(text)))
+        wire, sent = orjson.dumps(message), SentPart(name)
+        parts.append(RequestPart(f"ahead {place}", name, wire, size, clip(text), sent))
     for entry, message in zip(entries, messages[ahead:], strict=True):
         extra = count_tokens(_find_ahead(entry, message))
         name = f"t{entry.turn} {role(entry.message)}{', after a summary' if extra else ''}"
         size, words = scale(entry.tokens + extra), summarize(entry.message)
-        parts.append(RequestPart(f"seq {entry.seq}", name, orjson.dumps(message), size, words))
+        sent, wire = SentPart(name, entry, bool(extra)), orjson.dumps(message)
+        parts.append(RequestPart(f"seq {entry.seq}", name, wire, size, words, sent))
     return parts
 
 
@@ -170,7 +212,9 @@ def _find_ahead(entry: Entry, message: Mapping[str, Any]) -> str:
     return sent.removesuffix(own)
 
 
-def _as_diff(ask: Ask, one: Rebuilt, two: Rebuilt, compared: Comparison) -> str:
+def _as_diff(
+    ask: Ask, one: Rebuilt, two: Rebuilt, compared: Comparison, events: Sequence[ViewEvent]
+) -> str:
     heads = [f"--- {_format_heading(one.sent)}", f"+++ {_format_heading(two.sent)}"]
     half = LONGEST_DIFF // 2
     lines = shorten(
@@ -178,7 +222,36 @@ def _as_diff(ask: Ask, one: Rebuilt, two: Rebuilt, compared: Comparison) -> str:
     )
     block = mask_secrets(ask, "\n".join((*heads, *lines)))
     faults = [f"{a.sent.name}: {describe_match(a)}" for a in (one, two) if not a.is_same]
-    return "\n\n".join((_verdict(one.sent, two.sent, compared), fence(block, "diff"), *faults))
+    verdict = _verdict(one.sent, two.sent, compared)
+    why = _explain(compared, events, ask.bot.zone()) if not faults else ""
+    return "\n\n".join(filter(None, (verdict, fence(block, "diff"), why, *faults)))
+
+
+def _explain(compared: Comparison, events: Sequence[ViewEvent], zone: tzinfo) -> str:
+    """Say which events have changed what was sent before, and what no event explains."""
+    named = {name for line in compared.lines for name in line.events}
+    lines = [
+        f"- e{event.id}, {moment(event.at, zone)}: {_(name_kind(event))}"
+        f"{_describe_turns(event)} ({by(event)})"
+        for event in events
+        if f"e{event.id}" in named
+    ]
+    if lines:
+        lines.insert(0, _("What was sent before was changed by:"))
+    if compared.unexplained:
+        lines.append(
+            _(
+                "No event explains the change of {parts}. That is a fault of the bot: please "
+                "report it.",
+                parts=", ".join(compared.unexplained[:_MOST_NAMED]),
+            )
+        )
+    return "\n".join(lines)
+
+
+def _describe_turns(event: ViewEvent) -> str:
+    touched = list_touched(event)
+    return f" {format_turns(touched)}" if touched else ""
 
 
 def _format_heading(sent: SentRequest) -> str:

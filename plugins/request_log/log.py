@@ -18,7 +18,7 @@ import orjson
 from msgspec.structs import replace
 
 from memory.context.limits import Limits
-from memory.context.meter import PromptPrefix
+from memory.context.meter import PromptPrefix, digest_of, fingerprint
 from memory.ledger import Spent
 from memory.record.database import Database
 from memory.request_log import Outcome, OutgoingRequest, RequestLog
@@ -106,7 +106,10 @@ class StoredRequestLog(RequestLog):
         system, tools, around = map(self.hide, whole)
         system, tools = _share(system), _share(tools)
         digest = hashlib.sha256("\0".join(whole).encode()).hexdigest()
-        return RequestPrefix(digest, system, tools, around, (system, tools, around) != whole)
+        model = str(orjson.loads(parameters).get("model", ""))
+        parts = {**fingerprint(prefix, model), "parameters": digest_of(parameters)}
+        is_masked = (system, tools, around) != whole
+        return RequestPrefix(digest, system, tools, around, is_masked, orjson.dumps(parts).decode())
 
 
 @lru_cache(maxsize=32)

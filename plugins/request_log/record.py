@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from memory.record import tables
 from memory.record.database import Database
@@ -22,14 +22,15 @@ from memory.request_log import Outcome
 class RequestPrefix(Struct, frozen=True):
     """The part of a request around the messages: the system prompt as text, the tools and the
     parameters as JSON. In the parameters the messages and the tools are null, so that they have
-    their places. `digest` is of all that; what was deleted since is "". `is_masked`: a secret in it
-    was hidden before it was kept."""
+    their places. `digest` is of all that, and `parts` has one for each part by its name, as JSON;
+    what was deleted since is "". `is_masked`: a secret in it was hidden before it was kept."""
 
     digest: str
     system: str = ""
     tools: str = ""
     parameters: str = ""
     is_masked: bool = False
+    parts: str = "{}"
 
 
 class SentRequest(Struct, frozen=True):
@@ -91,11 +92,11 @@ def insert(database: Database, conversation: int, sent: SentRequest, keep: int) 
     deleted."""
     prefix = sent.prefix
     database.execute_sql(
-        """INSERT INTO request_prefix (digest, system, tools, parameters, is_masked)
-            VALUES (?, ?, ?, ?, ?) ON CONFLICT (digest) DO UPDATE SET
+        """INSERT INTO request_prefix (digest, system, tools, parameters, is_masked, parts)
+            VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (digest) DO UPDATE SET
                 system = excluded.system, tools = excluded.tools, parameters = excluded.parameters
                 WHERE request_prefix.parameters = ''""",
-        (prefix.digest, prefix.system, prefix.tools, prefix.parameters, prefix.is_masked),
+        (*astuple(prefix),),
     )
     values = [getattr(sent, name) for name in _COLUMNS[:-1]]
     values[_COLUMNS.index("prefix")] = prefix.digest
@@ -157,8 +158,10 @@ def _request(
 
 def _prefix(database: Database, digest: str) -> RequestPrefix:
     columns = tables.RequestPrefix
-    kept = (columns.digest, columns.system, columns.tools, columns.parameters, columns.is_masked)
-    query = columns.select(*kept).where(columns.digest == digest)
+    kept = RequestPrefix.__struct_fields__
+    query = columns.select(*(getattr(columns, name) for name in kept)).where(
+        columns.digest == digest
+    )
     found = next(iter(query.tuples().execute(database)), None)
     prefix = RequestPrefix(*found) if found else RequestPrefix(digest)
     return replace(prefix, is_masked=bool(prefix.is_masked))

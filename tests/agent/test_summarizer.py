@@ -66,10 +66,17 @@ def unfinished(finish: Finish) -> ModelReply:
 
 
 @pytest.mark.parametrize("finish", UNFINISHED)
-async def test_an_answer_that_did_not_end_by_itself_is_no_summary(finish: Finish) -> None:
+async def test_how_an_answer_ended_is_handed_over(finish: Finish) -> None:
     model = ScriptedModel(lambda _request: unfinished(finish))
     request = SummaryRequest("Sum up.", ("They talked.",), 100, KEY)
-    assert (await summarizer(model).summarize(request)).text == ""
+    assert (await summarizer(model).summarize(request)).finish == finish
+
+
+async def test_a_model_that_is_known_to_be_too_small_is_not_asked() -> None:
+    model = ScriptedModel([], name="SmolLM2-135M-Instruct")
+    request = SummaryRequest("Sum up.", ("They talked.",), 100, KEY, least_parameters=1.0)
+    assert (await summarizer(model).summarize(request)).finish == "small"
+    assert not model.requests
 
 
 async def test_text_beyond_the_window_is_taken_in_pieces() -> None:

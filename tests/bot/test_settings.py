@@ -86,7 +86,7 @@ def test_a_change_for_one_conversation_is_felt_in_no_other_and_a_global_one_in_a
 def test_a_setting_tells_all_that_config_shows(book: SettingsStore) -> None:
     info = book.describe("agent_max_context_turns")
     assert (info.default, info.unit) == (20, "turns")
-    assert info.wants == "a whole number from 1 to 1000"
+    assert info.wants == "a whole number from 0 to 1000"
     assert info.meaning.startswith("Above this many turns")
     assert book.describe("context.strategy").choices == STRATEGIES
     assert book.describe("context.strategy").wants == STRATEGY
@@ -130,7 +130,6 @@ def test_a_number_is_taken_only_where_it_can_mean_one_thing(book: SettingsStore)
         "007",
         "0x10",
         "-5",
-        "0",
         "1001",
         "NaN",
         "Infinity",
@@ -141,7 +140,7 @@ def test_a_number_is_taken_only_where_it_can_mean_one_thing(book: SettingsStore)
     for text in (*numbers, *others):
         sentence = refusal(book, "agent_max_context_turns", text)
         assert sentence.startswith("agent_max_context_turns can't be ")
-        assert sentence.endswith("; it must be a whole number from 1 to 1000.")
+        assert sentence.endswith("; it must be a whole number from 0 to 1000.")
     for text in ("NaN", "Infinity", "-Infinity"):
         assert "it must be a number" in refusal(book, "context.compression_trigger", text)
 
@@ -153,7 +152,7 @@ PEOPLE = "a list of people as CHANNEL/USER: telegram/42, pipe/ann"
 @pytest.mark.parametrize(
     ("key", "text", "shown", "wants"),
     [
-        ("agent_max_context_turns", "abc", "'abc'", "a whole number from 1 to 1000"),
+        ("agent_max_context_turns", "abc", "'abc'", "a whole number from 0 to 1000"),
         ("model", "null", "null", MODEL),
         ("model", "a\nb", "'a\\nb'", MODEL),
         ("model", "\ud800", "'\\ud800'", MODEL),

@@ -23,11 +23,13 @@ from channels.kit.receiver import LEFT_OUT
 from channels.language import CATALOGUE, FROM_BELOW, LANGUAGES, words_of
 from channels.terminal import keys
 from channels.web.words import list_words
+from memory.context.audit import REASONS
 from plugins.accounts import commands as account_commands
 from plugins.api import HookContext
 from plugins.builtin import session
 from plugins.builtin.context import overview, ranges, show, state
 from plugins.builtin.help import GROUPS, STRATEGIES, THE_BOT
+from plugins.instructions.record import InstructionRows
 from plugins.jobs import commands as job_commands
 from plugins.jobs import recurrence, wording
 from plugins.loader import load
@@ -38,9 +40,10 @@ ROOT = Path(__file__).parents[2]
 ROOMS = ("bot", "channels", "plugins")
 _MARKS = {"_": 1, "number_of": 3, "_verb": 3, "say_of": 3, "Action": 1, "require_owner": 1}
 PARTS = (
-    *("system prompt", "memory", "tools", "summary", "activity log", "summaries of turns"),
-    *("turns", "running turn", "user", "assistant", "tool", "note", "other", "before", "after"),
-    *("system", "new", "changed", "gone", "pinned", "archived", "and", "or", "waiting"),
+    *("system prompt", "standing instructions", "memory", "tools", "summary", "activity log"),
+    *("summaries of turns", "turns", "running turn", "user", "assistant", "tool", "note"),
+    *("other", "before", "after", "system", "new", "changed", "gone", "pinned", "archived"),
+    *("and", "or", "waiting"),
 )
 LAYERS = ("default", "file", "environment")
 _A_KEY = re.compile(r"[/↑↓A-Z][\w↑↓-]*( (Ctrl-E|Enter|keys|↓))?")
@@ -63,7 +66,8 @@ def _marked() -> Iterator[str]:
 def _named() -> Iterator[str]:
     """Yield the texts that are given by a name that only the running bot knows."""
     loaded = load(Path("/nonexistent"), HookContext())
-    yield from (f"{{n}} {row.noun}{ending}" for row in loaded.rows for ending in ("", "s"))
+    nouns = (InstructionRows.noun, *(row.noun for row in loaded.rows))
+    yield from (f"{{n}} {noun}{ending}" for noun in nouns for ending in ("", "s"))
     for command in loaded.commands.values():
         yield command.summary
         yield command.interrupted
@@ -77,7 +81,7 @@ def _named() -> Iterator[str]:
         yield from (f"every {unit}", f"every {{n}} {unit}s")
     for change in job_commands.CHANGES.values():
         yield from (change.label, change.done, change.next)
-    yield from LEFT_OUT
+    yield from (*LEFT_OUT, *REASONS.values())
     for what, when in STRATEGIES.values():
         yield from (what, when)
     for setting in SETTINGS.values():

@@ -49,7 +49,9 @@ from tests.channels.glass import Glass
 from tests.fakes.fake_bot import COMMANDS, FakeBot, Script, deltas
 from tests.waiting import PATIENCE
 
-USAGE = ContextUsage(12_400, 50_000, 7, 20, 0.02, is_measured=True, model="acme/gpt-9-mini")
+USAGE = ContextUsage(
+    12_400, 50_000, 7, 20, 0.02, is_measured=True, model="acme/gpt-9-mini", share=0.248
+)
 
 
 # The bar
@@ -73,8 +75,8 @@ def test_a_narrow_terminal_shortens_the_bar() -> None:
 
 def test_the_small_model_is_known_by_its_name_where_there_is_little_room() -> None:
     small = replace(USAGE, model=SHOWN, tokens=40, max_tokens=1536, turns=1, max_turns=0, cost=0.0)
-    assert bar_text(small, 80) == "SmolLM2 135M, for trying out · 40/1.5k ▓░░░░░░░ · 1 turn · $0"
-    assert bar_text(small, 48) == "SmolLM2 135M · 40/1.5k ▓░░░░░░░ · 1 turn · $0"
+    small = replace(small, share=0.026)
+    assert bar_text(small, 80) == "demo model · 40/1.5k ▓░░░░░░░ · 1 turn · $0"
 
 
 def test_nothing_is_claimed_that_is_not_known() -> None:
@@ -103,13 +105,20 @@ def test_numbers_are_short() -> None:
 
 
 def test_the_bar_turns_yellow_and_then_red() -> None:
-    for tokens, style in [
-        (37_499, "class:bar"),
-        (37_500, "class:bar.warm"),
-        (45_000, "class:bar.hot"),
-        (60_000, "class:bar.hot"),
+    for share, style in [
+        (0.7499, "class:bar"),
+        (0.75, "class:bar.warm"),
+        (0.9, "class:bar.hot"),
+        (1.2, "class:bar.hot"),
     ]:
-        assert bar_style(replace(USAGE, tokens=tokens)) == style, tokens
+        assert bar_style(replace(USAGE, share=share)) == style, share
+
+
+def test_the_limit_that_is_reached_first_stands_first_with_the_meter() -> None:
+    full = replace(USAGE, turns=19, nearest="turns", share=0.95)
+    shown = "acme/gpt-9-mini · 19/20 turns ▓▓▓▓▓▓▓▓ · 12.4k/50k · $0.02"
+    assert bar_text(full, 80) == shown
+    assert [bar_text(full, width) for width in (20, 6)] == ["19/20t · 12.4k/50k", "19/20t"]
 
 
 @given(

@@ -43,7 +43,7 @@ from channels.message import (
     Reply,
 )
 
-USAGE = ContextUsage(12_400, 50_000, 7, 20, 0.02, is_measured=True, model="gpt-9-mini")
+USAGE = ContextUsage(12_400, 50_000, 7, 20, 0.02, is_measured=True, model="gpt-9-mini", share=0.248)
 COMMANDS = {
     "context": Reply(
         "**Context** 12.4k of 50k tokens\n\n- turns 7 of 20\n- next cut at t21",

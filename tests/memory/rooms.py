@@ -27,6 +27,7 @@ from memory.record.search.likeness import Likeness
 from memory.record.store import Store
 from memory.request_log import RequestLog
 from memory.services import MemoryServices
+from memory.turn_log import OpenTurn
 
 KEY = ConversationKey("pipe/main", "pipe-main")
 FRAME = PromptPrefix("You are a test.", ({"type": "function", "function": {"name": "look"}},))
@@ -117,15 +118,20 @@ class Lodge:
         turn = await conversation.turns.open(text)
         views = [await turn.fit(self.frame)]
         for number, result in enumerate(results):
-            call = ToolCall(f"c{turn.number}_{number}", "look", "{}")
-            await turn.record(Message("assistant", "", (call,)))
-            await turn.record(Message("tool", result, call_id=call.id, tool="look"))
+            await calls(turn, number, result)
             views.append(await turn.fit(self.frame))
         await turn.record(Message("assistant", reply))
         return views
 
     async def settle(self) -> None:
         await self.conversations.settle()
+
+
+async def calls(turn: OpenTurn, number: int, result: str) -> None:
+    """Record a call of a tool and its result."""
+    call = ToolCall(f"c{turn.number}_{number}", "look", "{}")
+    await turn.record(Message("assistant", "", (call,)))
+    await turn.record(Message("tool", result, call_id=call.id, tool="look"))
 
 
 def texts(view: View) -> list[str]:

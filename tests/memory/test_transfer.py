@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memory.record import mailbox, tables
+from memory.record import feature_tables, mailbox, tables
 from memory.record.database import DatabaseEngine, StoreError
 from memory.record.engines.postgresql import PostgresqlEngine
 from memory.record.engines.sqlite import SqliteEngine
@@ -96,6 +96,29 @@ async def test_all_of_it_is_there_and_comes_back_and_no_number_comes_to_mean_ano
         newest = await store.read(lambda db: [*tables.Conversation.select().tuples().execute(db)])
         assert len(newest) == 2
         await store.close()
+
+
+def test_tables_of_plugins_that_are_known_here_are_copied_both_ways(
+    file: Path, postgresql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = (
+        "CREATE TABLE shop_item (id INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT NOT NULL)",
+        "CREATE UNIQUE INDEX shop_once ON shop_item (what)",
+    )
+    monkeypatch.setattr(feature_tables, "STEPS", {"shop": steps})
+    with SqliteEngine(file).visit() as database, database.atomic():
+        feature_tables.migrate(database, "shop", steps)
+        feature_tables.migrate(database, "gone", ["CREATE TABLE gone_item (id INTEGER)"])
+        for what in ("milk", "tea"):
+            database.execute_sql("INSERT INTO shop_item (what) VALUES (?)", (what,))
+    said: list[str] = []
+    copy_in(file, PostgresqlEngine(postgresql), said.append)
+    assert "gone_item: not copied, since it belongs to a plugin, which makes it anew" in said
+    copy_out(PostgresqlEngine(postgresql), tmp_path / "back.db")
+    with SqliteEngine(tmp_path / "back.db").visit() as database:
+        rows = database.execute_sql("SELECT id, what FROM shop_item ORDER BY id").fetchall()
+        assert rows == [(1, "milk"), (2, "tea")]
+        feature_tables.migrate(database, "shop", steps)  # has nothing left to do
 
 
 def test_a_row_that_nobody_can_read_ends_in_a_sentence(file: Path, postgresql: str) -> None:

@@ -30,6 +30,16 @@ async def test_of_21_turns_t1_to_t10_leave(lodge: Lodge) -> None:
     assert event.tokens_after < event.tokens_before
 
 
+async def test_without_a_limit_of_turns_compaction_goes_by_tokens_only(lodge: Lodge) -> None:
+    lodge.limit(max_turns=0, max_tokens=5_000)
+    for count in range(40):
+        (view,) = await lodge.says(f"question {count}")
+    assert len(view.turns) == 40
+    assert lodge.limits.nearest(4_000, 900) == ("tokens", 0.8)
+    (view,) = await lodge.says("word " * 4_500)
+    assert len(view.turns) < 40
+
+
 async def test_a_summary_that_was_prepared_enters_the_very_request_of_the_cut(
     lodge: Lodge,
 ) -> None:

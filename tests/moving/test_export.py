@@ -195,6 +195,32 @@ async def test_branches_come_back_as_branches(homes: Homes) -> None:
     assert "Nothing" in other.text
 
 
+async def test_standing_rules_come_back_and_those_of_others_wait_for_a_yes(homes: Homes) -> None:
+    orders = ["Never write to my boss.", "Always be brief.", "Never ask twice."]
+    async with run_bot(homes.old, echo) as bot:
+        lines = ("Hi", f"/rules add {orders[0]}", f"/rules add --everywhere {orders[1]}")
+        await say_all(bot, *lines, orders[2], "/rules dismiss 3", "/rules add Gone", "/rules undo")
+    await homes.leaves()
+    assert "4 standing rules, for its chats\n" in await homes.arrives("--mine", "--dry-run")
+    assert "4 standing rules, for its chats\n" in await homes.arrives("--mine")
+    assert "standing rule" not in await homes.arrives("--mine")
+    async with run_bot(homes.new, echo) as bot:
+        found = ((await bot.says("/rules")).data or {})["rules"]
+        assert [(one["text"], one["scope"]) for one in found] == [
+            (orders[0], "conversation"),
+            (orders[1], "everywhere"),
+        ]
+        assert orders[2] not in (await bot.says(orders[2])).text.partition("Keep this")[2]
+    shutil.rmtree(homes.new / "data")
+    assert "they wait there: /rules" in await homes.arrives()
+    async with run_bot(homes.new, echo) as bot:
+        found = ((await bot.says("/rules")).data or {})["rules"]
+        assert {(one["state"], one["scope"]) for one in found} == {("proposed", "conversation")}
+    (file,) = homes.files("rules.json")
+    file.write_text('[{"text": 3}]')
+    assert "rules.json says what no export says" in await homes.arrives("--mine")
+
+
 async def test_what_a_person_took_away_is_not_in_it(homes: Homes) -> None:
     async with run_bot(homes.old, echo) as bot:
         await say_all(bot, "Take this away", "/undo", "**Find** Casa Rosa.\nIt is a hotel.")

@@ -266,6 +266,10 @@ async def test_the_comparison_says_what_is_new_and_what_broke(tmp_path: Path) ->
     assert cut.data["place"] == "t2 user, after a summary"
     assert "-t1 user" in [line["sign"] + line["name"] for line in cut.data["lines"]]
     assert "had to be read anew" in cut.text
+    assert "What was sent before was changed by:\n- e1, " in cut.text
+    assert ": compaction t1 (asked for by a person)" in cut.text
+    (gone, *_others) = (line for line in cut.data["lines"] if line["name"] == "t1 user")
+    assert gone["events"] == ["e1"]
     assert cut.data["kept"] + cut.data["anew"] == pytest.approx(
         cut.data["after"]["tokens"], rel=0.1
     )
@@ -395,7 +399,7 @@ async def commits(bot: TestBot) -> int:
 
 
 async def test_the_comparison_on_the_page_is_what_the_command_answers(tmp_path: Path) -> None:
-    """docs/context.md, "See what was sent", but for the sizes."""
+    """docs/requests.md, "See what was sent", but for the sizes."""
 
     def talker(request: Received) -> Answer:
         return Say("A long answer." + " And so on." * 80 if request.is_turn else "Plans.")
@@ -407,4 +411,4 @@ async def test_the_comparison_on_the_page_is_what_the_command_answers(tmp_path: 
         found = await bot.says("/context diff r6 r7")
     shown = re.sub(r" And so on.*", "", found.text.partition("```diff\n")[2].partition("```")[0])
     sizes = re.compile(r"[\d.]+k? (tokens|of)|\d+ →")
-    assert sizes.sub("", shown) == sizes.sub("", example("context.md", "diff"))
+    assert sizes.sub("", shown) == sizes.sub("", example("requests.md", "diff"))

@@ -34,11 +34,13 @@ async def test_what_is_missing_is_named_and_a_button_adds_it_in_its_sentence(
     async with run_bot(tmp_path, model) as bot:
         done = await compacted(bot)
         assert "in what left, it kept 2 of 4; missing: 4711, Yeatman." in done.text
-        assert done.data["receipt"] == {"kept": 2, "of": 4, "missing": ["4711", "Yeatman"]}
-        assert [action.label for action in done.actions] == ["Undo", "Keep 4711", "Keep Yeatman"]
+        receipt = {"kept": 2, "of": 4, "missing": ["4711", "Yeatman"]}
+        assert done.data["receipt"] == receipt | {"taken": "first", "findings": []}
+        labels = [action.label for action in done.actions]
+        assert labels == ["Undo", "Keep all 2", "Keep 4711", "Keep Yeatman"]
         assert "kept 2 of 4" in (await bot.says("/context history")).text
         assert "missing: 4711, Yeatman" in (await bot.says("/context summary")).text
-        added = await bot.says(done.actions[1].command)
+        added = await bot.says(done.actions[2].command)
         assert added.text.startswith("s2 stands in the place of s1")
         await bot.says("question 4")
         assert f"Anna Schmidt, Lisbon.\n- {BOOKING} (t1)" in asked(bot)
@@ -72,7 +74,7 @@ async def test_the_page_shows_what_a_person_sees(tmp_path: Path) -> None:
 
 async def test_words_that_were_never_said_are_added_as_they_are(tmp_path: Path) -> None:
     async with run_bot(tmp_path, model) as bot:
-        assert "needs the words" in (await bot.says("/context keep")).text
+        assert "nothing to change" in (await bot.says("/context keep")).text
         assert "nothing to change" in (await bot.says("/context keep 4711")).text
         await compacted(bot)
         await bot.says("/context keep   bring the\numbrella")
@@ -92,6 +94,57 @@ async def test_a_summary_that_kept_too_little_is_asked_for_once_more_and_booked(
         assert "- 4711\n- Yeatman" in str(wanted[1].body["messages"][-1]["content"])
         (conversation,) = bot.app.conversations.list_loaded()
         assert (await conversation.bill_for("summary")).calls == 2
+
+
+async def test_one_button_adds_all_that_is_missing_and_then_there_is_nothing_left(
+    tmp_path: Path,
+) -> None:
+    async with run_bot(tmp_path, model) as bot:
+        done = await compacted(bot)
+        await bot.says(done.actions[1].command)
+        told = await bot.says("/context receipt")
+        assert "it kept 4 of 4" in told.text
+        assert not told.actions
+        assert "left out nothing" in (await bot.says("/context keep")).text
+
+
+def in_english(request: Received) -> Answer:
+    if request.is_turn:
+        return Say("Das ist notiert, und ich denke auch an die Reise" + " und so weiter" * 40)
+    return Say(
+        "The user is Mrs Schmidt and has the booking 4711. They asked for a room that is not on "
+        "the first floor, and will be there for a week with the dog."
+    )
+
+
+GERMAN = (
+    "Ich bin Frau Schmidt, und meine Buchung hat die Nummer 4711. Das Zimmer ist nicht im ersten "
+    "Stock, und ich bleibe dort für eine Woche mit dem Hund."
+)
+
+
+async def test_a_person_is_told_which_summary_was_taken_and_why(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, in_english) as bot:
+        await bot.says(GERMAN)
+        await talk(bot, 2, 2)
+        done = await bot.says("/context compact")
+        assert "- t1: Ich bin Frau Schmidt" in done.text
+        assert "since it is in another language than the conversation" in done.text
+        assert done.data is not None
+        assert done.data["receipt"]["taken"] == "extract"
+        first, second = bot.server.summaries
+        assert "was not taken: it is in another language" not in str(first.body)
+        assert "was not taken: it is in another language" in str(second.body)
+
+
+async def test_where_the_audit_only_warns_a_person_is_told_what_is_wrong(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, in_english, {"context": {"summary_audit": "warn"}}) as bot:
+        await bot.says(GERMAN)
+        await talk(bot, 2, 2)
+        told = await bot.says("/context compact")
+        assert "The user is Mrs Schmidt" in told.text
+        assert "was taken, although it is in another language" in told.text
+        assert len(bot.server.summaries) == 1
 
 
 async def test_the_better_of_two_is_taken_and_it_is_asked_at_most_once_more(

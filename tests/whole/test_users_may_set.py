@@ -167,3 +167,6 @@ def test_a_number_is_allowed_only_within_the_bounds(low: int, high: int, value: 
     assert parse_permit("k down").allows(value, high) == (value <= high)
     assert not parse_permit(f"k {low}..{high}").allows(True, 5)
     assert not parse_permit("k down").allows("auto", high)
+    for entry in ("k down", f"k {low}..{high}"):
+        allowed = parse_permit(entry).allows(0, high, zero_is_no_least=True)
+        assert allowed == (entry == "k down" and high == 0), "0 means no limit there"

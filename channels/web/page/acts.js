@@ -19,7 +19,8 @@ export function iconButton(name, title, does, extra = {}) {
   return button;
 }
 
-/** The row under a turn. `page` says what is done: act(line), edit(turn), model(turn), quote(turn). */
+/** The row under a turn. `page` says what is done: act(line), why(turn), edit(turn), model(turn),
+    quote(turn). */
 export function acts(turn, answer, page) {
   const copy = iconButton("copy", t("Copy the answer"), async () => {
     await copied(answer);
@@ -32,6 +33,7 @@ export function acts(turn, answer, page) {
     iconButton("again", t("Ask again"), () => page.act(`/regenerate ${turn}`)),
     iconButton("swap", t("Ask another model"), () => page.model(turn)),
     iconButton("edit", t("Edit the question"), () => page.edit(turn)),
+    iconButton("why", t("Why this answer?"), () => page.why(turn)),
     iconButton("quote", t("Quote"), () => page.quote(turn)),
     iconButton("fork", t("Branch off from here"), () => page.act(`/fork ${turn}`, { isTold: true })),
     iconButton("pin", t("Pin"), (event) => {

@@ -20,7 +20,7 @@ export function card(line, reply, run, ask) {
     h("header", {}, line && h("p", { class: "line" }, line),
       iconButton("close", t("Put this away"), () => element.remove())),
     isRefused && h("p", { class: "verdict" }, t("Not carried out")),
-    cleaned(reply.html), ...pictures,
+    reply.data?.answers ? compared(cleaned(reply.html)) : cleaned(reply.html), ...pictures,
     reply.form && field(reply.form, run),
     choices);
   const waiting = ask && waitsFor(reply);
@@ -40,11 +40,36 @@ export function card(line, reply, run, ask) {
   return element;
 }
 
+/** Texts that each begin with a title in bold, side by side. */
+function compared(text) {
+  const sides = [];
+  for (const block of [...text.children]) {
+    if (block.firstElementChild?.localName === "strong" && block.textContent === block.firstElementChild.textContent) sides.push(h("div"));
+    (sides.at(-1) ?? text).append(block);
+  }
+  text.append(h("div", { class: "compared" }, sides));
+  return text;
+}
+
 /** The buttons below an answer that failed, but for the one to retry, which each such turn has. */
 export const waysOn = (actions, run) => actions.filter(({ command }) => command !== "/retry").map(({ label, command, asks_first: asksFirst }) =>
   h("button", { type: "button", onclick: async () => {
     if (!asksFirst || await asked({ question: t("{label}: really?", { label }), action: label }) !== null) await run(command);
   } }, label));
+
+/** What the bot says below an answer that needs a word of the person: whether to keep a rule, for example. A question
+    goes when it was answered. `said` is the answer itself. */
+export function asides({ text, actions }, said, run) {
+  const lines = (text.startsWith(said) ? text.slice(said.length) : text).split("\n\n").filter((line) => line.trim());
+  const element = h("div", { class: "asides" }, ...lines.map((line) => h("p", { dir: "auto" }, plain(line))));
+  const buttons = actions.map(({ label, command }) => h("button", { type: "button", onclick: async () => {
+    if (!await run(command)) return;
+    buttons.forEach((button, at) => lastWord(actions[at].command) === lastWord(command) && button.remove());
+    if (!element.querySelector("button")) element.remove();
+  } }, label));
+  element.append(h("div", { class: "choices" }, ...buttons));
+  return element;
+}
 
 const lastWord = (line) => line.split(" ").at(-1);
 

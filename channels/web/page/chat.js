@@ -1,7 +1,7 @@
 // The middle column: what was said, and the answer that is being written.
 import * as api from "./api.js";
 import { arrows, facts, iconButton, variants } from "./acts.js";
-import { card, field, plain, waysOn } from "./cards.js";
+import { asides, card, field, plain, waysOn } from "./cards.js";
 import { cuts } from "./cuts.js";
 import { byId, h } from "./dom.js";
 import { Draft } from "./draft.js";
@@ -75,7 +75,7 @@ export class Chat {
   }
 
   #drawn(messages) {
-    const page = { act: this.#act, edit: this.#edit, quote: this.#quote, model: this.#model };
+    const page = { act: this.#act, why: (turn) => this.#page.run(`/why ${turn}`), edit: this.#edit, quote: this.#quote, model: this.#model };
     return turnsOf(messages).map((turn) => drawnTurn(turn, page));
   }
 
@@ -228,7 +228,9 @@ export class Chat {
       const { messages } = await api.messages(session, { before, limit: 1 });
       if (session !== this.#session) return;
       const turns = this.#drawn(messages);
-      turns.at(-1)?.querySelector(".ending.failed")?.append(...waysOn(answer.actions ?? [], this.#page.run));
+      const failed = turns.at(-1)?.querySelector(".ending.failed");
+      if (failed) failed.append(...waysOn(answer.actions ?? [], this.#page.run));
+      else if (answer.actions?.length) turns.at(-1)?.append(asides(answer, messages.at(-1)?.text ?? "", this.#page.run));
       this.#log.querySelector(`[data-turn=${answer.turn}]`)?.remove();
       article ? article.replaceWith(...turns) : turns.forEach((turn) => this.#put(turn));
     } else if (article) {

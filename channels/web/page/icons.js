@@ -11,6 +11,7 @@ const PATHS = {
   after: "M9 5l7 7-7 7",
   end: "M12 4v15M5 12l7 7 7-7",
   swap: "M4 9h14l-4-4M20 15H6l4 4",
+  why: "M8 9a4 4 0 1 1 6 3.5c-1.5.8-2 1.5-2 2.5v1M12 19v1",
   close: "M6 6l12 12M18 6L6 18",
 };
 

@@ -34,7 +34,7 @@ const CHANGES = {
 };
 
 const PARTS = {
-  "system prompt": t("system prompt"), memory: t("memory"), tools: t("tools"), summary: t("summary"), "activity log": t("activity log"),
+  "system prompt": t("system prompt"), "standing instructions": t("standing instructions"), memory: t("memory"), tools: t("tools"), summary: t("summary"), "activity log": t("activity log"),
   "summaries of turns": t("summaries of turns"), turns: t("turns"), "running turn": t("running turn"), free: t("free"),
 };
 const ACTORS = { person: t("person"), emergency: t("emergency"), restart: t("restart") };

@@ -5,6 +5,7 @@ import { memory, receipt, timeline } from "./records.js";
 import { nameOfActor, nameOfEvent, nameOfPart, nameOfState, t } from "./language.js";
 
 const NEWEST = 20; // changes that are listed
+const WIDE = 100_000; // tokens of a window that holds far more than 20 usual turns
 const MORE = 100; // turns that are shown besides when older ones are asked for
 const PAUSE = 150; // milliseconds: many changes at once are drawn once
 
@@ -28,10 +29,12 @@ export class Panel {
   }
 
   /** How full it is, at the top of the chat. */
-  usage({ tokens, max_tokens: budget, cost, model }) {
+  usage({ tokens, max_tokens: budget, turns, max_turns: most, nearest, share: part, cost, model }) {
     showModel(model);
-    const share = Math.round((tokens / budget) * 100);
-    byId("share").replaceChildren(amount(tokens), h("span", { class: "whole" }, t(" of {budget}", { budget: amount(budget) })));
+    const share = Math.round(part * 100);
+    byId("share").replaceChildren(...nearest === "turns"
+      ? [`${turns}/${most}`, h("span", { class: "whole" }, t(" turns"))]
+      : [amount(tokens), h("span", { class: "whole" }, t(" of {budget}", { budget: amount(budget) }))]);
     byId("gauge").style.inlineSize = `${Math.min(100, share)}%`;
     byId("usage").setAttribute("aria-label", t("Context: {share}% full{cost}", { share, cost: cost ? `, ${money(cost)}` : "" }));
   }
@@ -92,7 +95,10 @@ export class Panel {
   }
 
   #size(overview) {
-    const { tokens, budget, parts, free } = overview;
+    const { tokens, budget, parts, free, usage: { turns, max_turns: most, nearest } } = overview;
+    const full = [h("span", {}, h("strong", {}, amount(tokens)), t(" of {budget} tokens", { budget: amount(budget) })),
+      most ? h("span", {}, h("strong", {}, turns), t(" of {most} turns", { most })) : ""];
+    if (nearest === "turns") full.reverse();
     const share = tokens / budget;
     const whole = Math.max(tokens, budget);
     const bar = h("div", { class: "parts", role: "img", "aria-label": t("{share}% of the budget", { share: Math.round(share * 100) }) });
@@ -103,17 +109,25 @@ export class Panel {
     }
     const legend = [...Object.entries(parts), ["free", free]].filter(([, size]) => size > 0);
     return h("section", { "aria-label": t("Size") },
-      h("p", { class: "headline" }, h("strong", {}, amount(tokens)), t(" of {budget} tokens", { budget: amount(budget) }),
+      h("p", { class: "headline" }, full[0], full[1] ? " · " : "", full[1],
         h("span", { class: "faint" }, ` · ${overview.is_measured ? t("measured") : t("estimated")}`)),
       bar,
       h("dl", { class: "legend" }, legend.map(([name, size]) =>
         h("div", {}, h("dt", { "data-part": name }, nameOfPart(name)), h("dd", {}, amount(size))))),
+      overview.turns.length ? null : this.#limitOfTurns(overview),
       h("p", { class: "next" }, h("b", {}, t("Next cut: ")), nextCut(overview)),
       h("p", { class: "faint" }, overview.calls === 1 ? t("Cost of this chat: {cost} for 1 call", { cost: money(overview.cost) }) : t("Cost of this chat: {cost} for {calls} calls", { cost: money(overview.cost), calls: overview.calls }),
         overview.calls_of_unknown_price ? t(" (the price of {n} is unknown)", { n: overview.calls_of_unknown_price }) : "", ". ", t("Strategy: {strategy}.", { strategy: overview.strategy })),
       overview.preface
         ? h("details", { id: "preface" }, h("summary", {}, t("The summary at the beginning")), h("blockquote", {}, overview.preface))
         : null);
+  }
+
+  /** What the usual limit of turns means, before anything is said, where the window has room for more. */
+  #limitOfTurns({ max_turns: most, layers, strategy, window }) {
+    if (strategy !== "trim" || !most || layers.agent_max_context_turns !== "default" || window < WIDE) return null;
+    return h("p", { class: "help" }, t("The context keeps the last {most} turns; older ones are summarised. ", { most }),
+      h("button", { type: "button", onclick: () => this.#page.act("/config agent_max_context_turns 0") }, t("Limit by tokens only")));
   }
 
   #controls(overview, events) {

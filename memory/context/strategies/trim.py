@@ -69,7 +69,7 @@ def _cut_turns(draft: _Draft, limits: Limits) -> _Draft:
         return draft
     turns = len(draft.view.turns)
     why = f"{turns} turns were over the limit of {limits.max_turns}"
-    while len(draft.view.turns) > limits.max_turns and draft.view.movable:
+    while limits.has_too_many(len(draft.view.turns)) and draft.view.movable:
         draft = _cut_half(draft, why)
     return draft
 

@@ -20,6 +20,7 @@ from plugins.builtin.context import (
     summary,
     turns,
 )
+from plugins.builtin.context.receipts import add_in_force
 
 Verb = Callable[[Ask, str], Awaitable[Reply]]
 
@@ -33,7 +34,8 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
         summary.summary,
         "what stands for the turns that left; edit changes it (summary edit)",
     ),
-    "keep": (summary.keep, "add to the summary what it has left out (keep 4711)"),
+    "receipt": (summary.receipt, "which summary was taken and why, and what it has lost"),
+    "keep": (summary.keep, "add to the summary what it has left out: all of it, or keep 4711"),
     "approve": (approval.approve, "let the cut be made that waits for you (approve s5)"),
     "decline": (approval.decline, "hold off the cut that waits for you (decline s5)"),
     "compact": (
@@ -77,7 +79,13 @@ async def context(ask: Ask) -> Reply:
     if name.lower() not in VERBS:
         known = [sub.name for sub in ask.bot.commands["context"].subs]
         raise CommandError(_describe_unknown(name, known))
-    return await VERBS[name.lower()][0](ask, rest)
+    reply = await VERBS[name.lower()][0](ask, rest)
+    return add_in_force(reply, ask.conversation.key, ask.bot.in_force) if removes(name) else reply
+
+
+def removes(name: str) -> bool:
+    """Return whether this is a subcommand that may remove turns, or shows what stands for them."""
+    return name.lower() in ("compact", "compress", "free", "clear", "approve", "summary")
 
 
 def _describe_unknown(name: str, known: Sequence[str]) -> str:

@@ -141,7 +141,7 @@ async def gather(ask: Ask) -> Overview:
         last=last,
         summary=await _summary(conversation, last),
         can_undo=can_undo,
-        bill=conversation.context.bill,
+        bill=conversation.context.chat_bill,
         layers={key: setting.layer for key, setting in settings.items()},
         chosen=settings["context.strategy"].value,
         rules=find_compacting(parse(list(settings["hooks"].value))),
@@ -192,9 +192,10 @@ def parts(overview: Overview) -> dict[str, int]:
     running = sum(turn.tokens for turn in view.turns if turn.number == view.current)
     complete = sum(turn.tokens for turn in view.complete)
     summary = part(view.preface.tokens) if view.preface else 0
+    sections = {name: part(tokens) for name, tokens in view.prefix.sections}
     sizes = {
-        "system prompt": part(view.prefix.system) - part(view.prefix.memory),
-        "memory": part(view.prefix.memory),
+        "system prompt": part(view.prefix.system) - sum(sections.values()),
+        **sections,
         "tools": part(view.prefix.tools),
         "summary": summary,
         "activity log": part(view.front_tokens) - summary,

@@ -58,7 +58,7 @@ def _to_reply(
     who = (
         _("by {model}", model=summary.model)
         if summary.model
-        else _("an extract, since the model's was no shorter")
+        else _("an extract that no model wrote")
     )
     besides = _explain_rest(event, numbers, view, named)
     place = say_of(

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from channels.language import _
+from memory.context.audit import MENDED, NEVER_WRITTEN, REASONS
 from memory.context.change import ViewEvent
 from memory.context.receipt import Receipt
+from memory.keys import ConversationKey
 from memory.record.summaries import Summary
-from plugins.api import Action
+from plugins.api import Action, InForce, Reply
 from plugins.builtin.context.turns import quote
 from plugins.turn_names import ids
 from plugins.wording import amount, clip, format_turns, literal
@@ -50,8 +55,35 @@ def report(event: ViewEvent, summary: Summary, about: str) -> tuple[str, dict[st
 
 
 def describe(receipt: Receipt | None) -> str:
-    """Describe what was kept and what is missing; "" where there was nothing to keep."""
-    if receipt is None or not receipt.total:
+    """Describe which summary was taken and why, what it kept and what is missing; "" where there is
+    nothing to say."""
+    if receipt is None:
+        return ""
+    return " ".join(filter(None, (_tell_taken(receipt), _tell_kept(receipt))))
+
+
+def _tell_taken(receipt: Receipt) -> str:
+    """Say which of the summaries was taken, where it was not simply the model's first."""
+    kinds = [kind for kind in receipt.findings if kind not in MENDED]
+    added = _("What is still open was added to it.") if "open" in receipt.findings else ""
+    if not kinds:
+        return added if receipt.taken != "extract" else ""
+    why = "; ".join(_(REASONS[kind]) for kind in kinds if kind in REASONS)
+    if receipt.taken == "second":
+        told = _("The model's second summary was taken; the first was not, since {why}.", why=why)
+    elif receipt.taken != "extract":
+        told = _("The model's summary was taken, although {why}.", why=why)
+    elif NEVER_WRITTEN.isdisjoint(kinds):
+        told = _(
+            "Sentences of the turns were taken; the model's summary was not, since {why}.", why=why
+        )
+    else:
+        told = _("Sentences of the turns were taken, since {why}.", why=why)
+    return " ".join(filter(None, (told, added if receipt.taken != "extract" else "")))
+
+
+def _tell_kept(receipt: Receipt) -> str:
+    if not receipt.total:
         return ""
     of = _(
         "Of the names, numbers and the like in what left, it kept {kept} of {total}",
@@ -70,6 +102,16 @@ def describe(receipt: Receipt | None) -> str:
     )
 
 
+def add_in_force(reply: Reply, key: ConversationKey, parts: Sequence[InForce]) -> Reply:
+    """Return a reply about turns that were removed, with what stays in force all the same."""
+    said = [part(key) for part in parts]
+    text = "\n\n".join(filter(None, (reply.text, *(text for text, _ in said))))
+    data: dict[str, Any] = {}
+    for _text, more in said:
+        data |= more
+    return replace(reply, text=text, data={**(reply.data or {}), **data})
+
+
 def shorten(receipt: Receipt | None) -> str:
     """ "kept 14 of 17", for a line of a list."""
     return (
@@ -80,12 +122,14 @@ def shorten(receipt: Receipt | None) -> str:
 
 
 def actions(summary: Summary, *, is_named: bool = False) -> tuple[Action, ...]:
-    """Return a button for each of the first facts that are missing."""
+    """Return a button that adds all that is missing, and one for each of the first facts."""
     missing = summary.receipt.missing if summary.receipt else ()
-    which = f"{summary.name} " if is_named else ""
+    which = f" {summary.name}" if is_named else ""
     some = [fact for fact in missing if len(fact) <= 40 and "\n" not in fact][:BUTTONS]
-    return tuple(
-        Action(_("Keep {fact}", fact=clip(fact, 24)), f"{KEEP} {which}{fact}") for fact in some
+    every = Action(_("Keep all {n}", n=len(missing)), f"{KEEP}{which}")
+    return (
+        *([every] if len(missing) > 1 else []),
+        *(Action(_("Keep {fact}", fact=clip(fact, 24)), f"{KEEP}{which} {fact}") for fact in some),
     )
 
 
@@ -93,4 +137,10 @@ def to_data(receipt: Receipt | None) -> dict[str, object] | None:
     """Return the same as data."""
     if receipt is None:
         return None
-    return {"kept": receipt.kept, "of": receipt.total, "missing": list(receipt.missing)}
+    return {
+        "kept": receipt.kept,
+        "of": receipt.total,
+        "missing": list(receipt.missing),
+        "taken": receipt.taken,
+        "findings": list(receipt.findings),
+    }

@@ -113,11 +113,19 @@ def as_text(overview: Overview) -> str:
 
 def headline(overview: Overview) -> str:
     """Say how full the context is."""
-    view, budget = overview.view, overview.limits.budget
-    share = view.tokens / budget
-    how = _("measured at the last request") if view.scale.is_measured else _("estimated")
-    full = _("{tokens} of {budget} tokens", tokens=amount(view.tokens), budget=amount(budget))
-    return f"**{full}** `{bar(share)}` {share:.0%} ({how})"
+    usage, limits = overview.usage, overview.limits
+    how = _("measured at the last request") if usage.is_measured else _("estimated")
+    tokens = _(
+        "{tokens} of {budget} tokens", tokens=amount(usage.tokens), budget=amount(limits.budget)
+    )
+    said = _("{n} of {most} turns", n=usage.turns, most=usage.max_turns)
+    turns = said if usage.max_turns else ""
+    both = (turns, tokens) if usage.nearest == "turns" else (tokens, turns)
+    full = " · ".join(filter(None, both))
+    at = limits.threshold
+    is_early = usage.nearest == "tokens" and usage.share != usage.tokens / limits.budget
+    of = _(" of the {tokens} at which it is compacted", tokens=amount(at)) if is_early else ""
+    return f"**{full}** `{bar(usage.share)}` {usage.share:.0%}{of} ({how})"
 
 
 def cut_prompt(overview: Overview) -> str:
@@ -309,7 +317,10 @@ def _own_limits(overview: Overview) -> tuple[tuple[str, str], ...]:
                 _("{max_tokens} tokens", max_tokens=amount(limits.max_tokens)),
                 "agent_max_context_tokens",
             ),
-            (count(limits.max_turns, "turn"), "agent_max_context_turns"),
+            (
+                count(limits.max_turns, "turn") if limits.max_turns else _("no limit of turns"),
+                "agent_max_context_turns",
+            ),
         ),
         "stubs": stubs,
         "slim": (

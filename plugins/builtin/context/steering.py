@@ -175,7 +175,7 @@ def _report_compaction(summary: Summary, event: ViewEvent) -> Reply:
     who = (
         _("The summary, by {model}", model=summary.model)
         if summary.model
-        else (_("The model's summary was no shorter, so this is an extract"))
+        else _("The summary, an extract that no model wrote")
     )
     text, data = receipts.report(event, summary, f"{who}:")
     is_in_front = event.change.makes("summary") and summary.id in event.change.texts.values()

@@ -87,6 +87,18 @@ async def _show_numbered(ask: Ask, number: int) -> Reply:
     return Reply(text, _to_data(found))
 
 
+async def receipt(ask: Ask, rest: str) -> Reply:
+    """`/context receipt`"""
+    standing = await ask.conversation.summary.find_standing()
+    if standing is None:
+        return await _show_none(ask.conversation.summary)
+    one = standing.summary
+    told = receipts.describe(one.receipt) or _("It had nothing to keep.")
+    text = f"{_headline(standing)} {told}"
+    keep = () if standing.coming else receipts.actions(one)
+    return Reply(text, {"summary": one.name, "receipt": receipts.to_data(one.receipt)}, keep)
+
+
 def _body(one: Summary) -> tuple[str, str]:
     return quote(one.text), receipts.describe(one.receipt)
 
@@ -150,13 +162,9 @@ def _to_data(one: Summary, standing: StandingSummary | None = None) -> dict[str,
 
 
 async def keep(ask: Ask, rest: str) -> Reply:
-    """`/context keep [s3] WORDS`"""
+    """`/context keep [s3] [WORDS]`: without words, all that the summary has left out."""
     found = _NUMBER.match(rest)
     number, fact = (int(found[1]), rest[found.end() :]) if found else (0, rest)
-    if not fact.strip():
-        raise CommandError(
-            _("/context keep needs the words to add to the summary, like /context keep 4711.")
-        )
     try:
         return _report(await ask.conversation.summary.keep(fact, number))
     except EditRefused as error:

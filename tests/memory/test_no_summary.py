@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from memory.context.acceptance import is_summary
-from memory.context.receipt import make_receipt
+from memory.context.audit import AuditSource, Candidate, audit
 from memory.context.summary import SummaryRequest, SummaryResult
 from tests.memory.rooms import Lodge, Obedient
 from tests.tables import each_row
@@ -50,13 +49,12 @@ GOOD = [
 def judge(text: str, of_tokens: int = 400, said: str = FACTS) -> bool:
     tokens = 1 + len(text.encode()) // 4
     source = " ".join(f"{said} {word}." for word in map(spell, range(100)))
-    return is_summary(text, tokens, source, of_tokens, make_receipt([said], [], [], text))
+    return audit(Candidate(text, tokens), AuditSource([source], tokens=of_tokens)).accepts()
 
 
 INVENTED = [
     "A fox and a crow met in the forest.\nThey talked about cheese for a long time.",
     "The user and the assistant had a pleasant conversation about several topics.\nAll went well.",
-    "用户和助手进行了愉快的交谈。\n一切顺利。",
 ]
 
 
@@ -97,9 +95,7 @@ def test_a_good_short_summary_of_a_short_chat_is_accepted(text: str, said: str) 
     assert judge(text, of_tokens=40, said=said)
 
 
-@each_row(
-    "text", ["The user asked for help.", "# Recap\nThey talked.", "用户寻求帮助。", "好的。", "OK"]
-)
+@each_row("text", ["The user asked for help.", "# Recap\nThey talked.", "用户寻求帮助。", "OK"])
 def test_one_line_is_no_summary_of_thousands_of_tokens(text: str) -> None:
     assert judge(text, of_tokens=300, said="Hello there.")
     assert not judge(text, of_tokens=5_000, said="Hello there.")
@@ -107,9 +103,12 @@ def test_one_line_is_no_summary_of_thousands_of_tokens(text: str) -> None:
 
 def test_a_text_of_some_lines_is_one_whatever_it_was_made_of() -> None:
     assert judge("- The login was rewritten.\n- All tests pass.", of_tokens=9_000, said="Go on.")
-    line = "The person is moving to another town, wants a flat near the river, and asks for a list."
-    assert judge(" ".join([line] * 4), of_tokens=9_000, said="Go on.")
-    assert is_summary("word, often", 3, "word " * 5_000, 5_000), "nothing else was said"
+    line = "The person moves to another town, wants a flat near the river, and asks for a list."
+    more = "It should have a balcony, a bath, and room for two bicycles and for a piano. "
+    more += "The rent must stay below what the old flat costs, and a garden would be lovely."
+    assert judge(f"{line} {more}", of_tokens=5_000, said="Go on.")
+    source = AuditSource(["word " * 5_000], tokens=5_000)
+    assert audit(Candidate("word, often", 3), source).accepts(), "nothing else was said"
 
 
 def read_days(folder: Path) -> str:

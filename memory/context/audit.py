@@ -1,0 +1,311 @@
+"""The audit of texts by models: the one judge of whether a model's words may stand for what they
+were made of, be it a summary, a line of the activity log, or a line of the long-term memory. They
+may be all that is left of it.
+
+It understands nothing, and asks no model. It knows texts that are no summaries (`shapes.py`), and
+compares the rest with the source: its language, its names and numbers, its words, what was
+corrected, and what was asked for. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from math import log2
+from typing import Literal
+
+from msgspec import Struct
+
+from memory.context import shapes
+from memory.context.corrected import choose_certain, says_old
+from memory.context.corrections import Correction, find_corrections
+from memory.context.receipt import Receipt, SourceFacts
+from memory.context.requests import PersonRequest, Requests, find_lost, find_requests, find_restated
+from memory.context.wording import language_of, languages_of, shared, split_sentences, stems
+from memory.turns import Turn
+
+Level = Literal["strict", "warn", "off"]
+"""The setting `context.summary_audit`."""
+
+REASONS: Mapping[str, str] = {
+    "empty": "it says nothing",
+    "call": "it is the call of a tool",
+    "refusal": "it is a refusal",
+    "longer": "it is longer than what it replaces",
+    "cut": "it breaks off",
+    "thoughts": "it thinks aloud",
+    "template": "it is a form that was not filled in",
+    "loop": "it repeats itself",
+    "answer": "it goes on with the conversation",
+    "language": "it is in another language than the conversation",
+    "short": "it is one line for thousands of tokens",
+    "topic": "it is about something else",
+    "facts": "it has next to none of the names and numbers",
+    "invented": "it tells of what nobody said",
+    "corrected": "it has a value that was corrected since",
+    "restated": "it lists as a task what is done",
+    "open": "it leaves out what is still open",
+    "missing": "it has too few of the names and numbers",
+    "small": "the model is too small to write summaries",
+    "failed": "the model gave no answer",
+    "spent": "the spending limit of this month is used up",
+}
+"""The findings, by their names, as the ends of sentences to people and to the model."""
+NEVER_WRITTEN = frozenset(("small", "failed", "spent"))
+"""The findings of summaries that no model wrote."""
+ALWAYS = NEVER_WRITTEN | {"empty", "call", "refusal", "longer"}
+"""The findings with which a text is never taken."""
+MENDED = frozenset(("open", "missing"))
+"""The findings for which a model is asked once more, and that keep nothing from being taken: what
+is open is added to the text."""
+
+TELLING = 4
+"""Facts of which a text that keeps none is no summary. Of fewer, a good one may tell in other
+words: a name that is inflected, "noon" for 12:00."""
+_MANY = 12  # facts of which a summary has to keep one, however it tells of them
+_INVENTED = 3  # facts from nowhere, of which no summary has so many,
+_INVENTED_SHARE = 1 / 2  # unless it has as many of those that were said
+_PEOPLE = 2  # the same of names
+_PEOPLE_SHARE = 1 / 4
+_MUCH = 2_000  # tokens of which one short line says nothing,
+_WORDS = 50  # unless they are so few words over and over
+_LINE_SHARE = 100  # of so many tokens one line holds at least one
+_LONG_LINE = 60  # tokens of a line that may be a summary of anything
+_JUDGED = 9  # words that say something, of which the topic is told
+_FEW_STEMS = 100  # in a source of which a text of anything has few by chance,
+_LEAST_SHARED, _PER_DOUBLING, _MOST_SHARED = 0.18, 0.075, 0.4  # and in a longer one more
+_ABOUT = 1.5  # times as many: it is about that, whatever names it leaves out
+_DIALOGUE = 1 / 2  # of the words of a summary that is written as a dialogue are from here
+_SEVERAL = 3  # turns
+_LINES_MAY = frozenset(("empty", "cut", "loop"))
+_CAPITAL = re.compile(r"\b[A-ZÀ-ÖØ-Þ]\w{3,60}")
+_LAST_WORD = re.compile(r"([^\W\d_]{2,20})\Z")
+
+
+class Flaw(Struct, frozen=True):
+    """A fault of a text: its name in REASONS, and what of the source is wrong or missing."""
+
+    kind: str
+    what: tuple[str, ...] = ()
+
+
+class Candidate(Struct, frozen=True):
+    """A text that a model wrote, of so many tokens; `finish` says how it ended, as
+    `agent.models.finish` has it."""
+
+    text: str
+    tokens: int
+    finish: str = "complete"
+
+
+class Audit(Struct, frozen=True):
+    """The flaws of a text, and what it kept."""
+
+    findings: tuple[Flaw, ...] = ()
+    receipt: Receipt = Receipt()
+
+    def accepts(self, level: Level = "strict") -> bool:
+        """Return whether the text is taken at a level of the setting."""
+        kinds = {finding.kind for finding in self.findings}
+        return not (kinds - MENDED if level == "strict" else kinds & ALWAYS)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(finding.kind for finding in self.findings)
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """The better of two has the higher one."""
+        return -len(set(self.kinds) - MENDED), self.receipt.share
+
+
+class AuditSource(Struct, frozen=True, dict=True):
+    """The source of a text, and all that is compared, found once for several attempts: messages of
+    people and replies, oldest first, arguments of tool calls, and what is summarised already, with
+    the requests that are `known` to be open. It has so many `tokens` (0: nobody knows).
+    `is_in_any_language`: a person said in which one it is to be written."""
+
+    asked: Sequence[str]
+    answered: Sequence[str] = ()
+    tokens: int = 0
+    touched: Sequence[str] = ()
+    prior: str = ""
+    turns: Sequence[Turn] = ()
+    known: Sequence[PersonRequest] = ()
+    is_in_any_language: bool = False
+
+    @cached_property
+    def facts(self) -> SourceFacts:
+        prior = [self.prior] if self.prior else []
+        return SourceFacts(self.asked, [*prior, *self.answered], self.touched)
+
+    @cached_property
+    def languages(self) -> frozenset[str]:
+        if self.is_in_any_language:
+            return frozenset()
+        return languages_of([*self.asked, *self.answered, *([self.prior] if self.prior else [])])
+
+    @cached_property
+    def stems(self) -> set[str]:
+        return stems(self.facts.text)
+
+    @cached_property
+    def requests(self) -> Requests:
+        return find_requests(self.turns, self.known)
+
+    @cached_property
+    def current(self) -> list[Correction]:
+        """The corrections that hold, of values that a person has plainly ended."""
+        pairs = [(turn.question.text, turn.reply.text if turn.reply else "") for turn in self.turns]
+        said, replies = ([*some] for some in zip(*pairs, strict=True)) if pairs else ([], [])
+        return choose_certain(find_corrections(said, replies), said)
+
+    @property
+    def least_share(self) -> float:
+        """The part of a text's words that a source of this length has by chance, and no more."""
+        doubled = max(0.0, log2(max(1, len(self.stems)) / _FEW_STEMS))
+        return min(_MOST_SHARED, _LEAST_SHARED + _PER_DOUBLING * doubled)
+
+    def own_words(self, text: str) -> set[str]:
+        """Return the words of a text that say something, without the names that it has from here:
+        a story may be told of anybody."""
+        folded = text.casefold()
+        names = [fact for fact in self.facts.list_names() if fact.casefold() in folded]
+        if "de" not in self.languages:  # where every noun has a capital
+            names += [one for one in set(_CAPITAL.findall(text)) if self.facts.is_name(one)]
+        return stems(text) - stems(" ".join(names))
+
+    def share(self, said: set[str]) -> float:
+        """Return the part of these words that stands here."""
+        return len(shared(said, self.stems)) / len(said) if said else 1.0
+
+    def is_of_last_turn(self, text: str) -> bool:
+        """Return whether a text has words of the last of several turns, and of no other."""
+        if len(self.turns) < _SEVERAL:
+            return False
+        *before, last = ((t.question.text, t.reply.text if t.reply else "") for t in self.turns)
+        earlier = stems("\n".join(text for pair in before for text in pair))
+        said = stems(text)
+        only_last = shared(said, stems("\n".join(last))) - earlier
+        return bool(only_last) and not shared(said, earlier)
+
+    @cached_property
+    def distinct_words(self) -> int:
+        return len({*re.findall(r"[^\W\d_]{1,12}", self.facts.text[:100_000])})
+
+
+def audit(candidate: Candidate, source: AuditSource, least_kept: float = 0.0) -> Audit:
+    """Judge a text. `least_kept` is the share of the facts below which a model is asked again."""
+    text = candidate.text.strip()
+    lines = shapes.list_content(text)
+    receipt = source.facts.receipt(text)
+    if source.tokens and candidate.tokens >= source.tokens:
+        return Audit((Flaw("longer"),), receipt)
+    if kind := shapes.find_kind(text, candidate.finish, receipt):
+        return Audit((Flaw(kind),), receipt)
+    checks = (
+        _check_end(text, source),
+        _check_size(candidate, lines, source),
+        _check_language(text, source),
+        _check_facts(text, source, receipt),
+        _check_topic(text, source),
+        _check_answer(text, source),
+        _check_corrections(text, source),
+        _check_requests(text, source),
+    )
+    found = [finding for some in checks for finding in some]
+    if not found and receipt.share < least_kept:
+        found.append(Flaw("missing", receipt.missing))
+    return Audit(tuple(found), receipt)
+
+
+def audit_line(line: str, source: AuditSource) -> Audit:
+    """Judge a line about a source: a turn's in the activity log, or one of the long-term memory. It
+    may end as it likes, and tell of little."""
+    kind = shapes.find_kind(line, "complete", Receipt())
+    if kind in _LINES_MAY:
+        kind = ""
+    if not kind and len(SourceFacts([line], [], []).facts) >= _PEOPLE:
+        names, others, told = source.facts.find_invented(line)
+        is_invented = len(names + others) >= _PEOPLE and len(names + others) * 2 > told
+        kind = "invented" if is_invented else ""
+    return Audit((Flaw(kind),) if kind else ())
+
+
+def _check_end(text: str, source: AuditSource) -> Sequence[Flaw]:
+    """Say that a text breaks off where its last word is the beginning of one that was said."""
+    last = _LAST_WORD.search(text.casefold())
+    if last is None or len(split_sentences(text)) < 2:
+        return []
+    is_word = re.search(rf"\b{last[1]}\b", source.facts.text)
+    begun = re.search(rf"\b{last[1]}[^\W\d_]{{3}}", source.facts.text)
+    return [Flaw("cut")] if begun and not is_word else []
+
+
+def _check_size(candidate: Candidate, lines: Sequence[str], source: AuditSource) -> Sequence[Flaw]:
+    is_short = candidate.tokens < min(_LONG_LINE, source.tokens // _LINE_SHARE)
+    if source.tokens < _MUCH or not is_short or len(lines) > 1:
+        return []
+    return [Flaw("short")] if source.distinct_words >= _WORDS else []
+
+
+def _check_language(text: str, source: AuditSource) -> Sequence[Flaw]:
+    language = language_of(text)
+    is_other = language and source.languages and language not in source.languages
+    return [Flaw("language")] if is_other else []
+
+
+def _check_facts(text: str, source: AuditSource, receipt: Receipt) -> Sequence[Flaw]:
+    is_lost = receipt.total >= TELLING and not receipt.kept
+    if is_lost and (receipt.total >= _MANY or not _is_about(text, source)):
+        return [Flaw("facts", receipt.missing)]
+    names, others, told = source.facts.find_invented(shapes.strip_labels(text))
+    if len(names) >= _PEOPLE and len(names) > _PEOPLE_SHARE * told:
+        return [Flaw("invented", tuple(names))]
+    if len(names + others) >= _INVENTED and len(names + others) > _INVENTED_SHARE * told:
+        return [Flaw("invented", (*names, *others))]
+    return []
+
+
+def _check_topic(text: str, source: AuditSource) -> Sequence[Flaw]:
+    said = source.own_words(text)
+    is_judged = len(said) >= _JUDGED and len(source.stems) >= _JUDGED
+    return [] if not is_judged or source.share(said) >= source.least_share else [Flaw("topic")]
+
+
+def _is_about(text: str, source: AuditSource) -> bool:
+    said = source.own_words(text)
+    return source.share(said) >= _ABOUT * source.least_share and len(said) > 2
+
+
+def _check_answer(text: str, source: AuditSource) -> Sequence[Flaw]:
+    """Say that a text goes on with the conversation where enough speaks for it: how it begins and
+    ends, whom it speaks to, code, and that it is about the last turn alone; a report speaks against
+    it."""
+    if shapes.is_dialogue(text) and source.share(source.own_words(text)) < _DIALOGUE:
+        return [Flaw("answer")]
+    signs = 2 * shapes.begins_an_answer(text) + shapes.offers_more(text)
+    signs += shapes.speaks_to_somebody(text) + 2 * shapes.is_mostly_code(text)
+    signs += source.is_of_last_turn(text)
+    return [Flaw("answer")] if signs - shapes.reports(text) >= 2 else []
+
+
+def _check_corrections(text: str, source: AuditSource) -> Sequence[Flaw]:
+    if not source.current:
+        return []
+    sentences = [one for one in split_sentences(text) if not shapes.tells_of_before(one)]
+    stale = [
+        f"{one.new} ({one.old} was corrected)"
+        for one in source.current
+        if any(says_old(one, said) for said in sentences)
+    ]
+    return [Flaw("corrected", tuple(stale))] if stale else []
+
+
+def _check_requests(text: str, source: AuditSource) -> Sequence[Flaw]:
+    found = source.requests
+    restated = [one.line for one in find_restated(text, found)]
+    lost = [one.line for one in find_lost(text, found)]
+    kinds = (("restated", restated), ("open", lost))
+    return [Flaw(kind, tuple(lines)) for kind, lines in kinds if lines]

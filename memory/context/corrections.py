@@ -1,0 +1,370 @@
+"""Corrections that a person makes in a conversation, found without a model.
+
+"No, it's 4 May, not 3 May" ends a value and names the new one; "I meant Tuesday" names the new one
+alone, and ends the value of the same kind that was said last. What is a value, `values.py` knows.
+Where the old value is of the sort that several things may have (a small number), only sentences
+about the same thing are concerned.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from memory.context.correction_words import (
+    BUT,
+    CJK_NEW_OLD,
+    CJK_OLD_NEW,
+    CUES,
+    DENIED,
+    FROM,
+    INSTEAD,
+    MEANT,
+    MOVED,
+    NEW_THEN_OLD,
+    NO_CORRECTION,
+    OLD_THEN_NEW,
+    QUOTED,
+    SAID,
+    SENTENCE,
+    SIGN,
+    STRONG,
+    TO,
+    WEAK,
+)
+from memory.context.values import SCANNED, Value, find_values
+
+MOST = 200
+"""Corrections of a conversation that are kept: the newest."""
+_BACK = 8  # messages in which a value is looked for that is only named by its kind
+_HEARD = 600  # messages, and replies, in which the value may have been that is corrected
+_NOTED = 4_000  # characters of each
+_SHORT = 90  # characters of a sentence that may name the new value alone
+_LONGEST = 400  # characters of a sentence that corrects
+
+
+class Correction(Struct, frozen=True):
+    """A value that a person ended, the one that holds instead, as they were written, and the index
+    of the message that says so. `topic` are words of what it is about; where others say the old
+    value of something else (`is_shared`), a sentence must hold one of these to be concerned."""
+
+    old: str
+    new: str
+    at: int
+    kind: str = ""
+    topic: frozenset[str] = frozenset()
+    is_shared: bool = False
+
+    @property
+    def about(self) -> frozenset[str]:
+        """Words of which a sentence must hold one to be concerned; none: any is."""
+        return self.topic if self.is_shared else frozenset()
+
+
+def find_corrections(said: Sequence[str], answered: Sequence[str] = ()) -> list[Correction]:
+    """Return the corrections in a person's messages, oldest first. `answered` has the reply to each
+    message, in which the value may have been that is corrected."""
+    finder = CorrectionFinder()
+    found: list[Correction] = []
+    for at, message in enumerate(said):
+        found += [replace(one, at=at) for one in finder.hear(message)]
+        for reply in answered[at : at + 1]:
+            finder.note(reply)
+    return found[-MOST:]
+
+
+def may_correct(message: str) -> bool:
+    """Return whether a message has a word by which people correct."""
+    return SIGN.search(message[:SCANNED]) is not None
+
+
+class CorrectionFinder:
+    """Finds corrections in messages as they come."""
+
+    def __init__(self) -> None:
+        self._heard = deque[str](maxlen=_HEARD)
+
+    def hear(self, message: str) -> list[Correction]:
+        """Return the corrections in the next message of a person."""
+        message = message[:SCANNED]
+        found: list[Correction] = []
+        if SIGN.search(message):
+            earlier = _Earlier(self._heard)
+            is_strong = len(message) < 2 * _SHORT and bool(STRONG.search(message))
+            for sentence in split_sentences(message):
+                found += _in_sentence(sentence, earlier, is_strong=is_strong)
+        self.note(message)
+        return found
+
+    def note(self, reply: str) -> None:
+        """Take note of what may be corrected later: a reply."""
+        self._heard.appendleft(reply[:_NOTED])
+
+
+# --- what was said before ------------------------------------------------------------------------
+_WORDS_OF_NO_TOPIC = """
+    that this with from have will would should please actually sorry correction instead meant
+    mean make change wrong right just only what there they them then than rather about your here
+    been were when the and not for are was you her his its our has had but now can all one out
+    get got yes nicht sondern statt eine einen sind doch jetzt nein wird haben korrektur meine
+    meinte mein dass auch bitte noch oder aber unter der die das ist und ich wir ihr sie mir mit
+    auf für den dem ein vom zum war bin hat nun 不是 而是 现在 其实 更正 改成 我的 应该 抱歉
+    我们 一个 这个 我 的 是 在 不 了 他 她 它 吧 就 也 都 月 日 号 点 元
+"""
+_COMMON = frozenset(re.findall(r"\S+", _WORDS_OF_NO_TOPIC))
+
+
+def content_words(text: str) -> frozenset[str]:
+    """Return the words of a text that say what it is about; of Chinese, each two signs."""
+    words = set[str]()
+    for found in re.finditer(r"[\u4e00-\u9fff]+|[^\W\d_\u4e00-\u9fff]{3,}", text.casefold()):
+        word = found[0]
+        if "\u4e00" <= word[0] <= "\u9fff":
+            words.update(word[i : i + 2] for i in range(len(word) - 1) if len(word) > 1)
+            words.update(word if len(word) == 1 else "")
+        else:
+            words.add(word[:6])  # enough of a stem to know "meetings" by
+    return frozenset(words) - _COMMON - _COMMON_STEMS
+
+
+_COMMON_STEMS = frozenset(word[:6] for word in _COMMON)
+
+
+class _Earlier:
+    """The messages before a correction, the newest first, with the values in them."""
+
+    def __init__(self, newest: Iterable[str]) -> None:
+        self.messages = [*newest]
+
+    def last(self, new: Value, sentence: str, *, must_share: bool) -> Value | None:
+        """Return the value of the kind of `new` that was said last, one about the same thing before
+        any other."""
+        about = content_words(sentence)
+        nearest: Value | None = None
+        for distance, message in enumerate(self.messages[:_BACK]):
+            for part in reversed([*split_sentences(message)]):
+                values = [
+                    v
+                    for v in find_values(part)
+                    if _fits(v, new) and _has_same_unit(v, new) and not v.is_same(new)
+                ]
+                if values and not about.isdisjoint(content_words(part)):
+                    return values[-1]
+                if values and nearest is None and (distance < 2 or not must_share):
+                    nearest = values[-1]
+        return nearest
+
+    def has(self, words: str) -> bool:
+        wanted = words.casefold()
+        return any(wanted in message.casefold() for message in self.messages)
+
+    def names(self, old: Value, sentence: str) -> bool:
+        """Return whether a name was said, and, where another one is only preferred to it, about the
+        same thing."""
+        if not INSTEAD.search(sentence):
+            return self.has(old.text)
+        about = content_words(sentence) - content_words(old.text)
+        parts = (part for message in self.messages for part in split_sentences(message))
+        return any(old.text in part and not about.isdisjoint(content_words(part)) for part in parts)
+
+
+def says(text: str, value: Value) -> bool:
+    """Return whether a text says a value, in any form."""
+    return any(other.is_same(value) for other in find_values(text))
+
+
+def _may_be_short_for(one: Value, other: Value) -> bool:
+    """Return whether they are of a kind where a sentence names both: "3pm, not 2"."""
+    return _fits(one, other) or {one.kind, other.kind} in ({"number", "time"}, {"number", "day"})
+
+
+_SIGN_OF_UNIT = re.compile(r"[%$€£¥元]|euro|dollar", re.IGNORECASE)
+
+
+def _fits(old: Value, new: Value) -> bool:
+    """Return whether a value may take the place of another one."""
+    return old.kind == new.kind or {old.kind, new.kind} <= {"date", "day"}
+
+
+def _may_be_ended(old: Value, new: Value) -> bool:
+    return _fits(old, new) and _has_same_unit(old, new) and not old.is_same(new)
+
+
+def _has_same_unit(old: Value, new: Value) -> bool:
+    signs = (_SIGN_OF_UNIT.search(value.text) for value in (old, new))
+    first, second = (sign[0].lower() if sign else "" for sign in signs)
+    return not first or not second or first == second
+
+
+# --- a sentence that corrects --------------------------------------------------------------------
+
+
+def split_sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a text, of which quotations and code are left out."""
+    for found in SENTENCE.finditer(QUOTED.sub(lambda m: " " * len(m[0]), text)):
+        if len(found[0].strip()) > 1 and len(found[0]) <= _LONGEST:
+            yield found[0]
+
+
+def _in_sentence(sentence: str, earlier: _Earlier, *, is_strong: bool) -> Iterator[Correction]:
+    if sentence.rstrip().endswith(("?", "？")) or NO_CORRECTION.search(sentence):
+        return
+    pairs = [*_pairs(sentence, earlier)]
+    if not pairs and not (pairs := [*_cjk_pairs(sentence, earlier)]):
+        pairs = [*_new_alone(sentence, earlier, is_strong=is_strong)]
+    for old, new in pairs:
+        old, new = _complete(old, new)
+        topic, is_shared = _topic(sentence, old, earlier)
+        yield Correction(old.text, new.text, 0, old.kind, topic, is_shared)
+
+
+def _pairs(sentence: str, earlier: _Earlier) -> Iterator[tuple[Value, Value]]:
+    """Old and new value where a sentence names both."""
+    values = find_values(sentence)
+    is_moved = MOVED.search(sentence)
+    for index, first in enumerate(values):
+        behind = values[index + 1 :]
+        second = next((value for value in behind if _may_be_short_for(first, value)), None)
+        if second is None or first.is_same(second):
+            continue
+        before, between = sentence[: first.start], sentence[first.end : second.start]
+        between = _without_repeated(between, before)
+        pair: tuple[Value, Value] | None = None
+        if DENIED.search(before) and OLD_THEN_NEW.fullmatch(between):
+            pair = first, second
+        elif NEW_THEN_OLD.fullmatch(between):
+            pair = second, first
+        elif (is_moved and FROM.search(before) and TO.fullmatch(between)) or (
+            SAID.search(before) and BUT.match(between)
+        ):
+            pair = first, second
+        if pair and (pair[0].kind != "name" or earlier.names(pair[0], sentence)):
+            yield pair
+
+
+def _without_repeated(between: str, before: str) -> str:
+    """Leave out words that name the same again: "Oak Road 42, not Oak Road 24"."""
+    said = {word for word in before.split() if word[:1].isupper()}
+    return " ".join(word for word in between.split(" ") if word not in said)
+
+
+def _cjk_pairs(sentence: str, earlier: _Earlier) -> Iterator[tuple[Value, Value]]:
+    """Names in Chinese, which nothing marks but the sentence itself."""
+    for pattern, old, new in ((CJK_NEW_OLD, 2, 1), (CJK_OLD_NEW, 1, 2)):
+        for found in pattern.finditer(sentence):
+            if earlier.has(found[old]):
+                yield _name(found, old), _name(found, new)
+                return
+
+
+def _name(found: re.Match[str], group: int) -> Value:
+    text = found[group]
+    return Value("name", text, found.start(group), found.end(group), frozenset({text}))
+
+
+def _new_alone(
+    sentence: str, earlier: _Earlier, *, is_strong: bool
+) -> Iterator[tuple[Value, Value]]:
+    """Yield the last value of a kind and the new one, where a sentence that corrects names one
+    alone."""
+    if len(sentence) > _SHORT or not (is_strong or WEAK.search(sentence)):
+        return
+    rest = CUES.sub(" ", sentence)
+    is_short = len(re.findall(r"[a-zäöüß]{3,}|[\u4e00-\u9fff]{3}", rest, re.IGNORECASE)) < 3
+    values = find_values(sentence)
+    for new in reversed(values):
+        if sum(_fits(other, new) for other in values) > 1:
+            continue
+        if new.kind == "name" and not (is_short and MEANT.search(sentence)):
+            continue
+        old = earlier.last(new, sentence, must_share=not is_strong and not is_short)
+        if old is not None and (is_strong or _is_about(sentence, old, earlier, is_short)):
+            yield old, new
+            return
+
+
+def _is_about(sentence: str, old: Value, earlier: _Earlier, is_short: bool) -> bool:
+    """Return whether a sentence with a weak sign speaks of what the old value belongs to."""
+    about = content_words(sentence)
+    for message in earlier.messages[:_BACK]:
+        for part in split_sentences(message):
+            if old.text in part and not about.isdisjoint(content_words(part)):
+                return True
+    return is_short and any(old.text in message for message in earlier.messages[:2])
+
+
+def _complete(old: Value, new: Value) -> tuple[Value, Value]:
+    """Give a day its month, and a bare number the unit of the other one."""
+    if {old.kind, new.kind} == {"number", "day"}:
+        return _as_number(old), _as_number(new)
+    if old.kind == "number" and new.kind == "time":
+        return _with_number(new, old), new
+    if old.kind == "day" and new.kind == "date":
+        return _with_number(new, old), new
+    if new.kind == "day" and old.kind == "date":
+        return old, _with_number(old, new)
+    return old, new
+
+
+def _as_number(value: Value) -> Value:
+    """Return a day as the number that it was: of a platform, or of a house."""
+    digits = re.search(r"\d+", value.text)
+    return replace(value, kind="number", text=digits[0]) if digits else value
+
+
+def _with_number(date: Value, day: Value) -> Value:
+    """Return a date or a time with another number in the place of its own."""
+    number = re.search(r"\d+", day.text)
+    if number is None:
+        return day
+    is_iso = re.fullmatch(r"\d{4}-\d{1,2}-\d{1,2}", date.text)
+    places = [*re.finditer(r"\d+", date.text)]
+    place = places[-1] if is_iso or "月" in date.text else places[0]
+    text = date.text[: place.start()] + number[0] + date.text[place.end() :]
+    (made,) = find_values(text)[:1] or (day,)
+    return made
+
+
+def _topic(sentence: str, old: Value, earlier: _Earlier) -> tuple[frozenset[str], bool]:
+    """Return the words of the sentences that say and end the old value, and whether others say it
+    of something else."""
+    about = content_words(sentence)
+    has_digit = any(sign.isdigit() for sign in old.text)
+    parts = [
+        words
+        for message in earlier.messages
+        for part in split_sentences(message)
+        if old.text in part or (has_digit and says(part, old))
+        if (words := content_words(part) - content_words(old.text))
+    ]
+    own = next((words for words in parts if not about.isdisjoint(words)), parts[0] if parts else ())
+    about = (about | frozenset(own)) - content_words(old.text)
+    return about, any(about.isdisjoint(words) for words in parts)
+
+
+# --- what holds ----------------------------------------------------------------------------------
+
+
+def in_force(corrections: Iterable[Correction]) -> list[Correction]:
+    """Return which values ended, each with the one that holds in the end: a new value that was
+    corrected again is no more, and one that came back never ended."""
+    held: list[Correction] = []
+    for late in corrections:
+        kept = []
+        for one in held:
+            if _is_value(one.new, late.old):
+                one = replace(one, new=late.new, at=late.at)
+            if not _is_value(one.old, late.new):
+                kept.append(one)
+        held = [*kept, late]
+    return held
+
+
+def _is_value(one: str, other: str) -> bool:
+    return one.casefold() == other.casefold() or any(
+        a.is_same(b) for a in find_values(one) for b in find_values(other)
+    )

@@ -1,0 +1,215 @@
+"""The summary that no model writes: sentences of the turns, chosen by the facts in them. Pure.
+
+A sentence is chosen for the names, numbers and dates that no chosen one has yet, for decisions and
+requests, and for being the first of its message. All stand in their order, each behind its turn, as
+they were said, but for values that were corrected since.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import sqrt
+
+from msgspec import Struct
+
+from memory.context.corrected import correct
+from memory.context.corrections import Correction
+from memory.context.receipt import SourceFacts
+from memory.context.requests import PersonRequest, Requests, make_request
+from memory.context.wording import languages_of, split_sentences
+from memory.turns import Turn
+
+_LONGEST = 240  # characters of a sentence
+_PRIOR_LONGEST = 600  # characters of a line of the summary so far, which may stand for many turns
+_SCANNED = 6_000  # characters of a message, from both ends
+_MOST = 4_000  # sentences
+_SHORT = 12  # tokens: shorter ones are not preferred for that
+_SPARE = 4  # tokens that a sentence costs beside its words
+_LABELS = {"en": ("Open", "Done"), "de": ("Offen", "Erledigt"), "zh": ("未完成", "已完成")}
+_DONE_SHOWN, _DONE_LONGEST = 6, 80
+_BETWEEN = " · "
+_OPEN_LINE, _DONE_LINE = (
+    re.compile(rf"^(?:{'|'.join(labels)}): (t\d+: .+)$", re.MULTILINE)
+    for labels in zip(*_LABELS.values(), strict=True)
+)
+_ONE_OPEN = re.compile(r"t(\d{1,9}): (.+)")
+_DECIDES = re.compile(
+    r"\b(?:decided?|decision|agreed?|we (?:will|['’]ll)|I['’]ll take|let['’]s|instead|because|must"
+    r"|never"
+    r"|always|deadline|important|prefer|favou?rite|allerg\w+)\b"
+    r"|\b(?:entschieden|entscheid\w+|einig|wir nehmen|ich nehme|weil|statt|immer|nie(?:mals)?"
+    r"|wichtig"
+    r"|Frist|lieber|allergi\w+|verträgt)\b|决定|決定|必须|必須|一定|因为|就订|就选|不能|重要|过敏",
+    re.IGNORECASE,
+)
+
+
+_Place = tuple[int, int, int]
+
+
+class _Sentence(Struct):
+    """A sentence in its place: of which turn, of whose message (0: the person's, 1: the reply, -1:
+    the summary so far), how telling it is by itself, and its facts, each with how telling it is."""
+
+    place: _Place
+    text: str
+    worth: float
+    facts: Mapping[str, int]
+    tokens: int
+
+    def gain(self, covered: set[str]) -> float:
+        new = sum(weight for fact, weight in self.facts.items() if fact not in covered)
+        return (self.worth + new) / sqrt(max(self.tokens, _SHORT) + _SPARE)
+
+
+def extract(
+    turns: Sequence[Turn],
+    prior: str,
+    most: int,
+    count: Callable[[str], int],
+    facts: SourceFacts,
+    requests: Requests,
+    current: Sequence[Correction],
+) -> str:
+    """Return the summary of turns, and of the one so far, in at most so many tokens. `current` are
+    the corrections that hold."""
+    said = [prior, *(turn.question.text for turn in turns[:20])]
+    tail = _tell_requests(requests, said, most // 4, count)
+    room = most - count(tail)
+    found = _find(turns, _DONE_LINE.sub("", _OPEN_LINE.sub("", prior)), facts, current, count)
+    chosen = _choose(found, room)
+    while chosen:
+        text = "\n".join(filter(None, (*_lines(chosen, turns), tail)))
+        if (over := count(text) - most) <= 0:
+            return text
+        least = sorted(chosen, key=lambda one: one.gain(set()))
+        dropped = 0
+        while least and dropped <= over:
+            dropped += least.pop(0).tokens
+        chosen = least
+    return tail
+
+
+def open_line(found: Sequence[PersonRequest], texts: Sequence[str]) -> str:
+    """Return the line that names open requests, in the language of these texts."""
+    label, _ = _labels(texts)
+    return f"{label}: {_BETWEEN.join(one.line for one in found)}" if found else ""
+
+
+def read_open(summary: str) -> list[PersonRequest]:
+    """Return the open requests that a summary names in such a line."""
+    lines = _OPEN_LINE.findall(summary)
+    found = (_ONE_OPEN.fullmatch(one) for line in lines for one in line.split(_BETWEEN))
+    return [make_request(int(one[1]), one[2]) for one in found if one]
+
+
+def _labels(texts: Sequence[str]) -> tuple[str, str]:
+    there = languages_of(texts)
+    return next(
+        (_LABELS[one] for one in ("de", "zh") if one in there and "en" not in there), _LABELS["en"]
+    )
+
+
+def _tell_requests(
+    requests: Requests, texts: Sequence[str], most: int, count: Callable[[str], int]
+) -> str:
+    """Return a line for what is open and one for what is finished, the newest that fit."""
+    _, done = _labels(texts)
+    is_open = list(requests.open)
+    finished = [f"t{one.turn}: {_shorten(one.text, _DONE_LONGEST)}" for one in requests.finished]
+    finished = finished[-_DONE_SHOWN:]
+    while True:
+        last = f"{done}: {_BETWEEN.join(finished)}" if finished else ""
+        text = "\n".join(filter(None, (open_line(is_open, texts), last)))
+        if count(text) <= most or not (is_open or finished):
+            return text
+        (finished or is_open).pop(0)
+
+
+def _find(
+    turns: Sequence[Turn],
+    prior: str,
+    facts: SourceFacts,
+    current: Sequence[Correction],
+    count: Callable[[str], int],
+) -> list[_Sentence]:
+    found: list[_Sentence] = []
+    for place, text, worth in _candidates(turns, prior):
+        right = correct(text, current)
+        if right and len(found) < _MOST:
+            worth += 2 * bool(_DECIDES.search(right))
+            found.append(_Sentence(place, right, worth, facts.weigh(right), count(right)))
+    return found
+
+
+def _candidates(
+    turns: Sequence[Turn], prior: str
+) -> Iterator[tuple[tuple[int, int, int], str, float]]:
+    for number, line in enumerate(filter(str.strip, prior.splitlines())):
+        yield (-1, -1, number), _shorten(line, _PRIOR_LONGEST), 6.0
+    for number, turn in enumerate(turns):
+        reply = turn.reply.text if turn.reply else ""
+        for side, text, first in ((0, turn.question.text, 3.0), (1, reply, 1.0)):
+            whole = " ".join(text[:_LONGEST].split())
+            if len(text) <= _LONGEST and whole:
+                yield (number, side, 0), whole, first
+                continue
+            half = _SCANNED // 2
+            looked = text if len(text) <= _SCANNED else f"{text[:half]}\n{text[-half:]}"
+            for at, sentence in enumerate(split_sentences(looked)):
+                worth = 0.5 if at else first
+                yield (number, side, at), _shorten(sentence, _LONGEST), worth
+
+
+def _choose(found: Sequence[_Sentence], room: int) -> list[_Sentence]:
+    """Return the sentences that say the most in so many tokens; what is told once is worth no more
+    a second time."""
+    covered: set[str] = set()
+    chosen: list[_Sentence] = []
+    heap = [(-one.gain(covered), number) for number, one in enumerate(found)]
+    heapq.heapify(heap)
+    while heap:
+        said, number = heapq.heappop(heap)
+        one = found[number]
+        if one.tokens + _SPARE > room:
+            continue
+        now = -one.gain(covered)
+        if now > said and heap and now > heap[0][0]:
+            heapq.heappush(heap, (now, number))
+            continue
+        chosen.append(one)
+        covered.update(one.facts)
+        room -= one.tokens + _SPARE
+    return chosen
+
+
+def _lines(chosen: Sequence[_Sentence], turns: Sequence[Turn]) -> Iterator[str]:
+    """Yield the summary so far, and a line for each turn: "- t5: question → [tools] reply"."""
+    placed = sorted(chosen, key=lambda one: one.place)
+    yield from (one.text for one in placed if one.place[0] < 0)
+    by_part = defaultdict[tuple[int, int], list[_Sentence]](list)
+    for one in placed:
+        by_part[one.place[:2]].append(one)
+    for number, turn in enumerate(turns):
+        asked, told = (_together(by_part[number, side]) for side in (0, 1))
+        calls = [call.name for entry in turn.entries for call in entry.message.tool_calls]
+        used = f"[{', '.join(dict.fromkeys(calls))}]" if calls else ""
+        if asked or told:
+            yield " ".join(filter(None, (f"- {turn.id}:", asked, "→", used, told))).rstrip(" →")
+
+
+def _together(some: Sequence[_Sentence]) -> str:
+    """Return sentences of a message, with a mark where some are left out."""
+    parts: list[str] = []
+    for before, one in zip((None, *some), some, strict=False):
+        is_next = before is None or one.place[2] == before.place[2] + 1
+        parts.append(one.text if is_next else f"… {one.text}")
+    return " ".join(parts)
+
+
+def _shorten(text: str, chars: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= chars else f"{line[: chars - 1]}…"

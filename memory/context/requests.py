@@ -1,0 +1,299 @@
+"""Requests of a person in turns: those that are finished, and those that are still open. Found
+without a model, by how they are put and by what followed. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from memory.context.wording import shared, split_sentences, stems
+from memory.turns import Turn
+
+MOST = 12
+"""Requests of a kind that are told of: the newest."""
+_SHOWN = 200  # characters of a request
+_LOOKED_AT = 4_000  # characters of a message, from both ends
+_LIKE = 0.6  # of the words that say something: two requests are the same
+
+
+class PersonRequest(Struct, frozen=True):
+    """A request: the turn that it was made in, the person's words, what these are about (`stems`),
+    and what they and the answer are about, by which it is found again."""
+
+    turn: int
+    text: str
+    own: frozenset[str] = frozenset()
+    about: frozenset[str] = frozenset()
+
+    @property
+    def line(self) -> str:
+        return f"t{self.turn}: {self.text}"
+
+
+class Requests(NamedTuple):
+    """The requests in turns, oldest first."""
+
+    open: tuple[PersonRequest, ...] = ()
+    finished: tuple[PersonRequest, ...] = ()
+
+
+def find_requests(turns: Sequence[Turn], known: Sequence[PersonRequest] = ()) -> Requests:
+    """Find the requests of turns in their order, after those that are `known` to be open. One is
+    finished once it was answered without a question back and the person went on; it is open where
+    it was put off, asked last, or met with a question."""
+    is_open = list(known)
+    finished: list[PersonRequest] = []
+    pending: list[PersonRequest] = []  # met with a question, which the next turn may answer
+    for turn, following in pairwise((*turns, None)):
+        if turn is None:
+            continue
+        asked = _ends(turn.question.text)
+        reply = _ends(turn.reply.text) if turn.reply else ""
+        made = _requests_in(turn.number, asked, reply)
+        if not (made or pending or is_open):
+            continue
+        put_off = [one for one in made if _LATER.search(one.text)]
+        now = [*pending, *(one for one in made if one not in put_off)]
+        is_open, finished = _not_like(is_open, made), _not_like(finished[-MOST:], made)
+        done = _dealt_with(is_open, f"{asked} {reply}") if reply else []
+        finished += done
+        is_open = [*(one for one in is_open if one not in done), *put_off][-2 * MOST :]
+        pending = []
+        if not now:
+            continue
+        if not reply or _PROMISES.search(reply):
+            is_open += now
+        elif _asks_back(reply) or (following is not None and _OBJECTS.match(_said(following))):
+            pending = now
+        else:
+            finished += now
+    return Requests(tuple([*is_open, *pending][-MOST:]), tuple(finished[-MOST:]))
+
+
+def make_request(turn: int, text: str) -> PersonRequest:
+    """Return a request of these words alone."""
+    said = frozenset(stems(text))
+    return PersonRequest(turn, text, said, said)
+
+
+def as_text(found: Requests) -> str:
+    """Return the requests as the model that summarises is told of them; "" where there is none."""
+    parts = []
+    if found.open:
+        parts.append("Open requests:\n" + "\n".join(f"- {one.line}" for one in found.open))
+    if found.finished:
+        lines = "\n".join(f"- {one.line}" for one in found.finished)
+        parts.append(f"Finished, not to be done again:\n{lines}")
+    return "\n\n".join(parts)
+
+
+def find_restated(text: str, found: Requests) -> list[PersonRequest]:
+    """Return the finished requests that a text lists as something that is to be done."""
+    restated = []
+    for line in list_tasks(text):
+        said = stems(line)
+        best = max(
+            (*found.open, *found.finished), key=lambda one: _likeness(said, one), default=None
+        )
+        if best is None or _likeness(said, best) < _LIKE or best in found.open:
+            continue
+        if len(shared(best.own, said)) >= min(2, len(best.own)):
+            restated.append(best)
+    return list(dict.fromkeys(restated))
+
+
+def find_lost(text: str, found: Requests) -> list[PersonRequest]:
+    """Return the open requests of which a text says nothing, or that they are done."""
+    lines = [(line, stems(line)) for line in split_sentences(text)]
+    return [one for one in found.open if not any(_tells(line, said, one) for line, said in lines)]
+
+
+def list_tasks(text: str) -> list[str]:
+    """Return the lines of a text that say what is to be done: those under such a heading, and those
+    that say so themselves; not those that are marked as done."""
+    found, is_under = list[str](), False
+    for line in split_sentences(text):
+        heading = _TASKS_HEAD.match(line)
+        if heading or _HEAD.match(line):
+            is_under, line = bool(heading), line[heading.end() :] if heading else ""
+        elif is_under and not _ITEM.match(line) and not heading:
+            is_under = bool(_TASK.search(line))
+        if line and (is_under or _TASK.search(line)) and not _DONE.search(line):
+            found.append(line)
+    return found
+
+
+def _likeness(said: set[str], one: PersonRequest) -> float:
+    """Return which part of a line is about a request."""
+    return len(shared(said, set(one.about))) / len(said) if said else 0.0
+
+
+def _tells(line: str, said: set[str], one: PersonRequest) -> bool:
+    wanted = one.own
+    known = shared(wanted, said | {word[:4] for word in said})
+    is_told = len(known) >= max(1, min(3, round(len(wanted) / 3)))
+    return is_told and not (_DONE.search(line) and not _TASK.search(line))
+
+
+def _requests_in(turn: int, asked: str, reply: str) -> list[PersonRequest]:
+    """Return the requests in a person's message, one after another; where one says nothing by
+    itself ("Can you help?"), with what stands before it."""
+    sentences, found = split_sentences(asked), list[PersonRequest]()
+    answer: frozenset[str] | None = None
+    for number, sentence in enumerate(sentences):
+        if not _asks(sentence) or _NO_REQUEST.match(sentence):
+            continue
+        said = frozenset(stems(sentence))
+        if len(said) < 2 and number:
+            sentence = f"{sentences[number - 1]} {sentence}"
+            said = frozenset(stems(sentence))
+        if said:
+            answer = frozenset(stems(reply)) if answer is None else answer
+            text = sentence if len(sentence) <= _SHOWN else f"{sentence[: _SHOWN - 1]}…"
+            found.append(PersonRequest(turn, text, said, said | answer))
+    return found
+
+
+def _asks(sentence: str) -> bool:
+    """Return whether a sentence asks for something: by its sign, its first verb, or a phrase."""
+    if not _QUESTIONS.isdisjoint(sentence):
+        return True
+    words = _WORD.findall(sentence.casefold())
+    first = next((word for word in words[:3] if word not in _BEFORE_VERBS), "")
+    if first in _VERBS:
+        return True
+    said = f" {' '.join(words)} "
+    if any(phrase in said for phrase in _PHRASES):
+        return True
+    return not said.isascii() and any(sign in said for sign in _SIGNS)
+
+
+def _dealt_with(known: list[PersonRequest], said: str) -> list[PersonRequest]:
+    """Return the requests that a later turn is about, and says that it is done."""
+    words = stems(said) if known else set()
+    found = [one for one in known if len(shared(one.own, words)) >= _LIKE * len(one.own) > 0]
+    return found if found and _DONE.search(said) and not _asks_back(said) else []
+
+
+def _not_like(known: list[PersonRequest], made: list[PersonRequest]) -> list[PersonRequest]:
+    """Return the requests that none of these makes anew."""
+    return [
+        one
+        for one in known
+        if not any(
+            len(shared(one.own, set(new.own))) >= _LIKE * max(1, len(one.own)) for new in made
+        )
+    ]
+
+
+def _said(turn: Turn) -> str:
+    return turn.question.text.strip()[:200]
+
+
+def _ends(text: str) -> str:
+    """Return the text, of a long one its beginning and its end."""
+    half = _LOOKED_AT // 2
+    return text if len(text) <= _LOOKED_AT else f"{text[:half]}\n{text[-half:]}"
+
+
+def _asks_back(reply: str) -> bool:
+    """Return whether a reply ends with a question that has to be answered first; an offer of more
+    is none."""
+    last = [line.rstrip('"”’)】」* ') for line in split_sentences(reply)[-2:]]
+    return any(one.endswith(("?", "？", "؟")) and not _OFFERS.search(one) for one in last)
+
+
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_QUESTIONS = frozenset("?？؟")
+_BEFORE = "and then now so ok okay also great und dann jetzt gut"
+_ASKING = (
+    "add answer ask book build buy "
+    "calculate call cancel change check clean compare convert copy correct create delete "
+    "deploy describe design draft explain find fix generate get give help implement install "
+    "list look make move note open order plan prepare print put read recommend remember "
+    "remind remove rename reply research reserve rewrite run save schedule search send set "
+    "show sort start stop suggest summarize summarise tell test translate turn update use "
+    "write berechne buch buche erklär erkläre erstell erstelle find finde gib hilf kauf kaufe "
+    "korrigier korrigiere leg lege lies lösch lösche mach mache merk merke nenn nenne notier "
+    "notiere öffne plan plane prüf prüfe reservier reserviere ruf rufe sag schau schick "
+    "schicke schreib schreibe send sende setz setze start starte stornier storniere such "
+    "suche trag trage übersetz übersetze vergleich vergleiche zeig zeige "
+)
+_BEFORE_VERBS, _VERBS = frozenset(_BEFORE.split()), frozenset(_ASKING.split())
+_PHRASES = (
+    *(" can you ", " could you ", " would you ", " will you ", " please ", " remind me "),
+    *(" i'd like you to ", " i would like you to ", " i want you to ", " i need ", " i also need "),
+    *(" i still need ", " asks whether ", " asks if ", " wants you ", " don't forget ", " let's "),
+    *(" don’t forget ", " let’s ", " i’d like you to ", " bitte ", " kannst du ", " könntest du "),
+    *(" würdest du ", " sollst du ", " können sie ", " könnten sie ", " würden sie "),
+    *(" ich brauche ", " ich bräuchte ", " ich benötige ", " erinnere ", " erinner ", " vergiss "),
+)
+_IN_CHINESE = (
+    "请 請 帮我 幫我 帮忙 麻烦 麻煩 能不能 可不可以 提醒我 给我 給我 替我 别忘 別忘 就订 订一"
+)
+_SIGNS = tuple(_IN_CHINESE.split())
+_NO_REQUEST = re.compile(
+    r"(?:how are you|what['’]s up|wie geht['’]?s|wie geht es|你好吗|you know|isn['’]t it|right)\b",
+    re.IGNORECASE,
+)
+_LATER = re.compile(
+    r"\b(?:later|remind me|don['’]t forget|some other time|not now|after that|tomorrow)\b"
+    r"|\b(?:später|nachher|erinner(?:e|st)?|vergiss|morgen noch|ein andermal|nicht jetzt)\b"
+    r"|稍后|稍後|以后再|以後再|之后再|回头|回頭|提醒我|别忘|別忘|待会|改天",
+    re.IGNORECASE,
+)
+_PROMISES = re.compile(
+    r"\bI(?:['’]ll| will) (?:get back|remind|keep|look into|do (?:it|that) later|come back|let you)"
+    r"|\b(?:in a moment|not yet|can['’]t do (?:that|it) (?:yet|now)|still working)\b"
+    r"|\bich (?:melde mich|erinnere dich|komme darauf zurück|kümmere mich später)"
+    r"|\b(?:noch nicht|einen Moment)\b"
+    r"|我会提醒|我會提醒|稍后|稍後|还没|還沒|尚未|到时候",
+    re.IGNORECASE,
+)
+_OBJECTS = re.compile(
+    r"(?:no\b(?!,? thank)|not yet|wrong|that['’]s not|that is not|it still|still (?:not|doesn)"
+    r"|doesn['’]t work|you (?:didn|haven)|nein\b(?!,? danke)|falsch|stimmt nicht|immer noch nicht"
+    r"|das ist nicht|geht nicht|du hast nicht|不对|不對|错了|錯了|还是不|還是不|还没|還沒|不行)",
+    re.IGNORECASE,
+)
+_OFFERS = re.compile(
+    r"\b(?:anything else|shall I|should I|would you like|do you want|want me to|can I help"
+    r"|sonst noch|soll ich|möchtest du|möchten Sie|willst du)\b"
+    r"|还有什么|還有什麼|需要我|要不要|还需要|還需要",
+    re.IGNORECASE,
+)
+_ITEM = re.compile(r"(?:[-*•–·]|\d{1,2}[.)、]|\[[ xX]?\])\s*")
+_HEAD = re.compile(r"#{1,6}\s|\*\*[^*]{1,60}\*\*:?\s*|[^\s:：.。,，][^:：.。\n]{0,40}[:：](?:\s|$)")
+_TO_DO = (
+    r"to[- ]?dos?\b|tasks?(?: left| remaining)?\b(?! overview)|next steps?\b|remaining\b|pending\b"
+    r"|still (?:open|to do|to be done|needed)\b|open(?: (?:tasks?|points?|items?|requests?))?\b"
+    r"|action items?\b|outstanding\b|what(?:'s| is) left\b"
+    r"|noch (?:zu (?:tun|erledigen)|offen)\b|offen(?:e [\w ]{1,20})?\b|zu (?:tun|erledigen)\b"
+    r"|aufgaben\b|nächste schritte\b|ausstehend\b"
+    r"|待办(?:事项)?|待辦(?:事項)?|下一步|未完成|尚未完成|还需要?做|接下来"
+)
+_TASKS_HEAD = re.compile(
+    rf"(?:#{{1,6}}\s*|\*\*|[-*•]\s*)?(?:{_TO_DO})[^:：\n]{{0,20}}(?:[:：]|\*\*|$)\**[:：]?\s*",
+    re.IGNORECASE,
+)
+_TASK = re.compile(
+    r"\b(?:to[- ]?do|needs? to|ha(?:s|ve) to|must(?: be)?|still (?:to|needs?|has)|should(?: be)?"
+    r"|remains? to|will (?:need|have) to|is to be|are to be|wants? (?:the assistant|you) to)"
+    r"|\b(?:muss|müssen|noch zu|soll(?:en)? noch|ist noch|sind noch|als nächstes"
+    r"|steht (?:noch )?aus)"
+    r"|\[ \]|待办|待辦|需要|还要|還要|仍需|尚未|尚待|要做|下一步",
+    re.IGNORECASE,
+)
+_DONE = re.compile(
+    r"\b(?:done|finished|completed|fixed|written|booked|sent|made|noted|answered|solved|resolved"
+    r"|was (?:set|found|added|created|given)|already)\b|✓|✔|✅|\[x\]"
+    r"|\b(?:erledigt|fertig|abgeschlossen|geschrieben|gebucht|verschickt|gesendet|notiert|gelöst"
+    r"|beantwortet|bereits|schon)\b"
+    r"|已[经完定记發发订預预做解写寫答]|完成了|搞定|写好了",
+    re.IGNORECASE,
+)

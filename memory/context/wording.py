@@ -1,0 +1,151 @@
+"""Sentences, content words and languages of texts, told without a model. Pure.
+
+Nothing here understands a text: two texts are of the same matter where they share the beginnings of
+words (in Chinese, Japanese and Korean: pairs of characters) that say something by themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence, Set
+from itertools import pairwise
+
+from memory.context.names import MONTH_OF
+
+_CJK = "\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
+_WORD = re.compile(r"[^\W\d_]+")
+_LONG_WORD = re.compile(rf"[^\W\d_{_CJK}]{{4,}}")
+_RUN = re.compile(rf"[{_CJK}]{{2,}}")
+_STEM = 5  # letters that inflected forms of a word share
+_SAMPLE = 400  # characters of a message that tell its language,
+_LOOKED_AT = 24  # of so many messages at least
+_JUDGED = 3  # function words that tell a language
+_LETTERS = 12  # letters of another script that tell one
+
+_FUNCTION = {
+    "en": "the and that this with for was were are have has had not but they from which would been "
+    "will their about you your there what when she his her of to is it as be by an at or on if",
+    "de": "der die das und ist nicht ein eine einen einem mit auf für dem den des von zu wird auch "
+    "noch sich wurde werden oder bei im am es er sie ich ihr aber nur nach aus wie hat haben sind",
+    "fr": "le la les des est une dans pour que qui avec sur pas vous nous il elle sont du au aux "
+    "et cette ce ses été mais ont être plus par",
+    "es": "el los las una que por con para del está son pero como más fue sus se lo su al y esta "
+    "también ha han muy hay desde",
+    "it": "il gli una che per con del della sono non più anche nel alla è di ha questo si da dei "
+    "le come stato",
+    "pt": "o os as uma que por com para do da não mais em foi também são ao na no um se dos das "
+    "ele ela está",
+    "nl": "de het een en van niet met voor dat zijn op aan ook werd wordt er bij naar maar hij zij "
+    "is te die heeft",
+}
+_WORDS_OF = {name: frozenset(words.split()) for name, words in _FUNCTION.items()}
+_ALL_FUNCTION = frozenset().union(*_WORDS_OF.values())
+_COMMON = (
+    "user users person assistant asked wants wanted also then than them these those some "
+    "into over just very much more most only here today okay thanks thank please like need "
+    "needs would could should summary conversation nutzer nutzerin benutzer assistentin "
+    "assistent diese dieser dieses einer eines ihre ihren seine seinen kann können soll "
+    "sollen muss möchte danke bitte dann wenn weil dass etwa über unter zusammenfassung "
+    "gespräch sein"
+)
+_SAYS_NOTHING = frozenset(MONTH_OF).union(_COMMON.split())
+_PARTICLES = frozenset(
+    "的了吗呢吧啊是我你您他她它在和也就都还很这那有没不要会能可以们个一请把被给与及或说对为"
+)
+
+_SCRIPTS = (
+    ("ja", re.compile("[\u3041-\u30ff]")),
+    ("zh", re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")),
+    ("ko", re.compile("[\uac00-\ud7a3]")),
+    ("cyrillic", re.compile("[\u0400-\u04ff]")),
+    ("arabic", re.compile("[\u0600-\u06ff]")),
+    ("hebrew", re.compile("[\u0590-\u05ff]")),
+    ("greek", re.compile("[\u0370-\u03ff]")),
+    ("thai", re.compile("[\u0e00-\u0e7f]")),
+    ("devanagari", re.compile("[\u0900-\u097f]")),
+)
+_WIDE = frozenset(("ja", "zh", "ko"))
+_PER_WIDE = 3  # Latin letters that say as much as one of those characters
+
+_END = re.compile(
+    r"(?<=[.!?…])[\"”’)\]]?\s+|(?<=[。！？])[”」』）]?\s*|\s*\n+\s*",
+)
+_NO_END = re.compile(
+    r"(?:\b\d{1,2}|\b\w|\b(?:Dr|Mr|Mrs|Ms|Prof|St|Nr|No|ca|bzw|vs|max|min|inkl|evtl|usw|etc))\.\Z"
+)
+
+
+def split_sentences(text: str) -> list[str]:
+    """Return the sentences and lines of a text, each on one line."""
+    found, start = list[str](), 0
+    for end in _END.finditer(text):
+        head = text[start : end.start()]
+        if "\n" not in end[0] and _NO_END.search(head[-8:]):
+            continue
+        found.append(text[start : end.end()])
+        start = end.end()
+    found.append(text[start:])
+    return [line for one in found if (line := " ".join(one.split()))]
+
+
+def end_at_sentence(text: str) -> str:
+    """Return a text that was cut up to the end of its last sentence or line, where that is in its
+    last third."""
+    ends = [end.start() for end in _END.finditer(text)]
+    return text[: ends[-1]].rstrip() if ends and ends[-1] * 3 > len(text) * 2 else text
+
+
+def stems(text: str) -> set[str]:
+    """Return the beginnings of the words of a text that say something by themselves."""
+    folded = text.casefold()
+    said = set(_LONG_WORD.findall(folded)) - _ALL_FUNCTION - _SAYS_NOTHING
+    found = {word[:_STEM] for word in said}
+    if not folded.isascii():
+        for run in _RUN.findall(folded):
+            pairs = map("".join, pairwise(run))
+            found.update(pair for pair in pairs if _PARTICLES.isdisjoint(pair))
+    return found
+
+
+def shared(some: Iterable[str], others: Set[str]) -> set[str]:
+    """Return those stems that are among others, by four letters where a word has no more."""
+    return {one for one in some if one in others or one[:4] in others}
+
+
+def language_of(text: str) -> str:
+    """Return the language of a text, or its script where that is all that can be told; "" where it
+    is too short, or no language has the upper hand."""
+    words = _WORD.findall(text.casefold())
+    if not text.isascii() and (script := _script_of(text, sum(map(len, words)))):
+        return script
+    there = set(words)
+    told = sorted((len(known & there), name) for name, known in _WORDS_OF.items())
+    (next_most, _), (most, first) = told[-2:]
+    is_told = most >= max(_JUDGED, len(there) // 12) and most * 2 >= next_most * 3
+    return first if is_told else ""
+
+
+def _script_of(text: str, letters: int) -> str:
+    """Return the script that most of a text's letters are of, other than Latin; "": there is
+    none."""
+    found = Counter({name: len(script.findall(text)) for name, script in _SCRIPTS})
+    if found["ja"] * 5 > found["zh"]:
+        found["ja"] += found.pop("zh", 0)
+    name, count = found.most_common(1)[0]
+    latin = letters - found.total()
+    is_most = count * (_PER_WIDE if name in _WIDE else 1) > latin
+    return name if count >= _LETTERS and is_most else ""
+
+
+def languages_of(texts: Sequence[str]) -> frozenset[str]:
+    """Return the languages in which these are written, those of a few words aside."""
+    step = max(1, len(texts) // _LOOKED_AT)
+    parts = [text[:_SAMPLE] for text in texts[::step] if text]
+    found = Counter[str]()
+    for part in parts:
+        found[language_of(part)] += len(part)
+    whole = language_of(" ".join(parts))
+    known = found.total() - found.pop("", 0)
+    most = {name for name, size in found.items() if size * 10 >= known}
+    return frozenset(most | {whole} if whole else most)

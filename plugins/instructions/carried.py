@@ -1,0 +1,71 @@
+"""Standing instructions in an export: a file beside the messages of the conversation that they come
+from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from memory.keys import ConversationKey
+from memory.record.database import Database
+from plugins.instructions import record as rows
+from plugins.instructions.record import Instruction, Scope
+from plugins.instructions.standing import StandingInstructions, place_at
+
+FILE, NOUN, WHERE = "rules.json", "standing rule", "/rules"
+
+
+class CarriedRule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A rule as an export has it."""
+
+    text: str
+    scope: Scope
+    state: Literal["active", "proposed", "dismissed"]
+    turn: int = 0
+    person: str = ""
+    at: float = 0.0
+
+
+def write(database: Database, conversation: str) -> bytes:
+    """Return the file of a conversation; b"" where there is nothing to be kept."""
+    found = [
+        CarriedRule(r.text, r.scope, r.state, r.turn, r.person, r.at)
+        for r in rows.load(database)
+        if r.conversation == conversation and r.state != "revoked"
+    ]
+    return msgspec.json.format(msgspec.json.encode(found)) + b"\n" if found else b""
+
+
+async def bring(
+    services: Mapping[type, object],
+    key: ConversationKey,
+    content: bytes,
+    *,
+    is_own: bool,
+    is_rehearsal: bool,
+) -> int:
+    """Bring the rules of a conversation back, and return how many are new. Those of an export that
+    is not the person's own wait for a yes, and hold nowhere else. Raises ValueError for a file that
+    is none of ours, and StoreError."""
+    try:
+        found = msgspec.json.decode(content, type=tuple[CarriedRule, ...])
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"{FILE} says what no export says ({error})") from None
+    standing = services.get(StandingInstructions)
+    count = 0
+    for one in found:
+        if one.state == "dismissed" and not is_own:
+            continue
+        state = one.state if is_own else "proposed"
+        rule = Instruction(
+            one.text.strip(), state, "", "", key.id, one.turn, one.person, "person", one.at
+        )
+        rule = place_at(rule, key, one.scope if is_own else "conversation")
+        if not isinstance(standing, StandingInstructions):
+            count += 1  # there is no bot yet
+        elif await standing.bring(key, rule, is_rehearsal=is_rehearsal):
+            count += 1
+    return count

@@ -1,0 +1,376 @@
+"""`/rules`: the standing instructions, and what may be done with each."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from channels.language import _, number_of
+from memory.turn_log import OpenTurn
+from plugins.api import Action, Ask, CommandError, Reply, command
+from plugins.builtin.context.show import moment
+from plugins.instructions.record import Instruction, Scope
+from plugins.instructions.standing import StandingInstructions, place_at
+from plugins.wording import clip, count, literal
+
+SCOPES: Mapping[str, Scope] = {
+    "here": "conversation",
+    "conversation": "conversation",
+    "chat": "audience",
+    "audience": "audience",
+    "everywhere": "everywhere",
+}
+PLACES: Mapping[Scope, str] = {
+    "conversation": "in this conversation",
+    "audience": "in all of this chat",
+    "everywhere": "everywhere",
+}
+KINDS: Mapping[str, str] = {
+    "add": "given",
+    "auto": "kept by itself",
+    "keep": "kept",
+    "dismiss": "dismissed",
+    "edit": "changed",
+    "revoke": "revoked",
+    "move": "moved",
+}
+ASKED = 3
+"""Rules that are asked about below an answer."""
+WITH_BUTTONS = 5
+NEWEST = 20
+"""Changes that are shown."""
+ALL = "all"
+
+
+@command(
+    "rules",
+    "Show and change the standing rules: orders of yours that hold until you revoke them",
+    "[add TEXT|keep N|dismiss N|edit N TEXT|revoke N|undo|move N WHERE|history]",
+    (
+        (
+            "add",
+            "give a rule (add Never write to my boss. --here for this conversation, --chat for all "
+            "of this chat, --everywhere)",
+        ),
+        ("keep", "keep a rule that waits for your yes (keep 3)"),
+        ("dismiss", "don't keep it, and don't be asked again (dismiss 3)"),
+        ("edit", "say a rule in other words (edit 3 Never write to my boss or to Ann.)"),
+        ("revoke", "end a rule (revoke 3), or all that hold only here (revoke all)"),
+        ("undo", "take back the last change, or the last of one rule (undo 3)"),
+        ("move", "let a rule hold elsewhere (move 3 here, chat or everywhere)"),
+        ("history", "what was done to the rules, when and by whom"),
+    ),
+)
+async def rules(ask: Ask) -> Reply:
+    """`/rules`, and `/rules WORD …`."""
+    word, rest = (*ask.text.strip().split(None, 1), "", "")[:2]
+    if not word:
+        return await _list(ask)
+    if word.lower() not in _VERBS:
+        raise CommandError(
+            _("/rules does not know “{word}”; /help rules lists what it can do.", word=clip(word))
+        )
+    return await _VERBS[word.lower()](ask, rest.strip())
+
+
+# --- what there is --------------------------------------------------------------------------------
+
+
+async def _list(ask: Ask) -> Reply:
+    standing, key = ask.service(StandingInstructions), ask.conversation.key
+    active, proposed = standing.find(key, "active"), standing.find(key, "proposed")
+    data = await _to_data(ask, [*active, *proposed])
+    if not (active or proposed):
+        return Reply(
+            _(
+                "No standing rule holds here. Say one (“Never …”, “From now on …”), or /rules add "
+                "TEXT; it then holds in every turn, until you revoke it."
+            ),
+            data,
+        )
+    parts = []
+    if active:
+        tokens = _("{tokens} of {most} tokens", tokens=data["tokens"], most=data["max_tokens"])
+        head = number_of(len(active), "{n} rule in force", "{n} rules in force")
+        parts += [f"**{head}** ({tokens})", *[await _line(ask, rule) for rule in active]]
+    if proposed:
+        parts += [f"**{_('Waiting for a yes')}**", *[await _line(ask, rule) for rule in proposed]]
+    actions = [action for rule in proposed[:WITH_BUTTONS] for action in _buttons(rule)]
+    actions += [
+        Action(_("Revoke {n}", n=rule.id), f"/rules revoke {rule.id}")
+        for rule in active[:WITH_BUTTONS]
+    ]
+    return Reply("\n\n".join(parts), data, tuple(actions))
+
+
+async def _line(ask: Ask, rule: Instruction) -> str:
+    is_here = rule.turn and rule.conversation == ask.conversation.key.id
+    tokens = await ask.service(StandingInstructions).count_one(rule)
+    besides = (_(PLACES[rule.scope]), f"t{rule.turn}" if is_here else "", count(tokens, "token"))
+    return f"**{rule.id}** {literal(rule.text)}\n{' · '.join(filter(None, besides))}"
+
+
+def _buttons(rule: Instruction, *, is_alone: bool = False) -> tuple[Action, Action]:
+    keep = _("Keep") if is_alone else _("Keep {n}", n=rule.id)
+    dismiss = _("Dismiss") if is_alone else _("Dismiss {n}", n=rule.id)
+    return Action(keep, f"/rules keep {rule.id}"), Action(dismiss, f"/rules dismiss {rule.id}")
+
+
+async def _to_data(ask: Ask, found: Sequence[Instruction]) -> dict[str, Any]:
+    standing, key = ask.service(StandingInstructions), ask.conversation.key
+    return {
+        "rules": [
+            {
+                "id": rule.id,
+                "text": rule.text,
+                "state": rule.state,
+                "scope": rule.scope,
+                "conversation": rule.conversation,
+                "turn": f"t{rule.turn}" if rule.turn else "",
+                "person": rule.person,
+                "origin": rule.origin,
+                "at": _time(rule.at).isoformat(),
+                "tokens": await standing.count_one(rule),
+            }
+            for rule in found
+        ],
+        "tokens": await standing.count(standing.find(key, "active")),
+        "max_tokens": standing.settings(key).max_tokens,
+        "detect": standing.settings(key).detect,
+    }
+
+
+def _time(at: float) -> datetime:
+    return datetime.fromtimestamp(at, UTC)
+
+
+async def _history(ask: Ask, rest: str) -> Reply:
+    standing = ask.service(StandingInstructions)
+    changes = await standing.list_changes(ask.conversation.key, NEWEST)
+    lines, data = [], []
+    for one in changes:
+        rule = standing.look(one.rule)
+        text = rule.text if rule else ""
+        at = moment(_time(one.at), ask.bot.zone())
+        undone = f" ({_('undone')})" if one.undone else ""
+        what = f"{_(KINDS[one.kind])}{undone}: {literal(clip(text, 120))}"
+        lines.append(f"- {at} · {literal(one.person)} · **{one.rule}** {what}")
+        data.append(
+            {
+                "rule": one.rule,
+                "kind": one.kind,
+                "person": one.person,
+                "at": _time(one.at).isoformat(),
+                "text": text,
+                "was": one.was.text if one.was else "",
+                "is_undone": bool(one.undone),
+            }
+        )
+    return Reply("\n".join(lines) or _("Nothing was done to rules here yet."), {"changes": data})
+
+
+# --- what is done ---------------------------------------------------------------------------------
+
+
+def _decides(ask: Ask, *scopes: Scope) -> bool:
+    """Return whether a person may decide on rules of these scopes: an owner on all, and who is
+    alone in a chat on what holds only there."""
+    return ask.person.is_owner or (ask.address.is_private and "everywhere" not in scopes)
+
+
+def _require(ask: Ask, found: Sequence[Instruction]) -> None:
+    if not _decides(ask, *(rule.scope for rule in found)):
+        ask.require_owner("decide which rules hold for others, too")
+
+
+async def _add(ask: Ask, rest: str) -> Reply:
+    scope, text = _read_scope(rest)
+    if not text:
+        raise CommandError(_("Say the rule: /rules add Never write to my boss without asking me."))
+    if scope == "everywhere":
+        ask.require_owner("give a rule that holds everywhere")
+    is_proposal = not _decides(ask, scope)
+    standing, key = ask.service(StandingInstructions), ask.conversation.key
+    rule = await standing.add(key, ask.person.id, text, scope, is_proposal=is_proposal)
+    if is_proposal:
+        said = _("An owner has to keep this rule first: /rules keep {n}.", n=rule.id)
+        return Reply(said, await _to_data(ask, [rule]), _buttons(rule))
+    return await _tell_kept(ask, [rule])
+
+
+def _read_scope(text: str) -> tuple[Scope, str]:
+    """Return the scope that a flag before or after the text names, and the text without it."""
+    words = text.split()
+    for word in (*words[:1], *words[-1:]):
+        if word.startswith("--") and (scope := SCOPES.get(word[2:].lower())):
+            rest = text[len(word) :] if text.startswith(word) else text[: -len(word)]
+            return scope, rest.strip()
+    return "conversation", text
+
+
+async def _tell_kept(ask: Ask, kept: Sequence[Instruction]) -> Reply:
+    ask.conversation.context.notify()
+    named = ", ".join(f"“{literal(clip(rule.text, 200))}”" for rule in kept)
+    place = _(PLACES[kept[0].scope])
+    text = _("Kept as a rule {place}: {named}", place=place, named=named)
+    actions = [Action("Undo", "/rules undo")]
+    if ask.person.is_owner and len(kept) == 1 and kept[0].scope != "everywhere":
+        actions.append(Action("Everywhere", f"/rules move {kept[0].id} everywhere"))
+    return Reply(text, await _to_data(ask, kept), tuple(actions))
+
+
+async def _keep(ask: Ask, rest: str) -> Reply:
+    found = _numbered(ask, rest, "keep")
+    if all(rule.state == "active" for rule in found):
+        raise CommandError(_("This is a rule already; /rules lists them."))
+    return await _tell_kept(ask, await _settle(ask, "keep", found, state="active"))
+
+
+async def _dismiss(ask: Ask, rest: str) -> Reply:
+    found = _numbered(ask, rest, "dismiss")
+    if any(rule.state == "active" for rule in found):
+        raise CommandError(_("It is in force; /rules revoke N ends it."))
+    await _settle(ask, "dismiss", found, state="dismissed")
+    return await _tell_done(ask, _("It is no rule, and you won't be asked again."))
+
+
+async def _edit(ask: Ask, rest: str) -> Reply:
+    number, text = (*rest.split(None, 1), "", "")[:2]
+    (rule,) = _numbered(ask, number, "edit")
+    if not text.strip():
+        raise CommandError(_("Say the rule in its new words: /rules edit {n} TEXT.", n=rule.id))
+    await _settle(ask, "edit", [rule], text=text.strip())
+    return await _tell_done(
+        ask, _("Rule {n} is now: {text}", n=rule.id, text=literal(text.strip()))
+    )
+
+
+async def _revoke(ask: Ask, rest: str) -> Reply:
+    standing, key = ask.service(StandingInstructions), ask.conversation.key
+    if rest.lower() == ALL:
+        found = [r for r in standing.find(key, "active") if r.scope != "everywhere"]
+        if not found:
+            raise CommandError(
+                _(
+                    "No rule holds only here. One that holds everywhere is ended by its number: "
+                    "/rules revoke N."
+                )
+            )
+    else:
+        found = _numbered(ask, rest, "revoke")
+    await _settle(ask, "revoke", found, state="revoked")
+    said = number_of(len(found), "{n} rule was revoked.", "{n} rules were revoked.")
+    return await _tell_done(ask, said)
+
+
+async def _move(ask: Ask, rest: str) -> Reply:
+    number, where = (*rest.split(None, 1), "", "")[:2]
+    (rule,) = _numbered(ask, number, "move")
+    scope = SCOPES.get(where.strip().lower().removeprefix("--"))
+    if scope is None:
+        raise CommandError(
+            _("Say where it is to hold: /rules move {n} here, chat or everywhere.", n=rule.id)
+        )
+    moved = place_at(rule, ask.conversation.key, scope)
+    _require(ask, [rule, moved])
+    standing = ask.service(StandingInstructions)
+    await standing.settle(ask.conversation.key, ask.person.id, "move", [moved])
+    said = _("Rule {n} holds {place} now.", n=rule.id, place=_(PLACES[scope]))
+    return await _tell_done(ask, said)
+
+
+async def _undo(ask: Ask, rest: str) -> Reply:
+    standing, key = ask.service(StandingInstructions), ask.conversation.key
+    number = int(rest) if rest.isascii() and rest.isdigit() else 0
+    if rest and not number:
+        raise CommandError(_("/rules undo takes the number of a rule, or nothing."))
+    changes = await standing.find_last(key, number)
+    if not changes:
+        raise CommandError(_("There is no change of a rule here that could be undone."))
+    touched = [rule for one in changes for rule in (standing.look(one.rule), one.was) if rule]
+    _require(ask, touched)
+    done = await standing.undo(key, ask.person.id, changes)
+    lines = [f"{literal(clip(rule.text, 120))}: {_(STATES[rule.state])}" for rule in done]
+    return await _tell_done(ask, "\n".join((_("Undone."), *lines)))
+
+
+STATES: Mapping[str, str] = {
+    "active": "in force",
+    "proposed": "waiting for a yes",
+    "dismissed": "no rule any more",
+    "revoked": "revoked",
+}
+
+
+async def _settle(
+    ask: Ask, kind: str, found: Sequence[Instruction], **to: Any
+) -> list[Instruction]:
+    _require(ask, found)
+    wanted = [replace(rule, **to) for rule in found]
+    standing = ask.service(StandingInstructions)
+    return await standing.settle(ask.conversation.key, ask.person.id, kind, wanted)
+
+
+async def _tell_done(ask: Ask, said: str) -> Reply:
+    ask.conversation.context.notify()
+    standing = ask.service(StandingInstructions)
+    data = await _to_data(ask, standing.find(ask.conversation.key, "active", "proposed"))
+    return Reply(said, data, (Action("Undo", "/rules undo"),))
+
+
+def _numbered(ask: Ask, words: str, verb: str) -> list[Instruction]:
+    """Return the rules that are named by their numbers."""
+    numbers = words.replace(",", " ").split()
+    if not numbers or not all(word.isascii() and word.isdigit() for word in numbers):
+        raise CommandError(_("/rules {verb} needs the number of a rule from /rules.", verb=verb))
+    standing = ask.service(StandingInstructions)
+    once = dict.fromkeys(int(word[:9]) for word in numbers)
+    return [standing.get(ask.conversation.key, number) for number in once]
+
+
+_VERBS: Mapping[str, Callable[[Ask, str], Awaitable[Reply]]] = {
+    "add": _add,
+    "keep": _keep,
+    "dismiss": _dismiss,
+    "edit": _edit,
+    "revoke": _revoke,
+    "undo": _undo,
+    "move": _move,
+    "history": _history,
+}
+
+
+# --- below an answer ------------------------------------------------------------------------------
+
+
+def list_notes(standing: StandingInstructions, turn: OpenTurn) -> list[str | Reply]:
+    """Return what is said of rules below the answer of a turn: those that were kept in it, and
+    those that wait for a yes."""
+    key = turn.log.state.key
+    mine = [
+        rule
+        for rule in standing.find(key, "active", "proposed")
+        if rule.turn == turn.number and rule.conversation == key.id
+    ]
+    kept = [rule for rule in mine if rule.state == "active" and rule.origin == "auto"]
+    asked = [rule for rule in mine if rule.state == "proposed"]
+    notes: list[str | Reply] = [
+        Reply(
+            _("Kept as a rule: “{text}”", text=literal(clip(rule.text, 300))),
+            actions=(Action(_("Undo"), f"/rules undo {rule.id}"),),
+        )
+        for rule in kept
+    ]
+    notes += [
+        Reply(
+            _("Keep this as a rule? “{text}”", text=literal(clip(rule.text, 300))),
+            actions=_buttons(rule, is_alone=len(asked) == 1),
+        )
+        for rule in asked[:ASKED]
+    ]
+    if asked[ASKED:]:
+        notes.append(_("/rules lists {n} more that wait for your yes.", n=len(asked) - ASKED))
+    return notes

@@ -1,0 +1,192 @@
+"""Sentences of a message as orders are looked for in them: without the words of others, and without
+what only leads to an order ("By the way, ...").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+from msgspec import Struct
+
+LONGEST = 600
+"""Characters of a sentence; nobody orders in a longer one."""
+MOST_SENTENCES = 1_000
+"""Sentences of a message that are looked at; a longer one was pasted."""
+MOST_CLAUSES = 12
+"""Clauses of a sentence that are looked at."""
+
+
+class SaidClause(Struct, frozen=True):
+    """A sentence from a place where a clause may begin to its end, and what is before it."""
+
+    text: str
+    before: str = ""
+    is_joined: bool = False
+    """Behind a bare "and" or "but": a subject before it may be its own."""
+
+
+class SaidSentence(Struct, frozen=True):
+    """A sentence in lower case, its clauses, and where it is in the message."""
+
+    text: str
+    clauses: tuple[SaidClause, ...]
+    is_question: bool
+    start: int
+    end: int
+
+
+# --- the words of others -------------------------------------------------------------------------
+
+_FENCE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
+_INLINE = re.compile(r"`[^`\n]{1,300}`")
+_QUOTED_LINE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
+_QUOTATION = re.compile(
+    r"\"[^\"\n]{1,400}\"|“[^”\n]{1,400}”|„[^“”\"\n]{1,400}[“”\"]|«[^»\n]{1,400}»"
+    r"|「[^」\n]{1,400}」|『[^』\n]{1,400}』|(?<!\w)[‘'][^'’\n]{1,200}[’'](?!\w)"
+)
+_MAIL = re.compile(
+    r"^(?:from|to|subject|von|an|betreff|发件人|收件人|主题)[:：].*\Z"
+    r"|^-{3,} ?(?:original|forwarded|urspr|weitergel).*\Z|^(?:on|am) .{5,100} (?:wrote|"
+    r"schrieb.{0,40}):.*\Z",
+    re.MULTILINE | re.IGNORECASE | re.DOTALL,
+)
+_LOG_LINE = re.compile(
+    r"^(?:\[?\d[\d:., /-]{3,20}\]?\s)?[A-ZÄÖÜ\u4e00-\u9fff][\w.]{0,20}(?: [A-Z]\w{0,20})?[:：] ?\S"
+    r".*$",
+    re.MULTILINE,
+)
+_WORK_ON_TEXT = re.compile(
+    r"(?:\b(?:translat|proofread|paraphras|rewrit|rephras|summari[sz]|explain|correct th|"
+    r"improve th|"
+    r"lyrics|edit th|what does|übersetz|korrigier|lektorier|formulier|umschreib|zusammenfass|"
+    r"fass\b|erklär|liedtext|songtext)|翻译|翻成|译成|润色|改写|校对|总结|概括|解释|歌词|这句话)"
+    r"[^\n:：]{0,80}[:：](?=\s*\S)(.*)\Z",
+    re.IGNORECASE | re.DOTALL,
+)
+_LEADS_TO_TEXT = re.compile(r"^[^\n]{1,300}[:：][ \t]*\n(?=\s*\S)", re.MULTILINE)
+_LEADS_TO_RULES = re.compile(
+    r"\b(?:rules?|remember|from now on|going forward|always|never|instructions? for you|"
+    r"preferences|"
+    r"regeln?|merk|ab (?:jetzt|sofort|heute)|künftig|immer|nie|wünsche)\b"
+    r"|规则|规矩|记住|以后|今后|从现在|要求|注意|永远",
+    re.IGNORECASE,
+)
+
+
+def mask_foreign_words(text: str) -> str:
+    """Return a text of the same length in which the words of others say nothing: code, quoted lines
+    and quotations, mails, logs of chats, and what was pasted to be worked on."""
+    if "`" in text or "~~~" in text:
+        text = _INLINE.sub(_as_name, _FENCE.sub(_as_nothing, text))
+    if ">" in text:
+        text = _QUOTED_LINE.sub(_as_nothing, text)
+    text = _QUOTATION.sub(_as_name, text)
+    if "\n" in text:
+        text = _MAIL.sub(_as_nothing, text)
+        if len(_LOG_LINE.findall(text)) > 1:
+            text = _LOG_LINE.sub(_as_nothing, text)
+    if ":" in text or "：" in text:
+        if found := _WORK_ON_TEXT.search(text):
+            text = text[: found.start(1)] + _blank(found[1])
+        for found in _LEADS_TO_TEXT.finditer(text):
+            if not _LEADS_TO_RULES.search(found[0]):
+                text = text[: found.end()] + _blank(text[found.end() :])
+                break
+    return text
+
+
+def _as_name(found: re.Match[str]) -> str:
+    """Return a name of the same length: quoted words order nothing, but an order may be about
+    them."""
+    return "q" * len(found[0])
+
+
+def _as_nothing(found: re.Match[str]) -> str:
+    return _blank(found[0])
+
+
+def _blank(text: str) -> str:
+    return "".join("\n" if sign == "\n" else " " for sign in text)
+
+
+# --- sentences -----------------------------------------------------------------------------------
+
+_END = re.compile(
+    r"(?<!\b[A-Za-z])(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bSt)(?<!\bNr)(?<!\bNo)(?<!\bMrs)(?<!\bbzw)"
+    r"(?<!\betc)(?<!\bz\.B)(?<!\be\.g)(?<!\bi\.e)(?<!\d)[.]+(?=\s)|(?<=\d)\.(?=\s+[A-ZÄÖÜ])"
+    r"|[!?…;]+(?=\s)|[。！？；…]+|\n+"
+)
+_LEAD = re.compile(
+    r"""(?:[\s\-–—*•·,.!:、，]+|\d{1,2}[.)、]\s*
+    |(?:ok(?:ay|ey)?|so|and|but|also|oh|ah|well|hey|hi|hello|thanks|thank\ you|thx|great|perfect
+    |cool|yeah|yep|btw|by\ the\ way|ps|p\.s|plus
+    |actually|alright|sorry|additionally|furthermore|lastly
+    |finally|moreover|in\ addition|fyi|look|listen|(?:one|another)\ (?:more\ |last\ )?thing
+    |(?:quick\ |important\ |side\ )?note(?!\ (?:for|to|that)\b)|important|and\ then|ach(?:\ ja)?
+    |und|aber|übrigens
+    |außerdem|ausserdem|hallo|danke|noch\ (?:was|etwas|eins)|eins\ noch|ach\ so|na\ gut|gut|super
+    |zudem|ferner|nebenbei|wichtig|hinweis|achtung|entschuldigung|ja|tja|naja|moin|servus)\b
+    (?!\ (?:long|far|soon|many|much)\b)(?:\ (?:too|parley|bot|auch|noch))?[,:.!\-–—\s]+
+    |(?:no|nope|yes|now|again|right|then|nein|nun|jetzt|na)[,:]\s
+    |(?:对了|还有(?:一点)?|另外|但是|不过|好的?|谢谢|而且|顺便说一下|顺便|那么?|嗯|哦|喂|你好|此外|所以)[，,：:！!。\s]*
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_CLAUSE = re.compile(
+    r"(?:[,:;—–，：；、]|\s-\s)\s*(?:(?:so|and|but|und|aber|also|oder)\s+)?|\b(?:so|and|but|und|"
+    r"aber|oder)\s+"
+)
+_CLOSING = re.compile(
+    r"[,;，；]\s*(?:(?:and|but|oh and|also|und|aber|außerdem|另外|还有|对了|顺便)\s*,?\s*)?"
+    r"(?:(?:can|could|would|will|what|how|when|where|who|why|is|are|do|does|did|kannst|könntest"
+    r"|was|wie|wann|wo|wer|warum|ist|sind|hast|würdest)\b|能|可以|你能|帮我|请问)"
+)
+_TAG = re.compile(
+    r"[,，]\s*(?:ok|okay|okey|right|yeah|yes|please|deal|alright|got it|understood|ja|gut|oder|"
+    r"verstanden|klar|bitte|"
+    r"好吗|可以吗|行吗|好不好|行不行|明白吗|知道吗|懂吗)\s*[?？]$",
+    re.IGNORECASE,
+)
+_LETTER = re.compile(r"[^\W\d_]")
+
+
+def read_sentences(text: str) -> Iterator[SaidSentence]:
+    """Cut a masked text into sentences, without what leads to them and without a question at their
+    end."""
+    at = 0
+    for found in islice(_END.finditer(text), MOST_SENTENCES):
+        yield from _read(text, at, found.start(), found[0])
+        at = found.end()
+    yield from _read(text, at, len(text), "")
+
+
+def _read(text: str, start: int, end: int, closing: str) -> Iterator[SaidSentence]:
+    if end - start > LONGEST:
+        return
+    while start < end and (lead := _LEAD.match(text, start, end)):
+        start = lead.end()
+    whole = text[start:end].rstrip(" \t\r.!,，。")
+    is_question = "?" in closing or "？" in closing or whole.endswith(("?", "？"))
+    if is_question and (tag := _TAG.search(whole)):
+        whole, is_question = whole[: tag.start()], False
+    if is_question and (cut := _CLOSING.search(whole)) and cut.start() > 5:
+        whole, is_question = whole[: cut.start()], False
+    whole = whole.rstrip("?？ ")
+    if len(whole) < 3 or not _LETTER.search(whole):
+        return
+    lower = whole.lower().replace("’", "'")
+    yield SaidSentence(lower, tuple(_clauses(lower)), is_question, start, start + len(whole))
+
+
+def _clauses(text: str) -> Iterator[SaidClause]:
+    """Yield the sentence from its beginning, and from each place at which a clause may begin."""
+    yield SaidClause(text)
+    for count, found in enumerate(_CLAUSE.finditer(text)):
+        if count == MOST_CLAUSES:
+            return
+        rest = text[found.end() :]
+        if len(rest) > 2:
+            is_joined = found[0].strip() in ("and", "but", "und", "aber", "oder")
+            yield SaidClause(rest, text[: found.start()], is_joined)

@@ -1,0 +1,86 @@
+"""The hooks of standing instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from agent.prompt import PromptSection
+from bot.kernel import Kernel
+from channels.message import Reply
+from memory.record.feature_tables import Step
+from memory.record.forget import FeatureRows
+from memory.turn_log import OpenTurn
+from plugins.api import Command, InForce, SaidWords, Tool, hookimpl
+from plugins.hookspecs import Background
+from plugins.instructions.commands import list_notes, rules
+from plugins.instructions.record import TABLES, InstructionRows
+from plugins.instructions.standing import SECTION, StandingInstructions
+from plugins.instructions.tool import propose_rule
+
+
+class InstructionsFeature:
+    """The parts of the feature, made from the kernel's."""
+
+    def __init__(self, standing: StandingInstructions) -> None:
+        self._standing = standing
+
+    async def idle(self) -> None:
+        await self._standing.tasks.idle()
+
+    async def stop(self) -> None:
+        await self._standing.tasks.close()
+
+    @hookimpl
+    def parley_services(self) -> Sequence[object]:
+        return (self._standing,)
+
+    @hookimpl
+    def parley_background(self) -> Background:
+        return self
+
+    @hookimpl
+    def parley_prompt_section(self) -> PromptSection:
+        return PromptSection(SECTION, self._standing.section)
+
+    @hookimpl
+    def parley_said(self) -> Callable[[SaidWords], Awaitable[None]]:
+        return self._standing.hear
+
+    @hookimpl
+    def parley_in_force(self) -> InForce:
+        return self._standing.describe_in_force
+
+    @hookimpl
+    def parley_notes(self) -> Callable[[OpenTurn], Sequence[str | Reply]]:
+        return partial(list_notes, self._standing)
+
+    @hookimpl
+    def parley_setting_changed(self) -> Callable[[], None]:
+        return self._standing.reload
+
+    @hookimpl
+    def parley_rows(self) -> FeatureRows:
+        return InstructionRows(self._standing.drop)
+
+
+@hookimpl
+async def parley_open(kernel: Kernel) -> InstructionsFeature:
+    standing = StandingInstructions(kernel)
+    await standing.load()
+    return InstructionsFeature(standing)
+
+
+@hookimpl
+def parley_tables() -> Sequence[Step]:
+    return TABLES
+
+
+@hookimpl
+def parley_commands() -> list[Command]:
+    return [rules]
+
+
+@hookimpl
+def parley_tools() -> list[Tool]:
+    return [propose_rule]

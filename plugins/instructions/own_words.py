@@ -1,0 +1,36 @@
+"""The words in a message that are the person's own, without what they quote, forward or paste."""
+
+from __future__ import annotations
+
+import re
+from itertools import takewhile
+
+from bot.attachments import HEARD
+from plugins.instructions.detect_shapes import mask_foreign_words
+
+_FILE = re.compile(r"\[file: [^\n]*\]")
+_FORWARDED = re.compile(
+    r"Forwarded(?: from .{0,200})?:|Begin forwarded message:|Anfang der weitergeleiteten Nachricht:"
+    r"|-{2,}\s?(?:转发的?邮件|转发的消息|原始邮件)\s?-{2,}",
+    re.IGNORECASE,
+)
+_BREAKS = re.compile(r"[\s\u200b\ufeff]+")
+_EDGES = " .,;:!?。，；：！？…\"'“”„‘’«»`*_-"
+
+
+def cut_forwarded(text: str) -> str:
+    """Return a message without names of files, and without all that follows the mark of a forwarded
+    message."""
+    lines = takewhile(lambda line: not _FORWARDED.fullmatch(line.strip()), text.split("\n"))
+    return "\n".join(line.removeprefix(HEARD) for line in lines if not _FILE.fullmatch(line))
+
+
+def own_words(text: str) -> str:
+    """Return a message in which the words of others say nothing."""
+    return mask_foreign_words(cut_forwarded(text))
+
+
+def normalise(text: str) -> str:
+    """Return a text in the form in which two that say the same are equal: without case, line breaks
+    and the signs around it."""
+    return _BREAKS.sub(" ", text.casefold()).strip(_EDGES)

@@ -1,0 +1,245 @@
+"""Rows of standing instructions, and of what was done to each."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Literal
+
+import orjson
+from msgspec import Struct
+from msgspec.structs import replace
+
+from memory.keys import ConversationKey
+from memory.record import branches
+from memory.record.database import Database
+from plugins.instructions.own_words import normalise
+
+Scope = Literal["conversation", "audience", "everywhere"]
+State = Literal["proposed", "active", "dismissed", "revoked"]
+Origin = Literal["found", "auto", "model", "person"]
+"""The way in which one was made: found and asked about, found and kept at once, proposed by the
+model, or given with `/rules add`."""
+NEWEST = 500
+"""Messages of a person in which the words of a proposal are looked for."""
+
+TABLES = (
+    """CREATE TABLE instructions_rule (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        text TEXT NOT NULL, digest TEXT NOT NULL, state TEXT NOT NULL,
+        audience TEXT NOT NULL, home TEXT NOT NULL,
+        conversation TEXT NOT NULL, turn INTEGER NOT NULL,
+        person TEXT NOT NULL, origin TEXT NOT NULL, at REAL NOT NULL, changed REAL NOT NULL)""",
+    "CREATE UNIQUE INDEX instructions_once ON instructions_rule (audience, home, digest)",
+    """CREATE TABLE instructions_change (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        batch INTEGER NOT NULL, rule INTEGER NOT NULL, kind TEXT NOT NULL,
+        home TEXT NOT NULL, person TEXT NOT NULL, at REAL NOT NULL,
+        was TEXT NOT NULL, undone REAL NOT NULL DEFAULT 0)""",
+    "CREATE INDEX instructions_of_rule ON instructions_change (rule)",
+)
+
+
+class Instruction(Struct, frozen=True):
+    """A standing instruction: its `text` as it was said, where it holds (`home` is a chat's first
+    conversation, "" for all of its `audience`; both "": everywhere), and the conversation, the turn
+    (0: none), the person and the time it comes from, in seconds since 1970."""
+
+    text: str
+    state: State
+    audience: str
+    home: str
+    conversation: str = ""
+    turn: int = 0
+    person: str = ""
+    origin: Origin = "person"
+    at: float = 0.0
+    id: int = 0
+
+    @property
+    def scope(self) -> Scope:
+        return "conversation" if self.home else "audience" if self.audience else "everywhere"
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Return where it holds, so that two can be compared."""
+        return self.audience, self.home
+
+    @property
+    def digest(self) -> str:
+        """Return what two have in common that say the same."""
+        return hashlib.sha256(normalise(self.text).encode()).hexdigest()
+
+    def reaches(self, audience: str, home: str) -> bool:
+        """Return whether it is about a chat of this audience."""
+        return self.home in ("", home) and self.audience in ("", audience)
+
+
+class InstructionChange(Struct, frozen=True):
+    """Something that was done to a rule, by whom and when; `was` is how it stood before (None: it
+    was not there), `undone` when that was undone (0: it was not). Those of one command have one
+    `batch`."""
+
+    batch: int
+    rule: int
+    kind: str
+    person: str
+    at: float
+    was: Instruction | None
+    undone: float = 0.0
+    id: int = 0
+
+
+_COLUMNS = Instruction.__struct_fields__[:-1]
+_STANDING = ("text", "state", "audience", "home")
+"""The fields that a change may set."""
+
+
+def load(database: Database) -> list[Instruction]:
+    """Return all of them, in the order in which they were made; none where there is no table."""
+    if "instructions_rule" not in database.get_tables():
+        return []
+    columns = ", ".join((*_COLUMNS, "id"))
+    rows = database.execute_sql(f"SELECT {columns} FROM instructions_rule ORDER BY id").fetchall()
+    return [Instruction(*row) for row in rows]
+
+
+def save(
+    database: Database,
+    kind: str,
+    key: ConversationKey,
+    person: str,
+    wanted: Sequence[tuple[Instruction | None, Instruction]],
+) -> list[Instruction]:
+    """Store rules as they are to stand (before, and from now on), and that this was done (kind "":
+    nobody decided anything); return them with their ids."""
+    now, batch, saved = time.time(), 0, []
+    for before, rule in wanted:
+        one = rule if before else replace(rule, id=_insert(database, rule, now))
+        if before:
+            _update(database, rule, now)
+        saved.append(one)
+        if kind:
+            was = orjson.dumps([getattr(before, name) for name in _STANDING]) if before else b""
+            row = database.execute_sql(
+                "INSERT INTO instructions_change (batch, rule, kind, home, person, at, was)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
+                (batch, one.id, kind, key.home, person, now, was.decode()),
+            ).fetchone()[0]
+            if not batch:
+                batch = row
+                database.execute_sql(
+                    "UPDATE instructions_change SET batch = ? WHERE id = ?", (batch, row)
+                )
+    return saved
+
+
+def _insert(database: Database, rule: Instruction, now: float) -> int:
+    values = [getattr(rule, name) for name in _COLUMNS]
+    names = ", ".join((*_COLUMNS, "digest", "changed"))
+    marks = ", ".join("?" * (len(values) + 2))
+    query = f"INSERT INTO instructions_rule ({names}) VALUES ({marks}) RETURNING id"
+    return int(database.execute_sql(query, (*values, rule.digest, now)).fetchone()[0])
+
+
+def _update(database: Database, rule: Instruction, now: float) -> None:
+    values = [getattr(rule, name) for name in _COLUMNS]
+    sets = ", ".join(f"{name} = ?" for name in (*_COLUMNS, "digest", "changed"))
+    database.execute_sql(
+        f"UPDATE instructions_rule SET {sets} WHERE id = ?", (*values, rule.digest, now, rule.id)
+    )
+
+
+def list_changes(database: Database, home: str, most: int) -> list[InstructionChange]:
+    """Return what was done in a chat, the newest first."""
+    rows = database.execute_sql(
+        """SELECT batch, rule, kind, person, at, was, undone, id FROM instructions_change
+            WHERE home = ? ORDER BY id DESC LIMIT ?""",
+        (home, most),
+    ).fetchall()
+    return [_to_change(row) for row in rows]
+
+
+def find_last(database: Database, home: str, rule: int = 0) -> list[InstructionChange]:
+    """Return what the last command did in a chat that was not undone, to this rule if one is
+    named."""
+    is_of = "rule = ?" if rule else "? = 0"
+    rows = database.execute_sql(
+        f"""SELECT batch, rule, kind, person, at, was, undone, id FROM instructions_change
+            WHERE home = ? AND batch = (SELECT MAX(batch) FROM instructions_change
+                WHERE home = ? AND undone = 0 AND {is_of}) ORDER BY id""",
+        (home, home, rule),
+    ).fetchall()
+    return [_to_change(row) for row in rows]
+
+
+def _to_change(row: Sequence[Any]) -> InstructionChange:
+    batch, rule, kind, person, at, was, undone, number = row
+    before = replace(Instruction(*orjson.loads(was)), id=rule) if was else None
+    return InstructionChange(batch, rule, kind, person, at, before, undone, number)
+
+
+def mark_undone(database: Database, batch: int) -> None:
+    """Keep that a command was undone."""
+    query = "UPDATE instructions_change SET undone = ? WHERE batch = ?"
+    database.execute_sql(query, (time.time(), batch))
+
+
+def list_said(database: Database, home: str) -> list[str]:
+    """Return the newest messages of a chat that people themselves have written."""
+    rows = branches.rows_of_chat(database, home)
+    marks = ", ".join("?" * len(rows))
+    found = database.execute_sql(
+        f"""SELECT m.text FROM message AS m JOIN inbox AS i ON i.id = m.inbox
+            WHERE m.conversation IN ({marks}) AND m.role = 'user'
+                AND i.run = 0 AND i.is_outside = 0
+            ORDER BY m.id DESC LIMIT ?""",
+        (*rows, NEWEST),
+    ).fetchall()
+    return [text for (text,) in found]
+
+
+class InstructionRows:
+    """Rows of standing instructions for the kernel (`memory.record.forget.FeatureRows`)."""
+
+    noun = "standing rule"
+
+    def __init__(self, on_gone: Callable[[Collection[int]], None]) -> None:
+        """Have `on_gone` told of each that is deleted."""
+        self._on_gone = on_gone
+
+    def count(self, database: Database, key: ConversationKey, turns: Sequence[str] | None) -> int:
+        return len(self._find(database, key, turns))
+
+    def forget(self, database: Database, key: ConversationKey, turns: Sequence[str] | None) -> None:
+        self._delete(database, self._find(database, key, turns))
+
+    def prune(self, database: Database, before: float) -> None:
+        rows = database.execute_sql(
+            """SELECT id FROM instructions_rule
+                WHERE changed < ? AND state != 'active'""",
+            (before,),
+        ).fetchall()
+        self._delete(database, [row for (row,) in rows])
+
+    def _find(
+        self, database: Database, key: ConversationKey, turns: Sequence[str] | None
+    ) -> list[int]:
+        if turns is None:
+            query = "SELECT id FROM instructions_rule WHERE conversation = ? OR home = ?"
+            rows = database.execute_sql(query, (key.id, key.id)).fetchall()
+            return [row for (row,) in rows]
+        found = []
+        for name in turns:
+            conversation, _, turn = name.rpartition(" t")
+            query = "SELECT id FROM instructions_rule WHERE conversation = ? AND turn = ?"
+            rows = database.execute_sql(query, (conversation, int(turn))).fetchall()
+            found += [row for (row,) in rows]
+        return found
+
+    def _delete(self, database: Database, rules: Sequence[int]) -> None:
+        for rule in rules:
+            database.execute_sql("DELETE FROM instructions_change WHERE rule = ?", (rule,))
+            database.execute_sql("DELETE FROM instructions_rule WHERE id = ?", (rule,))
+        self._on_gone(rules)

@@ -1,0 +1,32 @@
+"""The section `rules`: how standing instructions are found, and how long they may be."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import ConfigDict, Field
+
+from plugins.features import SettingsSection
+
+
+class RuleSettings(SettingsSection):
+    """The settings of standing instructions."""
+
+    SECTION: ClassVar[str] = "rules"
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    detect: Literal["ask", "auto", "off"] = Field(
+        default="ask",
+        description="What is done with an order that you give for good (“never …”, “always …”, "
+        "“from now on …”). ask: you are asked below the answer whether to keep it as a rule. auto: "
+        "it is kept at once, and you are told. off: only /rules add keeps one.",
+        json_schema_extra={"here": True, "holds": "from the next message on"},
+    )
+    max_tokens: int = Field(
+        default=1_000,
+        ge=50,
+        le=100_000,
+        description="How long the standing rules of a conversation may be together. They are sent "
+        "with every request; what would exceed this is refused, and none is left out.",
+        json_schema_extra={"unit": "tokens", "holds": "from the next rule on"},
+    )

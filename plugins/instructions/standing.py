@@ -1,0 +1,375 @@
+"""The standing instructions that there are: what holds where, and what may become of each.
+
+All are in memory, since the system prompt is made anew at every step; the table has them too, and
+each change is written there first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from bot.kernel import Kernel
+from channels.language import _, figure, number_of
+from memory.keys import ConversationKey
+from memory.record.store import StoreError
+from memory.tasks import BackgroundTasks
+from plugins.api import CommandError, SaidWords
+from plugins.instructions import record as rows
+from plugins.instructions.detect import find_instructions
+from plugins.instructions.own_words import cut_forwarded, normalise, own_words
+from plugins.instructions.record import Instruction, InstructionChange, Scope, State
+from plugins.instructions.settings import RuleSettings
+from plugins.wording import clip, literal
+
+log = logging.getLogger(__name__)
+
+SECTION = "standing instructions"
+HEADING = (
+    "Standing instructions of the people you work for, in their own words. Each of them holds in "
+    "every turn, until they revoke it, also where you no longer see the turn in which it was said."
+)
+SHORTEST = 4
+"""Characters of a rule, without the signs around it."""
+NAMED = 5
+"""Rules that a receipt names."""
+MOST_OPEN = 50
+"""Rules of a chat that wait for a yes; more are not asked about."""
+_MOST_KNOWN = 1_000  # places whose section is remembered
+_OPEN: tuple[State, ...] = ("active", "proposed")
+
+
+def format_section(rules: Iterable[Instruction]) -> str:
+    """Return the part of the system prompt that these are; "" for none."""
+    once = {rule.digest: rule.text for rule in rules}
+    lines = "\n".join(f"- {text}" for text in once.values())
+    return f"{HEADING}\n{lines}" if lines else ""
+
+
+class StandingInstructions:
+    """Keeps them, and changes them for who may."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._store, self._config, self._changed = kernel.store, kernel.config, kernel.changes
+        self._meter = kernel.conversations.services.meter
+        self._rules: dict[int, Instruction] = {}
+        self._sections: dict[tuple[str, str], str] = {}
+        self._lock = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.tasks = BackgroundTasks()
+
+    # --- what there is ----------------------------------------------------------------------------
+
+    async def load(self) -> None:
+        """Read all that there are."""
+        self._loop = asyncio.get_running_loop()
+        async with self._lock:
+            self.take(await self._store.read(rows.load))
+
+    def take(self, rules: Iterable[Instruction]) -> None:
+        """Go on with these."""
+        self._rules, self._sections = {rule.id: rule for rule in rules}, {}
+
+    def drop(self, rules: Collection[int]) -> None:
+        """Go on without these, which are being deleted. It may be called in any thread."""
+        self.take([rule for rule in self._rules.values() if rule.id not in rules])
+        if rules and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._changed)
+
+    def reload(self) -> None:
+        """Read them anew: another process has changed something."""
+        self.tasks.start(self._reload())
+
+    async def _reload(self) -> None:
+        try:
+            await self.load()
+        except StoreError:
+            log.exception("the standing instructions could not be read anew")
+
+    def find(self, key: ConversationKey, *states: State) -> list[Instruction]:
+        """Return those about a conversation in these states, in the order in which they were
+        made."""
+        every = self._rules.values()
+        found = [r for r in every if r.state in states and r.reaches(key.audience, key.home)]
+        return sorted(found, key=lambda rule: rule.id)
+
+    def section(self, key: ConversationKey) -> str:
+        """Return the part of the system prompt of a conversation."""
+        if not self._rules:
+            return ""
+        place = (key.audience, key.home)
+        if place not in self._sections:
+            if len(self._sections) > _MOST_KNOWN:
+                self._sections = {}
+            self._sections[place] = format_section(self.find(key, "active"))
+        return self._sections[place]
+
+    def describe_in_force(self, key: ConversationKey) -> tuple[str, dict[str, Any]]:
+        """Say what holds on where turns are removed; as data, too."""
+        rules = self.find(key, "active")
+        if not rules:
+            return "", {}
+        named = [f"“{literal(clip(rule.text, 80))}”" for rule in rules[:NAMED]]
+        if len(rules) > NAMED:
+            named.append(_("{n} more", n=len(rules) - NAMED))
+        said = number_of(
+            len(rules),
+            "{n} rule stays in force: {named} (`/rules` lists it, `/rules revoke all` ends what "
+            "holds only here)",
+            "{n} rules stay in force: {named} (`/rules` lists them, `/rules revoke all` ends those "
+            "that hold only here)",
+            named=", ".join(named),
+        )
+        return said, {"in_force": [rule.text for rule in rules]}
+
+    async def count(self, rules: Sequence[Instruction]) -> int:
+        """Return the tokens of these in the system prompt."""
+        await self._meter.ready()
+        return await self._meter.text(format_section(rules))
+
+    async def count_one(self, rule: Instruction) -> int:
+        """Return the tokens of a rule besides the heading."""
+        await self._meter.ready()
+        return await self._meter.text(f"\n- {rule.text}")
+
+    def settings(self, key: ConversationKey) -> RuleSettings:
+        return self._config.settings(key).section(RuleSettings)
+
+    def get(self, key: ConversationKey, number: int) -> Instruction:
+        """Return the rule of this number. Raises CommandError where none there has it."""
+        rule = self._rules.get(number)
+        if rule is None or rule.state not in _OPEN or not rule.reaches(key.audience, key.home):
+            raise CommandError(_("There is no rule {n} here; /rules lists them.", n=number))
+        return rule
+
+    # --- found when they are said -----------------------------------------------------------------
+
+    async def hear(self, said: SaidWords) -> None:
+        """Look for instructions in what a person said."""
+        mode = self.settings(said.key).detect
+        if mode == "off":
+            return
+        found = [one.text for text in said.texts for one in find_instructions(cut_forwarded(text))]
+        decides = said.person.is_owner or said.address.is_private
+        for text in found:
+            await self._take_up(said, text, is_auto=mode == "auto" and decides)
+
+    async def _take_up(self, said: SaidWords, text: str, *, is_auto: bool) -> None:
+        """Propose a rule that was said, or keep it."""
+        async with self._lock:
+            new = self._make(said.key, text, "auto" if is_auto else "found", said.person.id)
+            known = self._find_like(new)
+            if known is not None and known.state != "revoked":
+                return
+            new = _in_place_of(known, replace(new, turn=said.turn))
+            if is_auto:
+                try:
+                    await self._save(
+                        "auto", said.key, said.person.id, [replace(new, state="active")]
+                    )
+                except CommandError:  # it is asked about, and who keeps it is told why it can't be
+                    new = replace(new, origin="found")
+                else:
+                    return
+            if len(self.find(said.key, "proposed")) >= MOST_OPEN:
+                log.info("%s: too many rules wait for a yes; one is not asked about", said.key.id)
+                return
+            await self._save("", said.key, said.person.id, [new])
+
+    async def propose(self, key: ConversationKey, turn: int, person: str, text: str) -> str:
+        """Have a person asked to keep what the model proposes; return what the model is told."""
+        if self.settings(key).detect == "off":
+            return "Not proposed: rules.detect is off. The person can give it with /rules add."
+        wanted = normalise(text)
+        if len(wanted) < SHORTEST or not await self._is_said(key, wanted):
+            return (
+                "Not proposed: these are no words of the person's own messages here. Only what the "
+                "person has said can become a rule; quote it exactly."
+            )
+        async with self._lock:
+            new = replace(self._make(key, text, "model", person), turn=turn)
+            known = self._find_like(new)
+            if known is not None and known.state != "revoked":
+                told = {"active": "It holds already.", "dismissed": "The person said no to it."}
+                return told.get(known.state, "The person was asked already.")
+            await self._save("", key, person, [_in_place_of(known, new)])
+        return "The person is asked below your answer whether to keep it."
+
+    async def _is_said(self, key: ConversationKey, wanted: str) -> bool:
+        said = await self._store.read(lambda db: rows.list_said(db, key.home))
+        return any(wanted in normalise(own_words(text)) for text in said)
+
+    # --- what a person decides --------------------------------------------------------------------
+
+    async def add(
+        self, key: ConversationKey, person: str, text: str, scope: Scope, *, is_proposal: bool
+    ) -> Instruction:
+        """Keep what a person gives, or propose it. Raises CommandError."""
+        async with self._lock:
+            new = place_at(self._make(key, text, "person", person), key, scope)
+            if len(normalise(text)) < SHORTEST:
+                raise CommandError(_("This is too short for a rule. Say it in a sentence."))
+            known = self._find_like(new)
+            if known is not None and known.state == "active":
+                raise CommandError(_("This is rule {n} already.", n=known.id))
+            new = _in_place_of(known, new)
+            if is_proposal:
+                await self._check_size(key, [replace(new, state="active")])
+                return (await self._save("", key, person, [new]))[0]
+            return (await self._save("add", key, person, [replace(new, state="active")]))[0]
+
+    async def settle(
+        self, key: ConversationKey, person: str, kind: str, wanted: Sequence[Instruction]
+    ) -> list[Instruction]:
+        """Let rules stand like this from now on. Raises CommandError."""
+        async with self._lock:
+            for rule in wanted:
+                self._refuse_twice(rule)
+            return await self._save(kind, key, person, wanted)
+
+    async def find_last(self, key: ConversationKey, number: int) -> list[InstructionChange]:
+        """Return what `/rules undo` would take back: the last that was done in this chat, or to
+        this rule there."""
+        return await self._store.read(lambda db: rows.find_last(db, key.home, number))
+
+    async def undo(
+        self, key: ConversationKey, person: str, changes: Sequence[InstructionChange]
+    ) -> list[Instruction]:
+        """Let rules stand as before. What was not there then is dismissed, so that nobody is asked
+        again. Raises CommandError."""
+        async with self._lock:
+            wanted = []
+            for change in changes:
+                if (now := self._rules.get(change.rule)) is None:
+                    continue
+                was = change.was or replace(now, state="dismissed")
+                before = replace(now, text=was.text, state=was.state)
+                before = replace(before, audience=was.audience, home=was.home)
+                self._refuse_twice(before)
+                wanted.append(before)
+            return await self._save("", key, person, wanted, undone=changes[0].batch)
+
+    async def list_changes(self, key: ConversationKey, most: int) -> list[InstructionChange]:
+        """Return what was done in a chat, the newest first."""
+        return await self._store.read(lambda db: rows.list_changes(db, key.home, most))
+
+    def look(self, number: int) -> Instruction | None:
+        """Return a rule in whatever state it is."""
+        return self._rules.get(number)
+
+    async def bring(self, key: ConversationKey, rule: Instruction, *, is_rehearsal: bool) -> bool:
+        """Take over a rule of an export, unless one says the same; where it would exceed the limit,
+        it waits for a yes. Returns whether it is new."""
+        async with self._lock:
+            if self._find_like(rule) is not None:
+                return False
+            if not is_rehearsal:
+                try:
+                    await self._save("", key, rule.person, [rule])
+                except CommandError:
+                    await self._save("", key, rule.person, [replace(rule, state="proposed")])
+            return True
+
+    # --- how it is done ---------------------------------------------------------------------------
+
+    def _make(
+        self, key: ConversationKey, text: str, origin: rows.Origin, person: str
+    ) -> Instruction:
+        return Instruction(
+            text.strip(), "proposed", key.audience, key.home, key.id, 0, person, origin, time.time()
+        )
+
+    def _find_like(self, new: Instruction) -> Instruction | None:
+        """Return the rule that says the same here or in a place around it: one that is open before
+        others, and one of the very same place before those."""
+        same = [
+            rule
+            for rule in self._rules.values()
+            if rule.digest == new.digest and rule.reaches(new.audience, new.home)
+        ]
+        return min(same, key=lambda r: (r.state not in _OPEN, r.place != new.place), default=None)
+
+    def _refuse_twice(self, rule: Instruction) -> None:
+        for other in self._rules.values():
+            if other.id == rule.id or other.digest != rule.digest:
+                continue
+            if other.state in _OPEN and other.reaches(*rule.place):
+                raise CommandError(
+                    _("Nothing was changed: rule {n} says the same there.", n=other.id)
+                )
+            if other.place == rule.place:
+                raise CommandError(
+                    _(
+                        "Nothing was changed: the same was dismissed or revoked there. Give it "
+                        "anew with /rules add."
+                    )
+                )
+
+    async def _save(
+        self,
+        kind: str,
+        key: ConversationKey,
+        person: str,
+        wanted: Sequence[Instruction],
+        undone: int = 0,
+    ) -> list[Instruction]:
+        """Write rules as they are to stand, and go on with them. Raises CommandError and
+        StoreError."""
+        await self._check_size(key, wanted)
+        pairs = [(self._rules.get(rule.id), rule) for rule in wanted]
+
+        def save(database: Any) -> list[Instruction]:
+            if undone:
+                rows.mark_undone(database, undone)
+            return rows.save(database, kind, key, person, pairs)
+
+        saved = await self._store.write(save)
+        self.take((self._rules | {rule.id: rule for rule in saved}).values())
+        self._changed()
+        return saved
+
+    async def _check_size(self, key: ConversationKey, wanted: Sequence[Instruction]) -> None:
+        """Refuse what would make the rules of any conversation longer than they may be."""
+        now = [*self._rules.values()]
+        then = [*(self._rules | {rule.id: rule for rule in wanted if rule.id}).values()]
+        then += [rule for rule in wanted if not rule.id]
+        most = self.settings(key).max_tokens
+        active = [rule for rule in wanted if rule.state == "active"]
+        places = {r.place for r in then if r.state == "active"} | {(key.audience, key.home)}
+        for place in places:
+            if not any(rule.reaches(*place) for rule in active):
+                continue
+            before, after = await self._weigh(now, *place), await self._weigh(then, *place)
+            if after > max(before, most):
+                raise CommandError(
+                    _(
+                        "Nothing was changed: with this, the rules would have {after} tokens, and "
+                        "the most is {most} (rules.max_tokens). Revoke one (/rules revoke N), make "
+                        "one shorter (/rules edit N TEXT), or raise the limit (/config "
+                        "rules.max_tokens {enough}).",
+                        after=figure(f"{after:,}"),
+                        most=figure(f"{most:,}"),
+                        enough=-(-after // 100) * 100,
+                    )
+                )
+
+    async def _weigh(self, rules: Iterable[Instruction], audience: str, home: str) -> int:
+        return await self.count(
+            [r for r in rules if r.state == "active" and r.reaches(audience, home)]
+        )
+
+
+def place_at(rule: Instruction, key: ConversationKey, scope: Scope) -> Instruction:
+    """Return the rule as it holds in this scope, seen from a conversation."""
+    audience = "" if scope == "everywhere" else key.audience
+    return replace(rule, audience=audience, home=key.home if scope == "conversation" else "")
+
+
+def _in_place_of(known: Instruction | None, new: Instruction) -> Instruction:
+    """Return a new rule with the row of one that says the same in the same place, if it is one."""
+    return replace(new, id=known.id) if known and known.place == new.place else new

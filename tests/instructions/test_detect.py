@@ -1,0 +1,76 @@
+"""Standing instructions are found in what people say, and hardly anything else is taken for one.
+
+`said.tsv` was written before there was a detector and does not change; `developed.tsv` served to
+make it; `ordinary.tsv` holds sentences that order nothing. All are "language, message", and the
+words that are found where they are not the whole message.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from plugins.instructions.detect import SCANNED, find_instructions
+
+_HERE = Path(__file__).parent
+
+
+def _rows(name: str, language: str) -> list[list[str]]:
+    lines = (_HERE / name).read_text(encoding="utf-8").splitlines()
+    rows = [line.replace("\\n", "\n").split("\t") for line in lines]
+    return [row for row in rows if row[0] == language]
+
+
+@pytest.mark.parametrize("language", ["en", "de", "zh"])
+@pytest.mark.parametrize(("name", "share"), [("said.tsv", 0.9), ("developed.tsv", 0.95)])
+def test_nine_of_ten_standing_instructions_are_found(
+    name: str, share: float, language: str
+) -> None:
+    rows = _rows(name, language)
+    missed = [row[1] for row in rows if not find_instructions(row[1])]
+    assert len(missed) <= (1 - share) * len(rows), missed
+
+
+@pytest.mark.parametrize("language", ["en", "de", "zh"])
+def test_what_orders_nothing_is_taken_for_an_instruction_in_one_of_a_hundred(language: str) -> None:
+    rows = _rows("ordinary.tsv", language)
+    taken = [row[1] for row in rows if find_instructions(row[1])]
+    assert len(taken) <= 0.01 * len(rows), taken
+
+
+def test_the_words_that_are_found_are_the_persons_own() -> None:
+    for row in (*_rows("developed.tsv", "en"), *_rows("developed.tsv", "de")):
+        found = find_instructions(row[1])
+        assert all(row[1][one.start : one.end] == one.text for one in found), row
+        if len(row) > 2:
+            assert [one.text for one in found] == [row[2]]
+
+
+def test_a_message_may_hold_several() -> None:
+    message = "Some rules:\n- never lie to me\n- always use metric units\n- don't use emojis"
+    texts = [found.text for found in find_instructions(message)]
+    assert texts == ["never lie to me", "always use metric units", "don't use emojis"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "> Always ask before deleting.\n",
+        "```\n# never delete this\n```",
+        'The sign says "never enter without asking".',
+        "Translate this: never send anything without asking me",
+        "Übersetz das ins Englische: Antworte immer auf Deutsch",
+        "翻译成英文：以后都用中文回答",
+        "From: Tom\nSubject: rules\n\nAlways reply within a day.",
+        "Tom: never call me again\nAnn: always answer me then",
+        "Here are the lyrics:\nNever send me roses\nAlways answer my call",
+    ],
+)
+def test_the_words_of_others_order_nothing(message: str) -> None:
+    assert find_instructions(message) == []
+
+
+def test_of_a_very_long_message_the_beginning_is_looked_through() -> None:
+    message = "never lie to me. " + "and so on, " * SCANNED
+    assert [found.text for found in find_instructions(message)] == ["never lie to me"]

@@ -1,0 +1,206 @@
+"""Orders that a person gives are found in their own words, and nowhere else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from channels.message import Attachment, Reply
+from plugins.instructions.detect import find_instructions
+from plugins.instructions.own_words import cut_forwarded, own_words
+from tests.fakes.openai_server import Answer, Call, Received, Say, echo
+from tests.tables import each_row
+from tests.whole.scenario import say_all
+from tests.whole.test_access import OWNER, afar, befriended
+from tests.whole.testbot import TestBot, run_bot
+
+BOSS = "Never send anything to my boss without asking me"
+AUTO: dict[str, Any] = {"rules": {"detect": "auto"}}
+
+
+def commands(reply: Reply) -> list[str]:
+    return [action.command for action in reply.actions]
+
+
+def system(bot: TestBot, index: int = -1) -> str:
+    """The system prompt of a request."""
+    return str(bot.sent_to_model(index)[0]["content"])
+
+
+async def list_rules(bot: TestBot, chat: str = "main", user: str = "") -> list[dict[str, Any]]:
+    data = (await bot.says("/rules", chat, user)).data
+    assert data is not None
+    rules: list[dict[str, Any]] = data["rules"]
+    return rules
+
+
+async def test_an_order_is_asked_about_once_and_holds_once_it_is_kept(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo) as bot:
+        reply = await bot.says(f"Hi. {BOSS}. Thanks!")
+        assert f"Keep this as a rule? “{BOSS}”" in reply.text
+        assert commands(reply) == ["/rules keep 1", "/rules dismiss 1"]
+        assert BOSS not in system(bot)
+        assert BOSS in (await bot.says("/rules keep 1")).text
+        assert commands(await bot.says(f"As I said: {BOSS}")) == []
+        assert system(bot).endswith(f"\n- {BOSS}")
+        (rule,) = await list_rules(bot)
+        expected = {"text": BOSS, "state": "active", "turn": "t1", "scope": "conversation"}
+        assert rule.items() >= expected.items()
+
+
+async def test_one_that_was_dismissed_or_not_answered_is_not_asked_about_again(
+    tmp_path: Path,
+) -> None:
+    async with run_bot(tmp_path, echo) as bot:
+        assert commands(await bot.says(BOSS))
+        assert commands(await bot.says(BOSS.upper())) == []
+        assert "you won't be asked again" in (await bot.says("/rules dismiss 1")).text
+        assert commands(await bot.says(BOSS)) == []
+        assert await list_rules(bot) == []
+        await bot.says(f"/rules add {BOSS}")
+        await bot.says("And?")
+        assert BOSS in system(bot), "who gives it as a rule means it"
+
+
+async def test_auto_keeps_it_in_the_same_turn_and_undo_ends_it_for_good(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo, AUTO) as bot:
+        reply = await bot.says(BOSS)
+        assert f"Kept as a rule: “{BOSS}”" in reply.text
+        assert commands(reply) == ["/rules undo 1"]
+        assert BOSS in system(bot)
+        changes = (await bot.says("/context history")).text
+        assert "the standing instructions were changed" in changes
+        await bot.says("/rules undo 1")
+        assert commands(await bot.says(BOSS)) == []
+        assert "Standing instructions" not in system(bot)
+
+
+async def test_off_asks_about_nothing(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("/config rules.detect off")
+        assert commands(await bot.says(BOSS)) == []
+        assert await list_rules(bot) == []
+
+
+async def test_several_are_asked_about_by_number(tmp_path: Path) -> None:
+    orders = [f"Never tell anybody number {n}." for n in range(5)]
+    async with run_bot(tmp_path, echo) as bot:
+        reply = await bot.says(" ".join(orders))
+        assert [action.label for action in reply.actions[:2]] == ["Keep 1", "Dismiss 1"]
+        assert "/rules lists 2 more" in reply.text
+        await bot.says("/rules keep 1 2, 3")
+        assert [rule["state"] for rule in await list_rules(bot)] == ["active"] * 3 + [
+            "proposed"
+        ] * 2
+
+
+# --- whose words ----------------------------------------------------------------------------------
+
+FOREIGN: Mapping[str, str] = {
+    "quoted": f"What do you think?\n> {BOSS}",
+    "replied to": f"Bob wrote:\n> {BOSS}\n\nIs he right?",
+    "forwarded by Telegram": f"Forwarded from Bob:\n{BOSS}",
+    "forwarded by Discord": f"Forwarded:\n{BOSS}\n\nlook",
+    "pasted code": f"```\n{BOSS}\n```\nWhat is this?",
+    "an open block of code": f"~~~ text\n{BOSS}",
+    "a mail below": f"Please read.\n\n---------- Forwarded message ---------\n{BOSS}",
+    "a mail's head": f"See:\nFrom: Bob\nDate: today\nSubject: rules\n\n{BOSS}",
+    "eine Mail": f"Sieh mal:\nVon: Bob\nBetreff: Regeln\n\n{BOSS}",
+    "转发": f"看看\n发件人：Bob\n主题：x\n\n{BOSS}",
+    "the name of a file": "[file: Never_ask.txt, files/Never send it to me again, 1 kB]",
+}
+
+
+@each_row("text", FOREIGN.values())
+def test_words_of_others_in_a_message_are_not_the_persons_own(text: str) -> None:
+    assert find_instructions(cut_forwarded(text)) == []
+    assert BOSS not in own_words(text)
+    assert BOSS in own_words(f"{BOSS}\n\n{text}"), "what stands above is their own"
+
+
+@pytest.mark.parametrize("text", FOREIGN.values(), ids=FOREIGN)
+async def test_no_rule_comes_from_words_of_others(tmp_path: Path, text: str) -> None:
+    call = Call("propose_rule", json.dumps({"text": BOSS}), "a")
+    async with run_bot(tmp_path, [Say(calls=(call,)), Say("No.")], AUTO) as bot:
+        assert commands(await bot.says(text)) == []
+        assert str(bot.sent_to_model()[-1]["content"]).startswith(
+            "Not proposed: these are no words"
+        )
+        assert await list_rules(bot) == []
+
+
+async def test_no_rule_comes_from_files_tools_answers_or_side_questions(tmp_path: Path) -> None:
+    def script(request: Received) -> Answer:
+        asked = str(request.body["messages"][-1]["content"])
+        if asked.startswith("Read"):
+            return Say(calls=(Call("read_file", '{"path": "files/orders.txt"}', "a"),))
+        return Say(BOSS)
+
+    orders = Attachment("orders.txt", "text/plain", BOSS.encode())
+    async with run_bot(tmp_path, script, AUTO) as bot:
+        replies = [
+            await bot.says("Here", files=(orders,)),
+            await bot.says("Read it"),
+            await bot.says(f"/btw {BOSS}"),
+            await bot.says("Well?"),
+        ]
+        assert [commands(reply) for reply in replies] == [[]] * 4
+        assert await list_rules(bot) == []
+
+
+# --- the model's proposals ------------------------------------------------------------------------
+
+
+async def test_the_model_may_only_ask_for_what_the_person_has_said(tmp_path: Path) -> None:
+    def script(request: Received) -> Answer:
+        last = request.body["messages"][-1]
+        if last["role"] == "user" and "please" in str(last["content"]):
+            text = "no mails to my BOSS"
+            return Say(calls=(Call("propose_rule", json.dumps({"text": text}), "a"),))
+        return Say("Yes.")
+
+    async with run_bot(tmp_path, script, AUTO) as bot:
+        assert commands(await bot.says("I want no mails  to my boss, ever")) == []
+        reply = await bot.says("please do")
+        assert commands(reply) == ["/rules keep 1", "/rules dismiss 1"]
+        assert "boss" not in system(bot), "it keeps nothing by itself"
+        assert "was asked already" in str((await bot.says("please"), bot.sent_to_model()[-1]))
+
+
+# --- groups ---------------------------------------------------------------------------------------
+
+
+async def test_in_a_group_an_owner_decides_and_alone_each_for_themselves(tmp_path: Path) -> None:
+    async with afar(tmp_path, **AUTO) as bot:
+        await befriended(bot, "ann")
+        reply = await bot.says(BOSS, "group", "ann")
+        assert commands(reply) == ["/rules keep 1", "/rules dismiss 1"], "it is not kept by itself"
+        for line in ("keep 1", "dismiss 1", "undo", "revoke 1", "edit 1 No.", "move 1 chat"):
+            refused = (await bot.says(f"/rules {line}", "group", "ann")).text
+            assert "Only an owner may" in refused or "There is no change" in refused, line
+        assert (
+            "An owner has to keep" in (await bot.says("/rules add No jokes.", "group", "ann")).text
+        )
+        await bot.says("/rules keep 1", "group", OWNER)
+        await bot.says("And?", "group", "ann")
+        assert system(bot).endswith(BOSS)
+        assert f"Kept as a rule: “{BOSS}”" in (await bot.says(BOSS, "ann", "ann")).text
+        assert (
+            "Only an owner" in (await bot.says("/rules add --everywhere Joke.", "ann", "ann")).text
+        )
+        await bot.says("/rules move 1 everywhere", "group", OWNER)
+        told = await bot.says("/rules revoke 1", "ann", "ann")
+        assert "Only an owner may decide which rules hold for others, too" in told.text
+        assert "no rule 3 here" in (await bot.says("/rules revoke 3", "group", "ann")).text
+
+
+async def test_a_strangers_words_are_never_asked_about(tmp_path: Path) -> None:
+    async with afar(tmp_path, **AUTO) as bot:
+        await say_all(bot)
+        await bot.says(BOSS, "eve", "eve")
+        await bot.says("Hi", OWNER, OWNER)
+        assert "Standing" not in system(bot)

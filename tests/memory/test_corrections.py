@@ -1,0 +1,74 @@
+"""Corrections are found in what people say; the corpora were written before they were looked for.
+
+A row is: messages, the one that corrects last; the old value; the new one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memory.context.corrections import find_corrections, in_force
+from memory.context.values import find_values
+
+_CORPORA = Path(__file__).parent / "corrections"
+
+
+def _is_same(one: str, other: str) -> bool:
+    return one.casefold() in other.casefold() or any(
+        a.is_same(b) for a in find_values(one) for b in find_values(other)
+    )
+
+
+@pytest.mark.parametrize("language", ["en", "de", "zh"])
+def test_nineteen_of_twenty_corrections_are_found(language: str) -> None:
+    missed = []
+    rows = (_CORPORA / f"{language}.tsv").read_text(encoding="utf-8").splitlines()
+    for row in rows:
+        messages, old, new = row.split("\t")
+        said = messages.split(" | ")
+        found = find_corrections(said)
+        is_right = len(found) == 1 and _is_same(old, found[0].old) and _is_same(new, found[0].new)
+        if not is_right or found[0].at != len(said) - 1:
+            missed.append((row, found))
+    assert len(rows) == 100
+    assert len(missed) <= 5, missed
+
+
+def test_what_corrects_nothing_ends_no_value() -> None:
+    rows = (_CORPORA / "none.txt").read_text(encoding="utf-8").splitlines()
+    assert [row for row in rows if find_corrections(row.split(" | "))] == []
+
+
+def test_the_old_value_may_have_been_in_a_reply() -> None:
+    (found,) = find_corrections(["Book it.", "I meant Tuesday"], ["Booked for Monday."])
+    assert (found.old, found.new, found.at) == ("Monday", "Tuesday", 1)
+
+
+def test_a_day_is_given_the_month_that_the_other_one_has() -> None:
+    (found,) = find_corrections(["Es ist am 3. Mai.", "nicht am 3., sondern am 4. Mai"])
+    assert (found.old, found.new) == ("3. Mai", "4. Mai")
+
+
+def test_what_others_share_is_ended_for_its_own_subject_alone() -> None:
+    said = ["The budget is 400.", "We expect 400 guests.", "The budget is 500, not 400"]
+    (found,) = find_corrections(said)
+    assert found.is_shared
+    assert "budget" in found.about
+    (alone,) = find_corrections([said[0], said[2]])
+    assert alone.about == frozenset()
+
+
+def test_of_a_chain_the_last_value_holds_and_one_that_came_back_never_ended() -> None:
+    said = ["It is on Monday.", "Tuesday, not Monday", "Friday, not Tuesday"]
+    held = in_force(find_corrections(said))
+    assert [(one.old, one.new) for one in held] == [("Monday", "Friday"), ("Tuesday", "Friday")]
+    back = in_force(find_corrections([*said[:2], "Monday, not Tuesday"]))
+    assert [(one.old, one.new) for one in back] == [("Tuesday", "Monday")]
+
+
+def test_quoted_words_correct_nothing() -> None:
+    assert (
+        find_corrections(["It is on Monday.", "> Tuesday, not Monday\nwhat does that mean"]) == []
+    )
