@@ -114,9 +114,10 @@ def _values(old: str, right: str) -> tuple[EndedValue, ...]:
         (value, next((other for other in new if other.kind == value.kind), None)) for value in gone
     )
     return tuple(
-        EndedValue(value.text, other.text, 0, _LATER, topic, is_shared=True)
+        EndedValue(value.text, other.text, 0, _LATER, topic - of_value, is_shared=True)
         for value, other in pairs
         if other is not None
+        for of_value in [content_words(f"{value.text} {other.text}")]
     )
 
 

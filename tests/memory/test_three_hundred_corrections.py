@@ -23,8 +23,9 @@ _LEAVES = " ".join(
 _CHAT = ("Tell me about tea.", _LEAVES, "And coffee?", "Coffee is made of beans.")
 
 
-LEFT = 60
-"""Corrections that a summary may have wrong: those that the audit does not take for certain."""
+LEFT = 70
+"""Corrections that a request may have wrong as yet: the audit does not take each for certain, and open
+requests are written as they were made."""
 
 
 def rows() -> list[tuple[list[str], str, str]]:
