@@ -1,4 +1,4 @@
-"""What a person corrects in the chat, as edits of `MEMORY.md` that wait for approval."""
+"""Corrections in the chat, as edits of `MEMORY.md` that wait for approval."""
 
 from __future__ import annotations
 

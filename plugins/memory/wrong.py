@@ -33,7 +33,7 @@ _ALIKE = 0.7  # of the words of a wrong line, in a sentence that says the same
 
 
 class Wrong(Struct, frozen=True):
-    """What is wrong: values with those that hold, and a line of `MEMORY.md` with what takes its
+    """The wrong: values with those that hold, and a line of `MEMORY.md` with what takes its
     place ("": nothing)."""
 
     values: tuple[EndedValue, ...]

@@ -1,5 +1,5 @@
-"""What a person corrected in the chat is read as it holds in what is remembered: in the prompt and
-in daily files, at once; the file itself changes by an approved edit alone.
+"""Values that a person corrected in the chat are read as they hold in what is remembered: in the
+prompt and in daily files, at once; the file itself changes by an approved edit alone.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What a person corrected is found as it holds: in searches of the model and of people, marked, and
-with the correction before what it corrects. The transcript keeps what was said.
+"""Values that a person corrected are found as they hold: marked, in searches of the model and of
+people, and with the correction before what it corrects. The transcript keeps what was said.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ _CHAT = ("Tell me about tea.", _LEAVES, "And coffee?", "Coffee is made of beans.
 
 
 LEFT = 70
-"""Corrections that a request may have wrong as yet: the audit does not take each for certain, and open
-requests are written as they were made."""
+"""Corrections that a request may have wrong as yet: the audit does not take each for certain, and
+open requests are written as they were made."""
 
 
 def rows() -> list[tuple[list[str], str, str]]:

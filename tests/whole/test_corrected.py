@@ -1,4 +1,4 @@
-"""What a person corrects, in the chat or by `/memory wrong`, is read by the model as it holds."""
+"""Values that a person corrects, in the chat or by `/memory wrong`, are read as they hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person corrected in conversations, read from their transcripts: a turn that is taken away,
+"""The corrections of conversations, read from their transcripts: a turn that is taken away,
 forgotten or not in a branch corrects nothing there.
 """
 
@@ -31,7 +31,7 @@ class _SaidCorrection(Struct, frozen=True):
 
 
 class _HeardSoFar(Struct):
-    """What was heard of a conversation so far."""
+    """The words of a conversation that were read so far, as much as corrections need."""
 
     finder: CorrectionFinder = field(default_factory=CorrectionFinder)
     messages: int = 0
