@@ -1,4 +1,4 @@
-"""Orders survive compactions, branches, restarts and other models, and end when a person says so."""
+"""Orders survive compactions, branches, restarts, models, and end when a person says so."""
 
 from __future__ import annotations
 
