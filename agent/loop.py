@@ -40,6 +40,7 @@ from agent.prompt import SUBAGENT
 from agent.tools import ToolError
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
+from memory.context.audit import AuditSource, audit_line
 from memory.context.emergency import NoRoom
 from memory.context.lines import first_words
 from memory.context.meter import PromptPrefix
@@ -75,6 +76,7 @@ CUT_CALLS = (
 )
 _MOST_CUT_STEPS = 2
 """Steps in a row whose calls were cut off, after which the model is asked to end without tools."""
+_COMPARED = 20_000  # characters of a turn with which the line about it is compared
 TOO_MANY_CALLS = (
     "The model called too many tools at once, so only the first {most} calls were run; the "
     "limit is `agent_max_calls`."
@@ -267,6 +269,7 @@ class Agent(Struct, frozen=True):
         turn.notices += reply.notices
         note = note if self.wishes is None else ""
         text, line = extract(reply.text)
+        line = line if line and _is_line_of(turn, text, line) else ""
         calls = _with_own_ids(self.toolbox.unwrap(_mark_cut(reply)), turn)
         message = Message(
             "assistant",
@@ -403,6 +406,14 @@ class _Offstage:
 
     def tool_ended(self, call: ToolCall, is_error: bool) -> None:
         self._output.tool_ended(call, is_error)
+
+
+def _is_line_of(turn: OpenTurn, reply: str, line: str) -> bool:
+    """Return whether the model's line about its reply may stand in the activity log; if not, the
+    first words of question and reply do."""
+    said = [reply, *(entry.message.text for entry in turn.entries)]
+    said += [call.arguments for entry in turn.entries for call in entry.message.tool_calls]
+    return audit_line(line, AuditSource(["\n".join(said)[:_COMPARED]])).accepts()
 
 
 def _with_own_ids(calls: tuple[ToolCall, ...], turn: OpenTurn) -> tuple[ToolCall, ...]:

@@ -18,9 +18,10 @@ from typing import Literal
 from msgspec import Struct
 
 from memory.context import shapes
-from memory.context.corrections import Correction
-from memory.context.receipt import Receipt, SourceFacts, mentions
-from memory.context.requests import Request, Requests, find_lost, find_requests, find_restated
+from memory.context.corrected import choose_certain, says_old
+from memory.context.corrections import Correction, find_corrections
+from memory.context.receipt import Receipt, SourceFacts
+from memory.context.requests import PersonRequest, Requests, find_lost, find_requests, find_restated
 from memory.context.wording import language_of, languages_of, shared, split_sentences, stems
 from memory.turns import Turn
 
@@ -77,11 +78,12 @@ _LEAST_SHARED, _PER_DOUBLING, _MOST_SHARED = 0.18, 0.075, 0.4  # and in a longer
 _ABOUT = 1.5  # times as many: it is about that, whatever names it leaves out
 _DIALOGUE = 1 / 2  # of the words of a summary that is written as a dialogue are from here
 _SEVERAL = 3  # turns
+_LINES_MAY = frozenset(("empty", "cut", "loop"))
 _CAPITAL = re.compile(r"\b[A-ZÀ-ÖØ-Þ]\w{3,60}")
 _LAST_WORD = re.compile(r"([^\W\d_]{2,20})\Z")
 
 
-class Finding(Struct, frozen=True):
+class Flaw(Struct, frozen=True):
     """A fault of a text: its name in REASONS, and what of the source is wrong or missing."""
 
     kind: str
@@ -98,9 +100,9 @@ class Candidate(Struct, frozen=True):
 
 
 class Audit(Struct, frozen=True):
-    """What is wrong with a text, and what it kept."""
+    """The flaws of a text, and what it kept."""
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Flaw, ...] = ()
     receipt: Receipt = Receipt()
 
     def accepts(self, level: Level = "strict") -> bool:
@@ -130,8 +132,7 @@ class AuditSource(Struct, frozen=True, dict=True):
     touched: Sequence[str] = ()
     prior: str = ""
     turns: Sequence[Turn] = ()
-    known: Sequence[Request] = ()
-    corrections: Sequence[Correction] = ()
+    known: Sequence[PersonRequest] = ()
     is_in_any_language: bool = False
 
     @cached_property
@@ -154,9 +155,11 @@ class AuditSource(Struct, frozen=True, dict=True):
         return find_requests(self.turns, self.known)
 
     @cached_property
-    def current(self) -> dict[str, str]:
-        """The values that were corrected, each with the one that holds now."""
-        return current_values(self.corrections)
+    def current(self) -> list[Correction]:
+        """The corrections that hold, of values that a person has plainly ended."""
+        pairs = [(turn.question.text, turn.reply.text if turn.reply else "") for turn in self.turns]
+        said, replies = ([*some] for some in zip(*pairs, strict=True)) if pairs else ([], [])
+        return choose_certain(find_corrections(said, replies), said)
 
     @property
     def least_share(self) -> float:
@@ -167,7 +170,8 @@ class AuditSource(Struct, frozen=True, dict=True):
     def own_words(self, text: str) -> set[str]:
         """Return the words of a text that say something, without the names that it has from here:
         a story may be told of anybody."""
-        names = [fact for fact in self.facts.list_names() if mentions(fact, text)]
+        folded = text.casefold()
+        names = [fact for fact in self.facts.list_names() if fact.casefold() in folded]
         if "de" not in self.languages:  # where every noun has a capital
             names += [one for one in set(_CAPITAL.findall(text)) if self.facts.is_name(one)]
         return stems(text) - stems(" ".join(names))
@@ -197,9 +201,9 @@ def audit(candidate: Candidate, source: AuditSource, least_kept: float = 0.0) ->
     lines = shapes.list_content(text)
     receipt = source.facts.receipt(text)
     if source.tokens and candidate.tokens >= source.tokens:
-        return Audit((Finding("longer"),), receipt)
+        return Audit((Flaw("longer"),), receipt)
     if kind := shapes.find_kind(text, candidate.finish, receipt):
-        return Audit((Finding(kind),), receipt)
+        return Audit((Flaw(kind),), receipt)
     checks = (
         _check_end(text, source),
         _check_size(candidate, lines, source),
@@ -212,63 +216,62 @@ def audit(candidate: Candidate, source: AuditSource, least_kept: float = 0.0) ->
     )
     found = [finding for some in checks for finding in some]
     if not found and receipt.share < least_kept:
-        found.append(Finding("missing", receipt.missing))
+        found.append(Flaw("missing", receipt.missing))
     return Audit(tuple(found), receipt)
 
 
-def audit_line(line: str, said: str) -> Audit:
-    """Judge a line about something that was said: a turn's in the activity log, or one of the
-    long-term memory."""
+def audit_line(line: str, source: AuditSource) -> Audit:
+    """Judge a line about a source: a turn's in the activity log, or one of the long-term memory. It
+    may end as it likes, and tell of little."""
     kind = shapes.find_kind(line, "complete", Receipt())
-    if not kind:
-        source = AuditSource([said])
+    if kind in _LINES_MAY:
+        kind = ""
+    if not kind and len(SourceFacts([line], [], []).facts) >= _PEOPLE:
         names, others, told = source.facts.find_invented(line)
-        is_invented = len(names) + len(others) >= _PEOPLE and len(names) + len(others) * 2 > told
+        is_invented = len(names + others) >= _PEOPLE and len(names + others) * 2 > told
         kind = "invented" if is_invented else ""
-    return Audit((Finding(kind),) if kind else ())
+    return Audit((Flaw(kind),) if kind else ())
 
 
-def _check_end(text: str, source: AuditSource) -> Sequence[Finding]:
+def _check_end(text: str, source: AuditSource) -> Sequence[Flaw]:
     """Say that a text breaks off where its last word is the beginning of one that was said."""
     last = _LAST_WORD.search(text.casefold())
     if last is None or len(split_sentences(text)) < 2:
         return []
     is_word = re.search(rf"\b{last[1]}\b", source.facts.text)
     begun = re.search(rf"\b{last[1]}[^\W\d_]{{3}}", source.facts.text)
-    return [Finding("cut")] if begun and not is_word else []
+    return [Flaw("cut")] if begun and not is_word else []
 
 
-def _check_size(
-    candidate: Candidate, lines: Sequence[str], source: AuditSource
-) -> Sequence[Finding]:
+def _check_size(candidate: Candidate, lines: Sequence[str], source: AuditSource) -> Sequence[Flaw]:
     is_short = candidate.tokens < min(_LONG_LINE, source.tokens // _LINE_SHARE)
     if source.tokens < _MUCH or not is_short or len(lines) > 1:
         return []
-    return [Finding("short")] if source.distinct_words >= _WORDS else []
+    return [Flaw("short")] if source.distinct_words >= _WORDS else []
 
 
-def _check_language(text: str, source: AuditSource) -> Sequence[Finding]:
+def _check_language(text: str, source: AuditSource) -> Sequence[Flaw]:
     language = language_of(text)
     is_other = language and source.languages and language not in source.languages
-    return [Finding("language")] if is_other else []
+    return [Flaw("language")] if is_other else []
 
 
-def _check_facts(text: str, source: AuditSource, receipt: Receipt) -> Sequence[Finding]:
+def _check_facts(text: str, source: AuditSource, receipt: Receipt) -> Sequence[Flaw]:
     is_lost = receipt.total >= TELLING and not receipt.kept
     if is_lost and (receipt.total >= _MANY or not _is_about(text, source)):
-        return [Finding("facts", receipt.missing)]
+        return [Flaw("facts", receipt.missing)]
     names, others, told = source.facts.find_invented(shapes.strip_labels(text))
     if len(names) >= _PEOPLE and len(names) > _PEOPLE_SHARE * told:
-        return [Finding("invented", tuple(names))]
+        return [Flaw("invented", tuple(names))]
     if len(names + others) >= _INVENTED and len(names + others) > _INVENTED_SHARE * told:
-        return [Finding("invented", (*names, *others))]
+        return [Flaw("invented", (*names, *others))]
     return []
 
 
-def _check_topic(text: str, source: AuditSource) -> Sequence[Finding]:
+def _check_topic(text: str, source: AuditSource) -> Sequence[Flaw]:
     said = source.own_words(text)
     is_judged = len(said) >= _JUDGED and len(source.stems) >= _JUDGED
-    return [] if not is_judged or source.share(said) >= source.least_share else [Finding("topic")]
+    return [] if not is_judged or source.share(said) >= source.least_share else [Flaw("topic")]
 
 
 def _is_about(text: str, source: AuditSource) -> bool:
@@ -276,46 +279,33 @@ def _is_about(text: str, source: AuditSource) -> bool:
     return source.share(said) >= _ABOUT * source.least_share and len(said) > 2
 
 
-def _check_answer(text: str, source: AuditSource) -> Sequence[Finding]:
+def _check_answer(text: str, source: AuditSource) -> Sequence[Flaw]:
     """Say that a text goes on with the conversation where enough speaks for it: how it begins and
     ends, whom it speaks to, code, and that it is about the last turn alone; a report speaks against
     it."""
     if shapes.is_dialogue(text) and source.share(source.own_words(text)) < _DIALOGUE:
-        return [Finding("answer")]
+        return [Flaw("answer")]
     signs = 2 * shapes.begins_an_answer(text) + shapes.offers_more(text)
     signs += shapes.speaks_to_somebody(text) + 2 * shapes.is_mostly_code(text)
     signs += source.is_of_last_turn(text)
-    return [Finding("answer")] if signs - shapes.reports(text) >= 2 else []
+    return [Flaw("answer")] if signs - shapes.reports(text) >= 2 else []
 
 
-def _check_corrections(text: str, source: AuditSource) -> Sequence[Finding]:
+def _check_corrections(text: str, source: AuditSource) -> Sequence[Flaw]:
     if not source.current:
         return []
-    sentences = split_sentences(text)
+    sentences = [one for one in split_sentences(text) if not shapes.tells_of_before(one)]
     stale = [
-        f"{new} ({old} was corrected)"
-        for old, new in source.current.items()
-        if any(
-            mentions(old, one) and not mentions(new, one) and not shapes.tells_of_before(one)
-            for one in sentences
-        )
+        f"{one.new} ({one.old} was corrected)"
+        for one in source.current
+        if any(says_old(one, said) for said in sentences)
     ]
-    return [Finding("corrected", tuple(stale))] if stale else []
+    return [Flaw("corrected", tuple(stale))] if stale else []
 
 
-def _check_requests(text: str, source: AuditSource) -> Sequence[Finding]:
+def _check_requests(text: str, source: AuditSource) -> Sequence[Flaw]:
     found = source.requests
     restated = [one.line for one in find_restated(text, found)]
     lost = [one.line for one in find_lost(text, found)]
     kinds = (("restated", restated), ("open", lost))
-    return [Finding(kind, tuple(lines)) for kind, lines in kinds if lines]
-
-
-def current_values(corrections: Sequence[Correction]) -> dict[str, str]:
-    """Return the values that were corrected and hold no more, each with the one that holds now."""
-    current = dict[str, str]()
-    for one in corrections:
-        current = {old: one.new if new == one.old else new for old, new in current.items()}
-        current[one.old] = one.new
-        current.pop(one.new, None)
-    return current
+    return [Flaw(kind, tuple(lines)) for kind, lines in kinds if lines]

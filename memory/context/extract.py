@@ -15,8 +15,10 @@ from math import sqrt
 
 from msgspec import Struct
 
-from memory.context.receipt import SourceFacts, mentions
-from memory.context.requests import Request, Requests
+from memory.context.corrected import correct
+from memory.context.corrections import Correction
+from memory.context.receipt import SourceFacts
+from memory.context.requests import PersonRequest, Requests, make_request
 from memory.context.wording import languages_of, split_sentences
 from memory.turns import Turn
 
@@ -34,7 +36,6 @@ _OPEN_LINE, _DONE_LINE = (
     for labels in zip(*_LABELS.values(), strict=True)
 )
 _ONE_OPEN = re.compile(r"t(\d{1,9}): (.+)")
-_DENIES = r"\b(?:and )?not\b|\bnicht\b|\bstatt\b|\binstead of\b|\brather than\b|而?不是"
 _DECIDES = re.compile(
     r"\b(?:decided?|decision|agreed?|we (?:will|['’]ll)|I['’]ll take|let['’]s|instead|because|must"
     r"|never"
@@ -71,10 +72,10 @@ def extract(
     count: Callable[[str], int],
     facts: SourceFacts,
     requests: Requests,
-    current: Mapping[str, str],
+    current: Sequence[Correction],
 ) -> str:
-    """Return the summary of turns, and of the one so far, in at most so many tokens. `current` has
-    the values that were corrected, each with the one that holds."""
+    """Return the summary of turns, and of the one so far, in at most so many tokens. `current` are
+    the corrections that hold."""
     said = [prior, *(turn.question.text for turn in turns[:20])]
     tail = _tell_requests(requests, said, most // 4, count)
     room = most - count(tail)
@@ -92,17 +93,17 @@ def extract(
     return tail
 
 
-def open_line(found: Sequence[Request], texts: Sequence[str]) -> str:
+def open_line(found: Sequence[PersonRequest], texts: Sequence[str]) -> str:
     """Return the line that names open requests, in the language of these texts."""
     label, _ = _labels(texts)
     return f"{label}: {_BETWEEN.join(one.line for one in found)}" if found else ""
 
 
-def read_open(summary: str) -> list[Request]:
+def read_open(summary: str) -> list[PersonRequest]:
     """Return the open requests that a summary names in such a line."""
     lines = _OPEN_LINE.findall(summary)
     found = (_ONE_OPEN.fullmatch(one) for line in lines for one in line.split(_BETWEEN))
-    return [Request(int(one[1]), one[2]) for one in found if one]
+    return [make_request(int(one[1]), one[2]) for one in found if one]
 
 
 def _labels(texts: Sequence[str]) -> tuple[str, str]:
@@ -132,12 +133,12 @@ def _find(
     turns: Sequence[Turn],
     prior: str,
     facts: SourceFacts,
-    current: Mapping[str, str],
+    current: Sequence[Correction],
     count: Callable[[str], int],
 ) -> list[_Sentence]:
     found: list[_Sentence] = []
     for place, text, worth in _candidates(turns, prior):
-        right = _correct(text, current)
+        right = correct(text, current)
         if right and len(found) < _MOST:
             worth += 2 * bool(_DECIDES.search(right))
             found.append(_Sentence(place, right, worth, facts.weigh(right), count(right)))
@@ -161,25 +162,6 @@ def _candidates(
             for at, sentence in enumerate(split_sentences(looked)):
                 worth = 0.5 if at else first
                 yield (number, side, at), _shorten(sentence, _LONGEST), worth
-
-
-def _correct(text: str, current: Mapping[str, str]) -> str:
-    """Return a sentence with the values that hold now; "" for one that can't be put right."""
-    for old, new in current.items():
-        if not mentions(old, text):
-            continue
-        text = _replace(text, old, new)
-        if mentions(old, text) and not mentions(old, new):
-            return ""
-    return text
-
-
-def _replace(text: str, old: str, new: str) -> str:
-    """Return a text with one value in the place of another, and not with what it is not."""
-    known, edge = re.escape(old), r"\b" if old.isascii() else ""
-    denied = rf"[,，(]?\s*(?:{_DENIES})\s*{known}\)?|(?:不是|而不是){known}[，,]?"
-    text = re.sub(denied, "", text, flags=re.IGNORECASE)
-    return re.sub(rf"{edge}{known}{edge}", lambda _: new, text, flags=re.IGNORECASE)
 
 
 def _choose(found: Sequence[_Sentence], room: int) -> list[_Sentence]:

@@ -55,12 +55,12 @@ def make_receipt(
 
 class SourceFacts:
     """The facts of texts: of what a person said, of what was replied, and of the arguments of tool
-    calls, of which only paths and addresses count."""
+    calls, of which only paths and addresses count. `facts` are the most telling ones."""
 
     def __init__(
         self, asked: Sequence[str], answered: Sequence[str], touched: Sequence[str]
     ) -> None:
-        self._facts, room = _Facts(), SCANNED
+        self._found, room = _Facts(), SCANNED
         self._texts: list[str] = []
         for texts, weight, is_prose in ((asked, 3, True), (answered, 1, True), (touched, 1, False)):
             done = len(self._texts)
@@ -71,28 +71,27 @@ class SourceFacts:
                 room -= len(part)
                 self._texts.append(part)
             for chunk in _join(self._texts[done:]):
-                self._facts.add(chunk, weight, is_prose)
-        self._wanted = self._facts.best()
+                self._found.add(chunk, weight, is_prose)
+        self.facts = self._found.best()
 
     def receipt(self, summary: str) -> Receipt:
         """Return the receipt of a summary."""
         shown = _Shown(summary)
-        missing = tuple(fact.text for fact in self._wanted if not shown.has(fact))
-        return Receipt(len(self._wanted) - len(missing), missing)
+        missing = tuple(fact.text for fact in self.facts if not shown.has(fact))
+        return Receipt(len(self.facts) - len(missing), missing)
 
     def list_names(self) -> list[str]:
         """Return the names and identifiers in these texts."""
-        return [fact.text for fact in self._facts.all() if fact.kind in ("name", "identifier")]
+        return [fact.text for fact in self._found.all() if fact.kind in ("name", "identifier")]
 
     def is_name(self, word: str) -> bool:
         """Return whether a word is here with a capital alone."""
-        is_here, is_common = (re.search(rf"\b{one}\b", self._raw) for one in (word, word.lower()))
-        return bool(is_here) and not is_common
+        return word in self._raw and f" {word.lower()}" not in self._raw
 
     def weigh(self, text: str) -> dict[str, int]:
         """Return the wanted facts in a text, each with how telling it is."""
         shown = _Shown(text)
-        return {fact.text: self._facts.weight(fact) for fact in self._wanted if shown.has(fact)}
+        return {fact.text: self._found.weight(fact) for fact in self.facts if shown.has(fact)}
 
     def find_invented(self, summary: str) -> tuple[list[str], list[str], int]:
         """Return the names, and the other facts, in a summary that these texts do not have in any
@@ -114,7 +113,7 @@ class SourceFacts:
         return "\n".join(self._texts)
 
     def _has(self, fact: _Fact) -> bool:
-        if self._facts.has(fact) or fact.text.casefold() in self.text:
+        if self._found.has(fact) or fact.text.casefold() in self.text:
             return True
         if fact.kind == "name":
             parts = [part[:5] for part in WORD.findall(fact.text.casefold()) if len(part) > 2]
@@ -420,22 +419,6 @@ class _Shown:
             return False
         words = fact.text.casefold().split()
         return len(words) > 1 and words[-1] in self._words and len(words[-1]) > 3
-
-
-def mentions(value: str, text: str) -> bool:
-    """Return whether a text has a value: a date, a time or a number in any form, other words as
-    they are."""
-    facts = _Facts()
-    facts.add(value, 1, is_prose=True)
-    wanted = [fact for fact in facts.all() if fact.kind in ("date", "time", "number")]
-    if wanted:
-        shown = _Shown(text)
-        return all(shown.has(fact) for fact in wanted)
-    known, folded = text.casefold(), value.casefold()
-    if folded not in known:
-        return False
-    edge = r"\b" if folded.isascii() else ""
-    return bool(re.search(rf"{edge}{re.escape(folded)}{edge}", known))
 
 
 def sentence_with(words: str, texts: Iterable[str], longest: int = 200) -> str:

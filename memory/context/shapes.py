@@ -229,10 +229,9 @@ _ENDED = re.compile(r"[.!?…。！？;；:：)\]）】」』”\"'`*|]\s*(?:\(t
 _LISTED = re.compile(r"[-*•–·|#]|\d{1,2}[.)、]|\[[ x]?\]")
 _DANGLES = re.compile(
     r"(?:[,;(\[{\u201e\u201c«“]|\s[-–—&+/]|[，、；（「『“《])$"
-    r"|\s(?:the|a|an|of|to|and|or|with|for|in|on|at|by|from|that|which|is|are|was|were|has|have"
-    r"|his|her|their|its|der|die|das|den|dem|des|ein|eine|einen|einem|und|oder|mit|für|zu|zum|zur"
-    r"|auf|von|vom|im|am|bei|dass|weil|ist|sind|wird|wurde|le|la|les|de|du|des|et|ou|el|los|las"
-    r"|y|o|con|para|por|que)$"
+    r"|\s(?:the|a|an|of|to|and|or|with|for|which|is|are|was|were|has|have|his|her|their|its"
+    r"|der|die|den|dem|des|einen|einem|und|oder|für|zum|zur|von|vom|im|dass|weil|ist|sind|wird"
+    r"|le|la|les|de|du|des|et|ou|los|las|con|para|por|que)$"
     r"|(?:的|和|与|在|把|被|由|并|并且|而且|以及|需要|因为|但是|还要|还需要)$",
     re.IGNORECASE,
 )
@@ -268,7 +267,9 @@ _REFUSAL = re.compile(
     rf"\s*.{{0,40}}?(?:{_CANNOT})"
     rf"|[\s\"'*#>-]*(?:I (?:can['’]?t|cannot|can not|won['’]?t|am unable to|am not able to)"
     rf" (?:{_VERBS})"
-    r"|As an AI\b|Ich kann (?:dabei |damit |Ihnen |dir )?nicht (?:helfen|zusammenfassen)"
+    r"|(?:As|I am|I['’]m) an AI\b|You are an? (?:\w+ ){0,2}assistant\b|Ich bin eine? KI\b"
+    r"|我是(?:一个|一個)?(?:人工智能|AI)"
+    r"|Ich kann (?:dabei |damit |Ihnen |dir )?nicht (?:helfen|zusammenfassen)"
     r"|No puedo (?:ayudar|resumir|cumplir|asistir)"
     r"|Je ne (?:peux|puis) pas (?:vous |t['’])?(?:aider|résumer)"
     r"|Non posso (?:aiutar|riassumere)|Não posso (?:ajudar|resumir)"

@@ -16,7 +16,7 @@ from memory.context.audit import (
     Audit,
     AuditSource,
     Candidate,
-    Finding,
+    Flaw,
     audit,
 )
 from memory.context.compaction import SummarySpec
@@ -58,9 +58,9 @@ class _Attempt(Struct, frozen=True):
     """Nothing better would come of another attempt."""
 
 
-class _Work(Struct, frozen=True):
-    """What is summarised: for what, from which parts, within which limits; and what a summary of it
-    is compared with."""
+class _Drafting(Struct, frozen=True):
+    """A summary in the making: for what, from which parts, within which limits; and the source that
+    it is compared with."""
 
     spec: SummarySpec
     source: SummarySource
@@ -100,7 +100,7 @@ class SummaryDrafter:
         parts, replaced = await asyncio.to_thread(self._measure, source, spec.style, limits)
         is_free = bool(spec.focus or limits.context.compression_prompt)
         compared = await asyncio.to_thread(source.to_audit, replaced, is_in_any_language=is_free)
-        work = _Work(spec, source, parts, limits, compared)
+        work = _Drafting(spec, source, parts, limits, compared)
         first = await self._attempt(work, beginning)
         taken: Taken = "first"
         best = first
@@ -124,19 +124,19 @@ class SummaryDrafter:
         return "missing" in one.audit.kinds
 
     async def _attempt(
-        self, work: _Work, beginning: Beginning | None = None, again: Audit | None = None
+        self, work: _Drafting, beginning: Beginning | None = None, again: Audit | None = None
     ) -> _Attempt | None:
         """Ask a model for a summary; None where it is asked for none."""
         result = await self._ask_model(work, beginning, again)
         if result is None:
             return None
         if result.finish in NEVER_WRITTEN:
-            found = Audit((Finding(result.finish),))
+            found = Audit((Flaw(result.finish),))
             return _Attempt(SummaryDraft(""), found, is_over=True)
         said = words.check_answer(work.spec.style, result.text, work.limits)
         return await asyncio.to_thread(self._judge, work, said, result)
 
-    def _judge(self, work: _Work, said: str, result: SummaryResult) -> _Attempt:
+    def _judge(self, work: _Drafting, said: str, result: SummaryResult) -> _Attempt:
         meter, parts = self._services.meter, work.parts
         candidate = Candidate(said, meter.count(said), result.finish)
         left_out = (part for index, part in enumerate(parts) if index in result.left_out)
@@ -151,7 +151,7 @@ class SummaryDrafter:
         return _Attempt(draft, found, is_over)
 
     def _take(
-        self, work: _Work, one: _Attempt, taken: Taken, kinds: tuple[str, ...]
+        self, work: _Drafting, one: _Attempt, taken: Taken, kinds: tuple[str, ...]
     ) -> SummaryDraft:
         """Return a model's summary as it will stand there: within its limit, and with what is still
         open. Without its section where that does not tell of the new turns: the daily memory gets
@@ -176,7 +176,7 @@ class SummaryDrafter:
         return _OF_A_SECTION.isdisjoint(found.kinds)
 
     def _extract(
-        self, work: _Work, plain: str, longest: int, kinds: tuple[str, ...]
+        self, work: _Drafting, plain: str, longest: int, kinds: tuple[str, ...]
     ) -> SummaryDraft:
         """Return the summary that no model wrote."""
         meter, compared = self._services.meter, work.compared
@@ -221,7 +221,7 @@ class SummaryDrafter:
         return (whole if is_fitting else brief), replaced
 
     async def _ask_model(
-        self, work: _Work, beginning: Beginning | None, again: Audit | None
+        self, work: _Drafting, beginning: Beginning | None, again: Audit | None
     ) -> SummaryResult | None:
         """Return a model's summary; None where none is asked. One that continues another has room
         to say what is new."""

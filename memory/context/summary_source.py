@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from memory.context import summary as words
 from memory.context.audit import AuditSource
-from memory.context.corrections import find_corrections
 from memory.context.extract import read_open
 from memory.context.receipt import Receipt
 from memory.record.summaries import Summary
@@ -78,7 +77,6 @@ class SummarySource(Struct, frozen=True):
             prior=self.prior.text if self.prior else "",
             turns=self.turns,
             known=read_open(self.so_far),
-            corrections=find_corrections(asked),
             is_in_any_language=is_in_any_language,
         )
 

@@ -36,6 +36,7 @@ from memory.long_term.document import (
     parse,
     render,
 )
+from memory.long_term.ended import EndedInAudience, lines_to_change
 from memory.record import daily, memory_file, memory_versions, summaries
 from memory.record.daily import Note
 from memory.record.memory_file import MemoryFileError
@@ -43,6 +44,8 @@ from memory.record.memory_versions import State, Version
 from memory.services import MemoryServices
 from memory.tasks import run_shielded
 
+CORRECTION = "correction"
+"""The actor of a version that ends values that a person corrected in the chat."""
 BY_HAND = "file"
 """The actor of a version that was edited in the file."""
 HELD: tuple[State, ...] = ("held",)
@@ -285,6 +288,19 @@ class LongTermMemory:
                 memory_versions.add(db, self.audience, new)
 
         await self._services.store.write(keep)
+
+    async def correct(self, ended: Sequence[EndedInAudience], why: str) -> int:
+        """Propose to end values in the lines that say them; return in how many."""
+        async with self.state.changing:
+            before = await self.read_held()
+            changes = lines_to_change(facts(before.proposed), ended)
+            operations = [
+                LineOperation("replace", new, old.raw, why, sources=old.sources)
+                for old, new, _ in changes
+            ]
+            if operations:
+                await self.propose(operations, (), CORRECTION, why)
+        return len(operations)
 
     async def pass_over(self) -> None:
         """Mark the sections that tell of what a person removed, so that they are not distilled

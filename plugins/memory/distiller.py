@@ -273,7 +273,7 @@ class Distillation:
             complaint = f"Your last answer was not taken: {wrong}. Answer again, as you were told."
             answer, by = await self._ask(f"{material}\n\n{complaint}")
             try:
-                found = operations.read_operations(answer, shown, piece, len(lines))
+                found = operations.read_operations(answer, shown, piece, len(lines), is_last=True)
             except BadAnswerError as error:
                 raise NotAskedError(_BAD.format(model=by, why=error)) from None
         async with memory.state.changing:

@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from memory.context.audit import REASONS, AuditSource, audit_line
 from memory.long_term.document import (
     LONGEST,
     MOST_FACTS,
@@ -131,12 +132,27 @@ def choose_related(
 
 
 def read_operations(
-    answer: str, lines: Sequence[MemoryLine], notes: Sequence[Note], count: int
+    answer: str,
+    lines: Sequence[MemoryLine],
+    notes: Sequence[Note],
+    count: int,
+    *,
+    is_last: bool = False,
 ) -> list[LineOperation]:
     """Read the operations that an answer asks for, where these lines and sections were shown;
-    `count` is how many facts there are in all. Raises BadAnswerError."""
-    wanted = _read(answer).operations
-    made = [_check_operation(one, lines, notes) for one in wanted]
+    `count` is how many facts there are in all. Lines that the audit turns away make the answer bad,
+    or are left out where it is the last one. Raises BadAnswerError."""
+    made = [_check_operation(one, lines, notes) for one in _read(answer).operations]
+    shown = [note.text[:LONGEST_SECTION] for note in notes] + [line.raw for line in lines]
+    source = AuditSource(shown)
+    for one in list(made):
+        text = one.line.text if one.line else ""  # of one that is removed
+        found = audit_line(text, source)
+        if found.accepts():
+            continue
+        if not is_last:
+            raise BadAnswerError(f"the text {text[:60]!r} is not taken: {REASONS[found.kinds[0]]}")
+        made.remove(one)
     named = [one.old for one in made if one.old]
     if len(named) != len(set(named)):
         raise BadAnswerError("it changes a line twice")

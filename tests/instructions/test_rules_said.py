@@ -193,8 +193,8 @@ async def test_in_a_group_an_owner_decides_and_alone_each_for_themselves(tmp_pat
             "Only an owner" in (await bot.says("/rules add --everywhere Joke.", "ann", "ann")).text
         )
         await bot.says("/rules move 1 everywhere", "group", OWNER)
-        told = (await bot.says("/rules revoke 1", "ann", "ann")).text
-        assert "Only an owner may decide which rules hold for others, too" in told
+        told = await bot.says("/rules revoke 1", "ann", "ann")
+        assert "Only an owner may decide which rules hold for others, too" in told.text
         assert "no rule 3 here" in (await bot.says("/rules revoke 3", "group", "ann")).text
 
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import get_args
 
 from memory.context.audit import REASONS, Audit, AuditSource, Candidate, Level, audit
-from memory.context.corrections import Correction
 from tests.memory.audit_corpus import BAD, CHATS, GOOD
 from tests.memory.audit_turns import turns_of
 from tests.tables import each_row
-
-CORRECTED = {"trip": (Correction("3 May", "4 May", 3),)}
 
 
 def judge(chat: str, text: str, finish: str = "complete") -> Audit:
@@ -21,7 +18,6 @@ def judge(chat: str, text: str, finish: str = "complete") -> Audit:
         lines[1::2],
         sum(turn.tokens for turn in turns),
         turns=turns,
-        corrections=CORRECTED.get(chat, ()),
     )
     return audit(Candidate(text, 1 + len(text.encode()) // 4, finish), source)
 

@@ -274,6 +274,7 @@ OF_MODULES = {
     "parley_ledger": "",
     "parley_request_log": "",
     "parley_mirror": "",
+    "parley_likeness": "",
     "parley_system_prompt": ", prompt, key",
     "parley_tables": "",
 }

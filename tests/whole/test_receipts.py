@@ -135,12 +135,16 @@ async def test_a_person_is_told_which_summary_was_taken_and_why(tmp_path: Path) 
         first, second = bot.server.summaries
         assert "was not taken: it is in another language" not in str(first.body)
         assert "was not taken: it is in another language" in str(second.body)
-        await bot.says("/config context.summary_audit warn")
-        await bot.says("/context undo")
+
+
+async def test_where_the_audit_only_warns_a_person_is_told_what_is_wrong(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, in_english, {"context": {"summary_audit": "warn"}}) as bot:
+        await bot.says(GERMAN)
+        await talk(bot, 2, 2)
         told = await bot.says("/context compact")
         assert "The user is Mrs Schmidt" in told.text
         assert "was taken, although it is in another language" in told.text
-        assert len(bot.server.summaries) == 3
+        assert len(bot.server.summaries) == 1
 
 
 async def test_the_better_of_two_is_taken_and_it_is_asked_at_most_once_more(

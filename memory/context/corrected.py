@@ -1,0 +1,77 @@
+"""Sentences that say a value which was corrected since, and how they are put right. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from memory.context.correction_words import STRONG
+from memory.context.corrections import Correction, content_words, in_force
+from memory.context.values import find_values
+
+_DENIES = (
+    r"\b(?:and )?not\b|\bnicht\b|\bstatt\b|\banstatt\b|\binstead of\b|\brather than\b|(?:而)?不是"
+)
+
+
+_ARTICLE = (
+    r"\b(?:the|a|an|der|die|das|den|dem|des|ein|eine|einen|einem|kein|keine|keinen|mein|meine)\s+"
+)
+
+
+def choose_certain(found: Iterable[Correction], said: Sequence[str]) -> list[Correction]:
+    """Return the corrections in messages that hold, and are plain enough for a text to be changed,
+    or turned away, for them: the message names both values, or says that something was wrong; and a
+    word behind an article is no name, but one of two things."""
+    return in_force(one for one in found if _is_plain(one, said[one.at]))
+
+
+def _is_plain(one: Correction, message: str) -> bool:
+    if one.kind == "name" and re.search(rf"{_ARTICLE}{re.escape(one.old)}", message, re.IGNORECASE):
+        return False
+    return _says(message, one.old) or bool(STRONG.search(message))
+
+
+def says_old(one: Correction, sentence: str) -> bool:
+    """Return whether a sentence says the value that ended, and not the one that holds."""
+    return (
+        _is_concerned(one, sentence) and _says(sentence, one.old) and not _says(sentence, one.new)
+    )
+
+
+def correct(sentence: str, corrections: Iterable[Correction]) -> str:
+    """Return a sentence with the values that hold now; "" for one that can't be put right."""
+    for one in corrections:
+        if not _is_concerned(one, sentence) or not _says(sentence, one.old):
+            continue
+        sentence = _replace(sentence, one.old, one.new)
+        if _says(sentence, one.old):  # in another form
+            return ""
+    return sentence
+
+
+def _is_concerned(one: Correction, sentence: str) -> bool:
+    return not one.about or not one.about.isdisjoint(content_words(sentence))
+
+
+def _says(sentence: str, value: str) -> bool:
+    """Return whether a sentence has a value, in any form."""
+    wanted = find_values(value)
+    if wanted and any(a.is_same(b) for a in wanted for b in find_values(sentence)):
+        return True
+    return bool(_as_word(value).search(sentence))
+
+
+def _as_word(value: str) -> re.Pattern[str]:
+    start, end = (
+        r"\b" if sign.isascii() and sign.isalnum() else "" for sign in (value[0], value[-1])
+    )
+    return re.compile(f"{start}{re.escape(value)}{end}", re.IGNORECASE)
+
+
+def _replace(text: str, old: str, new: str) -> str:
+    """Return a text with one value in the place of another, and without what it is not."""
+    old = old.strip(" .,;")
+    known = re.escape(old)
+    denied = re.compile(rf"[,，(]?\s*(?:{_DENIES})\s*{known}\)?[，,]?", re.IGNORECASE)
+    return _as_word(old).sub(lambda _: new, denied.sub("", text))
