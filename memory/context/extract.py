@@ -77,7 +77,7 @@ def extract(
     """Return the summary of turns, and of the one so far, in at most so many tokens. `current` are
     the corrections that hold."""
     said = [prior, *(turn.question.text for turn in turns[:20])]
-    tail = _tell_requests(requests, said, most // 4, count)
+    tail = _tell_requests(requests, said, most // 3, count)
     room = most - count(tail)
     found = _find(turns, _DONE_LINE.sub("", _OPEN_LINE.sub("", prior)), facts, current, count)
     chosen = _choose(found, room)

@@ -262,9 +262,9 @@ _OBJECTS = re.compile(
     re.IGNORECASE,
 )
 _OFFERS = re.compile(
-    r"\b(?:anything else|shall I|should I|would you like|do you want|want me to|can I help"
-    r"|sonst noch|soll ich|möchtest du|möchten Sie|willst du)\b"
-    r"|还有什么|還有什麼|需要我|要不要|还需要|還需要",
+    r"\b(?:anything else|shall I|should I|would you like (?:me|more|another|to see)|do you want me"
+    r"|want me to|can I help|sonst noch|soll ich|möchtest du noch|möchten Sie noch)\b"
+    r"|还有什么|還有什麼|需要我|要不要我|还需要|還需要",
     re.IGNORECASE,
 )
 _ITEM = re.compile(r"(?:[-*•–·]|\d{1,2}[.)、]|\[[ xX]?\])\s*")
