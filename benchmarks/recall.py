@@ -12,9 +12,9 @@ and what stands beside them: an upper estimate, for nobody has chosen among them
 `--semantic` has meanings compared, too (`plugins/recall`). `--leave-one-out` tries other settings
 of the ranking (`benchmarks/weights.py`). `--messages N` and `--tokens N` measure the CPU of a
 search in one long conversation, into which so much of each file, and of all of them together, is
-pooled. `--strategies` holds the conversations under each strategy:
-what a request is billed (a rule for the provider, as in `benchmarks/cost.py`), and how much of the
-evidence is in the context at the end, or within five hits with their neighbours.
+pooled. `--strategies` holds the conversations under each strategy: what a request is billed (a rule
+for the provider, as in `benchmarks/cost.py`), and how much of the evidence is in the context at the
+end, or within five hits with their neighbours.
 """
 
 from __future__ import annotations
