@@ -136,10 +136,10 @@ class AudienceMemory:
 
     async def _find(self, scope: Scope, text: str, most: int) -> Remembered:
         zone, read = self._services.zone(), self._services.store.read
-        corrections = await self._corrections()
+        likeness, corrections = self._services.likeness, await self._corrections()
 
         def find(database: Database) -> Found:
-            return search.find(database, scope, text, most, zone, corrections)
+            return search.find(database, scope, text, most, zone, likeness, corrections)
 
         def find_if_indexed(database: Database) -> Found | None:
             return None if index.behind(database, scope.audience) else find(database)

@@ -20,6 +20,7 @@ from memory.ledger import ChatBills, Ledger, Spent
 from memory.mirror import Mirror
 from memory.record.forget import FeatureRows
 from memory.record.offload import Offloader
+from memory.record.search.likeness import Likeness
 from memory.record.store import Store
 from memory.record.summaries import Summary
 from memory.request_log import RequestLog
@@ -61,7 +62,8 @@ class MemoryServices(Struct, frozen=True):
     (`context.compaction_approval`); whoever
     holds an audience's lock in `telling` alone decides what it is told; `feature_rows` are rows
     that features keep for turns, `ledger` keeps what calls to models cost, `chat_bills` adds it up
-    by chat, `request_log` keeps what was sent to them, and `mirror` the files of conversations."""
+    by chat, `request_log` keeps what was sent to them, `mirror` the files of conversations, and
+    `likeness` what they mean."""
 
     store: Store
     meter: Meter
@@ -84,6 +86,7 @@ class MemoryServices(Struct, frozen=True):
     chat_bills: ChatBills = field(default_factory=ChatBills)
     request_log: type[RequestLog] = RequestLog
     mirror: type[Mirror] = Mirror
+    likeness: Likeness = field(default_factory=Likeness)
     telling: defaultdict[str, asyncio.Lock] = field(
         default_factory=lambda: defaultdict(asyncio.Lock)
     )

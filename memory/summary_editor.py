@@ -199,11 +199,13 @@ class SummaryEditor:
             if waiting is not None:
                 kept = _add_lines(before, lines)
                 return await self._edit_waiting(*waiting, kept, is_untrusted=is_outside)
-        named = f"“{fact[:60]}” was" if fact else "what it had left out was"
+        name = before.name
         return await self.change(
             lambda now: _add_lines(now, lines),
             number=before.number if here else 0,
-            why=f"{named} added to {before.name}",
+            why=f"“{fact[:60]}” was added to {name}"
+            if fact
+            else f"{name} got what it had left out",
             is_untrusted=is_outside,
         )
 

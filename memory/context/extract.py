@@ -18,7 +18,7 @@ from msgspec import Struct
 from memory.context.corrected import correct
 from memory.context.corrections import Correction
 from memory.context.receipt import SourceFacts
-from memory.context.requests import PersonRequest, Requests
+from memory.context.requests import PersonRequest, Requests, make_request
 from memory.context.wording import languages_of, split_sentences
 from memory.turns import Turn
 
@@ -77,7 +77,7 @@ def extract(
     """Return the summary of turns, and of the one so far, in at most so many tokens. `current` are
     the corrections that hold."""
     said = [prior, *(turn.question.text for turn in turns[:20])]
-    tail = _tell_requests(requests, said, most // 4, count)
+    tail = _tell_requests(requests, said, most // 3, count)
     room = most - count(tail)
     found = _find(turns, _DONE_LINE.sub("", _OPEN_LINE.sub("", prior)), facts, current, count)
     chosen = _choose(found, room)
@@ -103,7 +103,7 @@ def read_open(summary: str) -> list[PersonRequest]:
     """Return the open requests that a summary names in such a line."""
     lines = _OPEN_LINE.findall(summary)
     found = (_ONE_OPEN.fullmatch(one) for line in lines for one in line.split(_BETWEEN))
-    return [PersonRequest(int(one[1]), one[2]) for one in found if one]
+    return [make_request(int(one[1]), one[2]) for one in found if one]
 
 
 def _labels(texts: Sequence[str]) -> tuple[str, str]:

@@ -86,8 +86,7 @@ class SourceFacts:
 
     def is_name(self, word: str) -> bool:
         """Return whether a word is here with a capital alone."""
-        is_here, is_common = (re.search(rf"\b{one}\b", self._raw) for one in (word, word.lower()))
-        return bool(is_here) and not is_common
+        return word in self._raw and f" {word.lower()}" not in self._raw
 
     def weigh(self, text: str) -> dict[str, int]:
         """Return the wanted facts in a text, each with how telling it is."""

@@ -22,11 +22,12 @@ _LIKE = 0.6  # of the words that say something: two requests are the same
 
 
 class PersonRequest(Struct, frozen=True):
-    """A request: the turn that it was made in, in the person's words, and all that was said about
-    it, by which it is found again."""
+    """A request: the turn that it was made in, the person's words, what these are about (`stems`),
+    and what they and the answer are about, by which it is found again."""
 
     turn: int
     text: str
+    own: frozenset[str] = frozenset()
     about: frozenset[str] = frozenset()
 
     @property
@@ -54,21 +55,30 @@ def find_requests(turns: Sequence[Turn], known: Sequence[PersonRequest] = ()) ->
         asked = _ends(turn.question.text)
         reply = _ends(turn.reply.text) if turn.reply else ""
         made = _requests_in(turn.number, asked, reply)
+        if not (made or pending or is_open):
+            continue
         put_off = [one for one in made if _LATER.search(one.text)]
         now = [*pending, *(one for one in made if one not in put_off)]
-        is_open = _not_like(is_open, made)
-        finished = _not_like(finished, made)
-        done = [] if not reply or _asks_back(reply) else _dealt_with(is_open, f"{asked} {reply}")
+        is_open, finished = _not_like(is_open, made), _not_like(finished[-MOST:], made)
+        done = _dealt_with(is_open, f"{asked} {reply}") if reply else []
         finished += done
-        is_open = [*(one for one in is_open if one not in done), *put_off]
+        is_open = [*(one for one in is_open if one not in done), *put_off][-2 * MOST :]
         pending = []
-        if not reply or _is_put_off(reply):
+        if not now:
+            continue
+        if not reply or _PROMISES.search(reply):
             is_open += now
         elif _asks_back(reply) or (following is not None and _OBJECTS.match(_said(following))):
             pending = now
         else:
             finished += now
     return Requests(tuple([*is_open, *pending][-MOST:]), tuple(finished[-MOST:]))
+
+
+def make_request(turn: int, text: str) -> PersonRequest:
+    """Return a request of these words alone."""
+    said = frozenset(stems(text))
+    return PersonRequest(turn, text, said, said)
 
 
 def as_text(found: Requests) -> str:
@@ -92,7 +102,7 @@ def find_restated(text: str, found: Requests) -> list[PersonRequest]:
         )
         if best is None or _likeness(said, best) < _LIKE or best in found.open:
             continue
-        if len(shared(stems(best.text), said)) >= min(2, len(stems(best.text))):
+        if len(shared(best.own, said)) >= min(2, len(best.own)):
             restated.append(best)
     return list(dict.fromkeys(restated))
 
@@ -124,7 +134,7 @@ def _likeness(said: set[str], one: PersonRequest) -> float:
 
 
 def _tells(line: str, said: set[str], one: PersonRequest) -> bool:
-    wanted = stems(one.text)
+    wanted = one.own
     known = shared(wanted, said | {word[:4] for word in said})
     is_told = len(known) >= max(1, min(3, round(len(wanted) / 3)))
     return is_told and not (_DONE.search(line) and not _TASK.search(line))
@@ -134,24 +144,40 @@ def _requests_in(turn: int, asked: str, reply: str) -> list[PersonRequest]:
     """Return the requests in a person's message, one after another; where one says nothing by
     itself ("Can you help?"), with what stands before it."""
     sentences, found = split_sentences(asked), list[PersonRequest]()
-    answer = frozenset(stems(reply))
+    answer: frozenset[str] | None = None
     for number, sentence in enumerate(sentences):
-        if not _ASKS.search(sentence) or _NO_REQUEST.match(sentence):
+        if not _asks(sentence) or _NO_REQUEST.match(sentence):
             continue
-        if len(stems(sentence)) < 2 and number:
+        said = frozenset(stems(sentence))
+        if len(said) < 2 and number:
             sentence = f"{sentences[number - 1]} {sentence}"
-        if said := frozenset(stems(sentence)):
+            said = frozenset(stems(sentence))
+        if said:
+            answer = frozenset(stems(reply)) if answer is None else answer
             text = sentence if len(sentence) <= _SHOWN else f"{sentence[: _SHOWN - 1]}…"
-            found.append(PersonRequest(turn, text, said | answer))
+            found.append(PersonRequest(turn, text, said, said | answer))
     return found
+
+
+def _asks(sentence: str) -> bool:
+    """Return whether a sentence asks for something: by its sign, its first verb, or a phrase."""
+    if not _QUESTIONS.isdisjoint(sentence):
+        return True
+    words = _WORD.findall(sentence.casefold())
+    first = next((word for word in words[:3] if word not in _BEFORE_VERBS), "")
+    if first in _VERBS:
+        return True
+    said = f" {' '.join(words)} "
+    if any(phrase in said for phrase in _PHRASES):
+        return True
+    return not said.isascii() and any(sign in said for sign in _SIGNS)
 
 
 def _dealt_with(known: list[PersonRequest], said: str) -> list[PersonRequest]:
     """Return the requests that a later turn is about, and says that it is done."""
-    words = stems(said) if known and _DONE.search(said) else set()
-    return [
-        one for one in known if len(shared(mine := stems(one.text), words)) >= _LIKE * len(mine) > 0
-    ]
+    words = stems(said) if known else set()
+    found = [one for one in known if len(shared(one.own, words)) >= _LIKE * len(one.own) > 0]
+    return found if found and _DONE.search(said) and not _asks_back(said) else []
 
 
 def _not_like(known: list[PersonRequest], made: list[PersonRequest]) -> list[PersonRequest]:
@@ -160,8 +186,7 @@ def _not_like(known: list[PersonRequest], made: list[PersonRequest]) -> list[Per
         one
         for one in known
         if not any(
-            len(shared(mine := stems(one.text), stems(new.text))) >= _LIKE * max(1, len(mine))
-            for new in made
+            len(shared(one.own, set(new.own))) >= _LIKE * max(1, len(one.own)) for new in made
         )
     ]
 
@@ -183,33 +208,35 @@ def _asks_back(reply: str) -> bool:
     return any(one.endswith(("?", "？", "؟")) and not _OFFERS.search(one) for one in last)
 
 
-def _is_put_off(reply: str) -> bool:
-    return bool(_PROMISES.search(reply))
-
-
-_ASKS = re.compile(
-    r"[?？؟]"
-    r"|\b(?:can|could|would|will) you\b|\bplease\b|\bremind me\b|\bI(?:'d| would) like you to\b"
-    r"|\bI (?:also |still )?need\b|\bI want you to\b|\b(?:asks?|wants?) (?:whether|if|you)\b"
-    r"|\bdon['’]t forget\b|\blet['’]s\b"
-    r"|^(?:and |then |now |so |ok(?:ay)?,? |also )?(?:add|answer|ask|book|build|buy|calculate|call"
-    r"|cancel|change|check|clean|compare|convert|copy|correct|create|delete|deploy|describe|design"
-    r"|draft|explain|find|fix|generate|get|give|help|implement|install|list|look|make|move|note"
-    r"|open|order|plan|prepare|print|put|read|recommend|remember|remind|remove|rename|reply"
-    r"|research|reserve|rewrite|run|save|schedule|search|send|set|show|sort|start|stop|suggest"
-    r"|summari[sz]e|tell|test|translate|turn|update|use|work out|write)\b"
-    r"|\bbitte\b|\b(?:kannst|könntest|würdest|sollst|solltest|magst) du\b"
-    r"|\b(?:können|könnten|würden) Sie\b|\bich (?:brauche|bräuchte|benötige)\b"
-    r"|\berinner(?:e|st)?\b|\bvergiss\b"
-    r"|^(?:und |dann |jetzt |also |ok(?:ay)?,? )?(?:berechne|buche?|erkläre?|erstelle?|finde?|gib"
-    r"|hilf|kaufe?|korrigiere?|lege?|lies|lösche?|mache?|merke?|nenne?|notiere?|öffne|plane?"
-    r"|prüfe?|reserviere?|rufe?|sag|schau|schicke?|schreibe?|sende?|setze?|starte?|storniere?"
-    r"|suche?|trage?|übersetze?|vergleiche?|zeige?)\b"
-    r"|请|請|帮我|幫我|帮忙|麻烦|麻煩|能不能|可不可以|提醒我|给我|給我|替我|别忘|別忘|就订|就訂"
-    r"|订一"
-    r"|[吗嗎]$",
-    re.IGNORECASE,
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_QUESTIONS = frozenset("?？؟")
+_BEFORE = "and then now so ok okay also great und dann jetzt gut"
+_ASKING = (
+    "add answer ask book build buy "
+    "calculate call cancel change check clean compare convert copy correct create delete "
+    "deploy describe design draft explain find fix generate get give help implement install "
+    "list look make move note open order plan prepare print put read recommend remember "
+    "remind remove rename reply research reserve rewrite run save schedule search send set "
+    "show sort start stop suggest summarize summarise tell test translate turn update use "
+    "write berechne buch buche erklär erkläre erstell erstelle find finde gib hilf kauf kaufe "
+    "korrigier korrigiere leg lege lies lösch lösche mach mache merk merke nenn nenne notier "
+    "notiere öffne plan plane prüf prüfe reservier reserviere ruf rufe sag schau schick "
+    "schicke schreib schreibe send sende setz setze start starte stornier storniere such "
+    "suche trag trage übersetz übersetze vergleich vergleiche zeig zeige "
 )
+_BEFORE_VERBS, _VERBS = frozenset(_BEFORE.split()), frozenset(_ASKING.split())
+_PHRASES = (
+    *(" can you ", " could you ", " would you ", " will you ", " please ", " remind me "),
+    *(" i'd like you to ", " i would like you to ", " i want you to ", " i need ", " i also need "),
+    *(" i still need ", " asks whether ", " asks if ", " wants you ", " don't forget ", " let's "),
+    *(" don’t forget ", " let’s ", " i’d like you to ", " bitte ", " kannst du ", " könntest du "),
+    *(" würdest du ", " sollst du ", " können sie ", " könnten sie ", " würden sie "),
+    *(" ich brauche ", " ich bräuchte ", " ich benötige ", " erinnere ", " erinner ", " vergiss "),
+)
+_IN_CHINESE = (
+    "请 請 帮我 幫我 帮忙 麻烦 麻煩 能不能 可不可以 提醒我 给我 給我 替我 别忘 別忘 就订 订一"
+)
+_SIGNS = tuple(_IN_CHINESE.split())
 _NO_REQUEST = re.compile(
     r"(?:how are you|what['’]s up|wie geht['’]?s|wie geht es|你好吗|you know|isn['’]t it|right)\b",
     re.IGNORECASE,
@@ -235,9 +262,9 @@ _OBJECTS = re.compile(
     re.IGNORECASE,
 )
 _OFFERS = re.compile(
-    r"\b(?:anything else|shall I|should I|would you like|do you want|want me to|can I help"
-    r"|sonst noch|soll ich|möchtest du|möchten Sie|willst du)\b"
-    r"|还有什么|還有什麼|需要我|要不要|还需要|還需要",
+    r"\b(?:anything else|shall I|should I|would you like (?:me|more|another|to see)|do you want me"
+    r"|want me to|can I help|sonst noch|soll ich|möchtest du noch|möchten Sie noch)\b"
+    r"|还有什么|還有什麼|需要我|要不要我|还需要|還需要",
     re.IGNORECASE,
 )
 _ITEM = re.compile(r"(?:[-*•–·]|\d{1,2}[.)、]|\[[ xX]?\])\s*")

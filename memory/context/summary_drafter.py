@@ -59,8 +59,8 @@ class _Attempt(Struct, frozen=True):
 
 
 class _Drafting(Struct, frozen=True):
-    """What is summarised: for what, from which parts, within which limits; and what a summary of it
-    is compared with."""
+    """A summary in the making: for what, from which parts, within which limits; and the source that
+    it is compared with."""
 
     spec: SummarySpec
     source: SummarySource
@@ -99,7 +99,10 @@ class SummaryDrafter:
             return SummaryDraft(plain or source.so_far)
         parts, replaced = await asyncio.to_thread(self._measure, source, spec.style, limits)
         is_free = bool(spec.focus or limits.context.compression_prompt)
-        compared = await asyncio.to_thread(source.to_audit, replaced, is_in_any_language=is_free)
+        is_of_log = spec.style == "rollup"
+        compared = await asyncio.to_thread(
+            source.to_audit, replaced, is_in_any_language=is_free, is_of_log=is_of_log
+        )
         work = _Drafting(spec, source, parts, limits, compared)
         first = await self._attempt(work, beginning)
         taken: Taken = "first"
@@ -162,7 +165,7 @@ class SummaryDrafter:
             more = open_line(lost, [turn.question.text for turn in work.source.turns])
             room = work.compared.tokens - 1 - self._services.meter.count(f"{text}\n{more}")
             text = f"{text}\n{more}" if room >= 0 else text
-        receipt = replace(work.compared.facts.receipt(text), taken=taken, findings=kinds)
+        receipt = replace(self._receipt(work, text), taken=taken, findings=kinds)
         section = one.draft.section if self._is_section(one.draft, work.source) else ""
         return replace(one.draft, text=text, section=section, receipt=receipt)
 
@@ -189,9 +192,13 @@ class SummaryDrafter:
             compared.requests,
             compared.current,
         )
-        return SummaryDraft(
-            text, receipt=replace(compared.facts.receipt(text), taken="extract", findings=kinds)
-        )
+        receipt = replace(self._receipt(work, text), taken="extract", findings=kinds)
+        return SummaryDraft(text, receipt=receipt)
+
+    def _receipt(self, work: _Drafting, text: str) -> Receipt:
+        if work.spec.style == "rollup":  # whose model has read less than what is removed
+            return work.source.receipt(text)
+        return work.compared.facts.receipt(text)
 
     def _clip(self, text: str, tokens: int) -> str:
         """Return a text in so many tokens, up to the end of a sentence where one is near."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from itertools import pairwise
 
 from memory.context.names import MONTH_OF
@@ -18,7 +18,8 @@ _WORD = re.compile(r"[^\W\d_]+")
 _LONG_WORD = re.compile(rf"[^\W\d_{_CJK}]{{4,}}")
 _RUN = re.compile(rf"[{_CJK}]{{2,}}")
 _STEM = 5  # letters that inflected forms of a word share
-_SAMPLE = 20_000  # characters that tell the languages of a conversation
+_SAMPLE = 400  # characters of a message that tell its language,
+_LOOKED_AT = 24  # of so many messages at least
 _JUDGED = 3  # function words that tell a language
 _LETTERS = 12  # letters of another script that tell one
 
@@ -41,6 +42,7 @@ _FUNCTION = {
 _WORDS_OF = {name: frozenset(words.split()) for name, words in _FUNCTION.items()}
 _ALL_FUNCTION = frozenset().union(*_WORDS_OF.values())
 _COMMON = (
+    "remind later erinnere erinner später "
     "user users person assistant asked wants wanted also then than them these those some "
     "into over just very much more most only here today okay thanks thank please like need "
     "needs would could should summary conversation nutzer nutzerin benutzer assistentin "
@@ -107,7 +109,7 @@ def stems(text: str) -> set[str]:
     return found
 
 
-def shared(some: Iterable[str], others: set[str]) -> set[str]:
+def shared(some: Iterable[str], others: Set[str]) -> set[str]:
     """Return those stems that are among others, by four letters where a word has no more."""
     return {one for one in some if one in others or one[:4] in others}
 
@@ -115,31 +117,36 @@ def shared(some: Iterable[str], others: set[str]) -> set[str]:
 def language_of(text: str) -> str:
     """Return the language of a text, or its script where that is all that can be told; "" where it
     is too short, or no language has the upper hand."""
-    letters = Counter({name: len(script.findall(text)) for name, script in _SCRIPTS})
     words = _WORD.findall(text.casefold())
-    latin = sum(map(len, words)) - letters.total()
-    if letters["ja"] * 5 > letters["zh"]:
-        letters["ja"] += letters.pop("zh", 0)
-    name, count = letters.most_common(1)[0]
-    if count >= _LETTERS and count * (_PER_WIDE if name in _WIDE else 1) > latin:
-        return name
-    told = Counter({name: sum(w in known for w in words) for name, known in _WORDS_OF.items()})
-    (first, most), (_second, next_most) = told.most_common(2)
-    is_told = most >= max(_JUDGED, len(words) // 12) and most * 2 >= next_most * 3
-    return first if is_told and latin > count else ""
+    if not text.isascii() and (script := _script_of(text, sum(map(len, words)))):
+        return script
+    there = set(words)
+    told = sorted((len(known & there), name) for name, known in _WORDS_OF.items())
+    (next_most, _), (most, first) = told[-2:]
+    is_told = most >= max(_JUDGED, len(there) // 12) and most * 2 >= next_most * 3
+    return first if is_told else ""
+
+
+def _script_of(text: str, letters: int) -> str:
+    """Return the script that most of a text's letters are of, other than Latin; "": there is
+    none."""
+    found = Counter({name: len(script.findall(text)) for name, script in _SCRIPTS})
+    if found["ja"] * 5 > found["zh"]:
+        found["ja"] += found.pop("zh", 0)
+    name, count = found.most_common(1)[0]
+    latin = letters - found.total()
+    is_most = count * (_PER_WIDE if name in _WIDE else 1) > latin
+    return name if count >= _LETTERS and is_most else ""
 
 
 def languages_of(texts: Sequence[str]) -> frozenset[str]:
     """Return the languages in which these are written, those of a few words aside."""
-    found, room = Counter[str](), _SAMPLE
-    for text in texts:
-        part = text[: min(room, 2_000)]
+    step = max(1, len(texts) // _LOOKED_AT)
+    parts = [text[:_SAMPLE] for text in texts[::step] if text]
+    found = Counter[str]()
+    for part in parts:
         found[language_of(part)] += len(part)
-        room -= len(part)
-        if room <= 0:
-            break
-    whole = language_of(" ".join(texts)[:_SAMPLE])
+    whole = language_of(" ".join(parts))
     known = found.total() - found.pop("", 0)
-    return frozenset(name for name, size in found.items() if size * 10 >= known) | (
-        {whole} if whole else frozenset()
-    )
+    most = {name for name, size in found.items() if size * 10 >= known}
+    return frozenset(most | {whole} if whole else most)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from channels.message import Attachment, Reply
-from plugins.instructions.own_words import own_words
+from plugins.instructions.detect import find_instructions
+from plugins.instructions.own_words import cut_forwarded, own_words
 from tests.fakes.openai_server import Answer, Call, Received, Say, echo
 from tests.tables import each_row
 from tests.whole.scenario import say_all
@@ -116,7 +117,8 @@ FOREIGN: Mapping[str, str] = {
 
 @each_row("text", FOREIGN.values())
 def test_words_of_others_in_a_message_are_not_the_persons_own(text: str) -> None:
-    assert "Never" not in own_words(text)
+    assert find_instructions(cut_forwarded(text)) == []
+    assert BOSS not in own_words(text)
     assert BOSS in own_words(f"{BOSS}\n\n{text}"), "what stands above is their own"
 
 

@@ -23,6 +23,7 @@ from memory.record.database import Database
 from memory.record.search import index, words
 from memory.record.search.corrected import Corrections, correct
 from memory.record.search.dates import NamedDate
+from memory.record.search.likeness import Likeness
 from memory.record.search.ranking import (
     NO_DAYS,
     WEIGHTS,
@@ -46,6 +47,7 @@ from memory.turns import Entry
 
 MOST = 100
 """Messages that `passages` shows at most."""
+BY_WORDS = Likeness()
 
 
 class Hit(Struct, frozen=True):
@@ -84,21 +86,29 @@ def find(
     text: str,
     most: int,
     zone: tzinfo,
+    likeness: Likeness = BY_WORDS,
     corrections: Corrections | None = None,
 ) -> Found:
     """Return the messages that answer a text best. The model is given some that hold none of its
-    words, but stand beside those that do. `zone` is the time zone in which a date in the text is
-    meant. With `corrections`, values that were corrected are shown as they hold."""
-    return HistorySearch(database, scope, zone, corrections).find(text, most)
+    words, but stand beside those that do, or mean what it asks (`likeness`). `zone` is the time
+    zone in which a date in the text is meant. With `corrections`, values that were
+    corrected are shown as they hold."""
+    return HistorySearch(database, scope, zone, likeness, corrections).find(text, most)
 
 
 class HistorySearch:
     """The search of a scope, for as long as nothing else is written to the database."""
 
     def __init__(
-        self, database: Database, scope: Scope, zone: tzinfo, corrections: Corrections | None = None
+        self,
+        database: Database,
+        scope: Scope,
+        zone: tzinfo,
+        likeness: Likeness = BY_WORDS,
+        corrections: Corrections | None = None,
     ) -> None:
         self._database, self._scope, self._zone = database, scope, zone
+        self._likeness = likeness
         self._corrections, self._ended = corrections, dict[int, Sequence[EndedValue]]()
         self._reach = Reach(database, scope)
         self._ranges = self._reach.ranges
@@ -120,7 +130,8 @@ class HistorySearch:
     def inquire(self, text: str) -> Inquiry:
         """Return what a text looks for, and where that stands."""
         speakers = {name for names in self._sessions.speakers for name in names.split(",")}
-        question = words.question(text, {word for name in speakers for word in name.split()})
+        names = {word for name in speakers for word in name.split()}
+        question = words.question(text, names)
         places = index.places(self._database, question.terms, self._ranges)
         return Inquiry(
             question,
@@ -128,6 +139,7 @@ class HistorySearch:
             self._sessions,
             {name for name in speakers if not question.words.isdisjoint(name.split())},
             self._find_days(question.dates) if question.dates else NO_DAYS,
+            self._likeness.compare(self._database, text, names, self._ranges),
         )
 
     def rank(

@@ -1,0 +1,71 @@
+"""The time that the audit of a summary takes (`memory/context/audit.py`).
+
+`python -m benchmarks.audit`: for 20,000 tokens of conversation in each of three languages, the
+milliseconds of processor time for all that is found in the source and for one summary, and how
+often the same text could be counted by the meter meanwhile, which does not depend on the machine.
+The aim is 20 ms on a machine of today; `--write` keeps the ratios in `figures.json`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from benchmarks import figures
+from memory.context.audit import AuditSource, Candidate, audit
+from memory.context.meter import Meter
+from memory.turns import Turn
+from tests.memory.audit_corpus import CHATS, GOOD
+from tests.memory.audit_turns import turns_of
+
+TOKENS = 20_000
+LANGUAGES = {
+    "English": ("trip", "bug", "chat"),
+    "German": ("feier", "steuer", "garten"),
+    "Chinese": ("旅行", "代码"),
+}
+_TIMES = 7  # of which the quickest counts: others run on the same machine
+
+
+def main() -> None:
+    meter = Meter()
+    asyncio.run(meter.ready())
+    kept = {}
+    for language, chats in LANGUAGES.items():
+        lines = [line for chat in chats for line in CHATS[chat]]
+        size = meter.count("\n".join(lines))
+        said = [*lines, *(_again(line) for line in lines * (TOKENS // size))]
+        turns = turns_of(said)
+        text = next(text for chat, text in GOOD if chat in chats)
+        whole = "\n".join(said)
+        spent = _time(lambda: _judge(said, turns, text))  # noqa: B023 - called at once
+        counted = _time(lambda: meter.count(whole))  # noqa: B023
+        kept[f"audit of {TOKENS:,} tokens, {language}, times counting them"] = spent / counted
+        print(f"{language}: {1_000 * spent:.1f} ms, {spent / counted:.1f} times counting")
+    figures.conclude("audit", kept, is_kept="--write" in sys.argv)
+
+
+def _again(line: str) -> str:
+    """Return a line without what corrects something: nobody does that in each fifth message."""
+    return re.sub(r"not|nicht|Sorry|mixed up|instead|statt|不是|改", "", line)
+
+
+def _judge(said: Sequence[str], turns: Sequence[Turn], text: str) -> None:
+    source = AuditSource(said[::2], said[1::2], TOKENS, turns=turns)
+    audit(Candidate(text, len(text) // 4), source)
+
+
+def _time(work: Callable[[], object]) -> float:
+    quickest = float("inf")
+    for _ in range(_TIMES):
+        begun = time.process_time()
+        work()
+        quickest = min(quickest, time.process_time() - begun)
+    return quickest
+
+
+if __name__ == "__main__":
+    main()
