@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -65,6 +66,7 @@ MOST_WHOLE = 200
 WRITTEN = 1.25
 """The price at Anthropic of a token that is written into the cache."""
 FLOOR, STEP = 1_024, 128
+_FACT = re.compile(r"\b(?:question|reply|did)\d+")
 
 
 @dataclass
@@ -130,7 +132,8 @@ class Result:
 
 @dataclass
 class Bookkeeper:
-    """The summariser of the benchmark: its answers have a fixed length, its requests are billed."""
+    """The summariser of the benchmark: its answers have a fixed length and what a summary must
+    keep, its requests are billed."""
 
     provider: Provider
     count: int = 0
@@ -147,7 +150,8 @@ class Bookkeeper:
     async def summarize(self, request: SummaryRequest) -> SummaryResult:
         self.count += 1
         self.provider.aside(self._prompt(request))
-        return SummaryResult(_words(f"summary{self.count}", SUMMARY), "benchmark")
+        told = " ".join(dict.fromkeys(_FACT.findall(request.text)))[-SUMMARY * 2 :]
+        return SummaryResult(_words(f"summary{self.count} {told}", SUMMARY), "benchmark")
 
 
 def _words(name: str, tokens: int) -> str:

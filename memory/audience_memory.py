@@ -26,7 +26,7 @@ from memory.record.database import Database
 from memory.record.memory_file import NAME as MEMORY
 from memory.record.memory_file import MemoryFileError
 from memory.record.search import Found, index
-from memory.record.search.corrected import CorrectionBook
+from memory.record.search.corrected import CorrectionBook, Corrections
 from memory.record.search.reach import Scope
 from memory.record.store import Store
 from memory.services import MemoryServices
@@ -120,10 +120,12 @@ class AudienceMemory:
         if found.said.total or found.notes.total:
             return found
         read, audience = self._services.store.read, self._audience
-        book = self._indexer.corrections
+        corrections = await self._corrections()
         names = await read(lambda db: {c.row: c.name for c in index.conversations(db, audience)})
         said = await read(
-            lambda db: search.scan(db, names, text.split(), most, transcript.own_entries, book)
+            lambda db: search.scan(
+                db, names, text.split(), most, transcript.own_entries, corrections
+            )
         )
         return replace(found, said=said)
 
@@ -134,11 +136,10 @@ class AudienceMemory:
 
     async def _find(self, scope: Scope, text: str, most: int) -> Remembered:
         zone, read = self._services.zone(), self._services.store.read
-        likeness = self._services.likeness
+        likeness, corrections = self._services.likeness, await self._corrections()
 
         def find(database: Database) -> Found:
-            book = self._indexer.corrections
-            return search.find(database, scope, text, most, zone, likeness, book)
+            return search.find(database, scope, text, most, zone, likeness, corrections)
 
         def find_if_indexed(database: Database) -> Found | None:
             return None if index.behind(database, scope.audience) else find(database)
@@ -147,6 +148,11 @@ class AudienceMemory:
             await self._indexer.catch_up(scope.audience)
             said = await read(find)
         return Remembered(await asyncio.to_thread(self._find_notes, text, most), said)
+
+    async def _corrections(self) -> Corrections:
+        data, audience = self._services.data, self._audience
+        values = await asyncio.to_thread(ended.by_hand, data, audience)
+        return Corrections(self._indexer.corrections, values)
 
     def _find_notes(self, text: str, most: int) -> FoundNotes:
         days = daily.days(self._services.data, self._audience)

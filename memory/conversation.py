@@ -57,6 +57,7 @@ from memory.record import (
 from memory.record.conversations import Standing
 from memory.record.forget import StoredCounts
 from memory.record.search import Found, Wanted
+from memory.record.search.corrected import Corrections
 from memory.record.search.reach import Scope
 from memory.services import MemoryServices
 from memory.summary_editor import SummaryEditor
@@ -165,6 +166,12 @@ class Conversation:
         self._shared.indexer.turn_ended(self.context.row)
         self._shared.mirror.touch(self)
 
+    async def corrections(self) -> Corrections:
+        """Return the corrections that hold in searches of this conversation."""
+        data, audience = self._services.data, self.key.audience
+        values = await asyncio.to_thread(ended.by_hand, data, audience)
+        return Corrections(self._shared.indexer.corrections, values)
+
     async def ended_in(self, turn: int) -> list[EndedInAudience]:
         """Return the values that a person ended in a turn of this conversation."""
         path = ended.path_of(self._services.data, self.key.audience)
@@ -242,18 +249,18 @@ class Conversation:
     async def search(self, words: Sequence[str], most: int) -> Found:
         """Return the messages of the transcript that hold the most of these words, in context or
         not."""
-        names, book = {self.context.row: self.key.id}, self._shared.indexer.corrections
+        names, corrections = {self.context.row: self.key.id}, await self.corrections()
         return await self._services.store.read(
-            lambda db: search.scan(db, names, words, most, book=book)
+            lambda db: search.scan(db, names, words, most, corrections=corrections)
         )
 
     async def passages(self, wanted: Wanted) -> Found:
         """Parts of what was said before the running turn, for the model: what a person removed is
         left out."""
         context, away = self.context, self.context.replayed.taken_away
-        book = self._shared.indexer.corrections
+        corrections = await self.corrections()
         return await self._services.store.read(
-            lambda db: search.passages(db, context.row, wanted, context.current, away, book)
+            lambda db: search.passages(db, context.row, wanted, context.current, away, corrections)
         )
 
     async def read_turns_of(self, name: str, spans: Sequence[tuple[int, int]]) -> list[Entry]:

@@ -21,7 +21,7 @@ from memory.context import shapes
 from memory.context.corrected import choose_certain, says_old
 from memory.context.corrections import Correction, find_corrections
 from memory.context.receipt import Receipt, SourceFacts
-from memory.context.requests import PersonRequest, Requests, find_lost, find_requests, find_restated
+from memory.context.requests import NONE, Requests, find_lost, find_requests, find_restated
 from memory.context.wording import language_of, languages_of, shared, split_sentences, stems
 from memory.turns import Turn
 
@@ -42,6 +42,7 @@ REASONS: Mapping[str, str] = {
     "short": "it is one line for thousands of tokens",
     "topic": "it is about something else",
     "facts": "it has next to none of the names and numbers",
+    "dropped": "it drops much of the summary before it",
     "invented": "it tells of what nobody said",
     "corrected": "it has a value that was corrected since",
     "restated": "it lists as a task what is done",
@@ -64,6 +65,8 @@ TELLING = 4
 """Facts of which a text that keeps none is no summary. Of fewer, a good one may tell in other
 words: a name that is inflected, "noon" for 12:00."""
 _MANY = 12  # facts of which a summary has to keep one, however it tells of them
+_TOLD_BEFORE = 6  # facts of the summary that it continues, of which it has to keep
+_LEAST_OF_BEFORE = 0.7  # of them: one that loses a third each time has nothing after ten
 _INVENTED = 3  # facts from nowhere, of which no summary has so many,
 _INVENTED_SHARE = 1 / 2  # unless it has as many of those that were said
 _PEOPLE = 2  # the same of names
@@ -75,7 +78,6 @@ _LONG_LINE = 60  # tokens of a line that may be a summary of anything
 _JUDGED = 9  # words that say something, of which the topic is told
 _FEW_STEMS = 100  # in a source of which a text of anything has few by chance,
 _LEAST_SHARED, _PER_DOUBLING, _MOST_SHARED = 0.18, 0.075, 0.4  # and in a longer one more
-_ABOUT = 1.5  # times as many: it is about that, whatever names it leaves out
 _DIALOGUE = 1 / 2  # of the words of a summary that is written as a dialogue are from here
 _SEVERAL = 3  # turns
 _LINES_MAY = frozenset(("empty", "cut", "loop"))
@@ -123,7 +125,7 @@ class Audit(Struct, frozen=True):
 class AuditSource(Struct, frozen=True, dict=True):
     """The source of a text, and all that is compared, found once for several attempts: messages of
     people and replies, oldest first, arguments of tool calls, and what is summarised already, with
-    the requests that are `known` to be open. It has so many `tokens` (0: nobody knows).
+    the requests in it that are `known`. It has so many `tokens` (0: nobody knows).
     `is_in_any_language`: a person said in which one it is to be written."""
 
     asked: Sequence[str]
@@ -132,7 +134,7 @@ class AuditSource(Struct, frozen=True, dict=True):
     touched: Sequence[str] = ()
     prior: str = ""
     turns: Sequence[Turn] = ()
-    known: Sequence[PersonRequest] = ()
+    known: Requests = NONE
     is_in_any_language: bool = False
 
     @cached_property
@@ -202,7 +204,8 @@ def audit(candidate: Candidate, source: AuditSource, least_kept: float = 0.0) ->
     receipt = source.facts.receipt(text)
     if source.tokens and candidate.tokens >= source.tokens:
         return Audit((Flaw("longer"),), receipt)
-    if kind := shapes.find_kind(text, candidate.finish, receipt):
+    kind = shapes.find_kind(text, candidate.finish, receipt)
+    if kind and not (kind == "loop" and shapes.is_loop(source.facts.text)):  # what was said is one
         return Audit((Flaw(kind),), receipt)
     checks = (
         _check_end(text, source),
@@ -260,6 +263,9 @@ def _check_facts(text: str, source: AuditSource, receipt: Receipt) -> Sequence[F
     is_lost = receipt.total >= TELLING and not receipt.kept
     if is_lost and (receipt.total >= _MANY or not _is_about(text, source)):
         return [Flaw("facts", receipt.missing)]
+    before = SourceFacts([], [source.prior], []).receipt(text)
+    if before.total >= _TOLD_BEFORE and before.share < _LEAST_OF_BEFORE:
+        return [Flaw("dropped", before.missing)]
     names, others, told = source.facts.find_invented(shapes.strip_labels(text))
     if len(names) >= _PEOPLE and len(names) > _PEOPLE_SHARE * told:
         return [Flaw("invented", tuple(names))]
@@ -276,7 +282,7 @@ def _check_topic(text: str, source: AuditSource) -> Sequence[Flaw]:
 
 def _is_about(text: str, source: AuditSource) -> bool:
     said = source.own_words(text)
-    return source.share(said) >= _ABOUT * source.least_share and len(said) > 2
+    return source.share(said) >= source.least_share and len(said) > 2
 
 
 def _check_answer(text: str, source: AuditSource) -> Sequence[Flaw]:

@@ -218,7 +218,7 @@ def _in_sentence(sentence: str, earlier: _Earlier, *, is_strong: bool) -> Iterat
         pairs = [*_new_alone(sentence, earlier, is_strong=is_strong)]
     for old, new in pairs:
         old, new = _complete(old, new)
-        topic, is_shared = _topic(sentence, old, earlier)
+        topic, is_shared = _topic(sentence, old, new, earlier)
         yield Correction(old.text, new.text, 0, old.kind, topic, is_shared)
 
 
@@ -329,10 +329,10 @@ def _with_number(date: Value, day: Value) -> Value:
     return made
 
 
-def _topic(sentence: str, old: Value, earlier: _Earlier) -> tuple[frozenset[str], bool]:
+def _topic(sentence: str, old: Value, new: Value, earlier: _Earlier) -> tuple[frozenset[str], bool]:
     """Return the words of the sentences that say and end the old value, and whether others say it
     of something else."""
-    about = content_words(sentence)
+    about = content_words(sentence) - content_words(new.text)
     has_digit = any(sign.isdigit() for sign in old.text)
     parts = [
         words

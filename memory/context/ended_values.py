@@ -32,7 +32,9 @@ class EndedValue(Struct, frozen=True):
 
     @property
     def mark(self) -> str:
-        return f"{self.new} (corrected in t{self.turn})" if self.is_marked else self.new
+        if not self.is_marked:
+            return self.new
+        return f"{self.new} (corrected in t{self.turn})" if self.turn else f"{self.new} (corrected)"
 
     def concerns(self, role: Role, seq: int) -> bool:
         """Return whether a message may say the old value as if it held. What a person says after

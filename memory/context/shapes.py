@@ -34,7 +34,7 @@ def find_kind(text: str, finish: str, receipt: Receipt) -> str:
         return "thoughts"
     if _is_unfilled(text, content):
         return "template"
-    if _is_loop(text[:_LONGEST]):
+    if is_loop(text):
         return "loop"
     return "cut" if _breaks_off(text) else ""
 
@@ -108,13 +108,14 @@ def _is_unfilled(text: str, content: list[str]) -> bool:
     return is_void or (count > 0 and count * 3 >= len(content))
 
 
-def _is_loop(text: str) -> bool:
+def is_loop(text: str) -> bool:
     """Return whether a text says the same over and over: sentences, or words in a row."""
-    sentences = [one for one in split_sentences(text.casefold()) if len(one) > 3]
+    text = text[:_LONGEST].casefold()
+    sentences = [one for one in split_sentences(text) if len(one) > 3]
     repeated = len(sentences) - len(set(sentences))
     if repeated >= _LEAST_LOOPS - 1 and repeated * 2 >= len(sentences):
         return True
-    words = _WORD_OR_SIGN.findall(text.casefold())
+    words = _WORD_OR_SIGN.findall(text)
     rows = Counter(zip(*(words[n:] for n in range(_ROW)), strict=False))
     return len(words) > 4 * _ROW * _LEAST_LOOPS / 2 and len(rows) * 2 < len(words)
 

@@ -99,7 +99,10 @@ class SummaryDrafter:
             return SummaryDraft(plain or source.so_far)
         parts, replaced = await asyncio.to_thread(self._measure, source, spec.style, limits)
         is_free = bool(spec.focus or limits.context.compression_prompt)
-        compared = await asyncio.to_thread(source.to_audit, replaced, is_in_any_language=is_free)
+        is_of_log = spec.style == "rollup"
+        compared = await asyncio.to_thread(
+            source.to_audit, replaced, is_in_any_language=is_free, is_of_log=is_of_log
+        )
         work = _Drafting(spec, source, parts, limits, compared)
         first = await self._attempt(work, beginning)
         taken: Taken = "first"
@@ -111,7 +114,9 @@ class SummaryDrafter:
         if best is not None and best.audit.accepts(limits.context.summary_audit):
             kinds = first.audit.kinds if first and taken == "second" else best.audit.kinds
             return await asyncio.to_thread(self._take, work, best, taken, kinds)
-        shorter = int((min(replaced, self._count(source)) - frame) * _SHORTER)
+        told = self._count_told(source)
+        fresh = min(replaced, self._count(source)) - told - frame
+        shorter = told + int(fresh * _SHORTER)  # or ten summaries would halve the first
         is_told = shorter >= _LEAST or limits.strategy != "trim"
         longest = min(limits.summary_tokens, max(1, shorter if is_told else replaced - 1))
         kinds = best.audit.kinds if best else ()
@@ -162,7 +167,7 @@ class SummaryDrafter:
             more = open_line(lost, [turn.question.text for turn in work.source.turns])
             room = work.compared.tokens - 1 - self._services.meter.count(f"{text}\n{more}")
             text = f"{text}\n{more}" if room >= 0 else text
-        receipt = replace(work.compared.facts.receipt(text), taken=taken, findings=kinds)
+        receipt = replace(self._receipt(work, text), taken=taken, findings=kinds)
         section = one.draft.section if self._is_section(one.draft, work.source) else ""
         return replace(one.draft, text=text, section=section, receipt=receipt)
 
@@ -180,18 +185,27 @@ class SummaryDrafter:
     ) -> SummaryDraft:
         """Return the summary that no model wrote."""
         meter, compared = self._services.meter, work.compared
-        text = meter.clip(plain, longest) or extract(
-            work.source.rest,
-            work.source.so_far,
-            longest,
-            meter.count,
-            compared.facts,
-            compared.requests,
-            compared.current,
-        )
-        return SummaryDraft(
-            text, receipt=replace(compared.facts.receipt(text), taken="extract", findings=kinds)
-        )
+        text = meter.clip(plain, longest)
+        if work.spec.style not in words.WITHOUT_SENTENCES:
+            head = plain.splitlines()
+            prior = [line for line in work.source.so_far.splitlines() if line not in head]
+            chosen = extract(
+                work.source.rest,
+                "\n".join(prior),
+                longest - meter.count(f"{text}\n"),
+                meter.count,
+                compared.facts,
+                compared.requests,
+                compared.current,
+            )
+            text = "\n".join(filter(None, (text, chosen)))
+        receipt = replace(self._receipt(work, text), taken="extract", findings=kinds)
+        return SummaryDraft(text, receipt=receipt)
+
+    def _receipt(self, work: _Drafting, text: str) -> Receipt:
+        if work.spec.style == "rollup":  # whose model has read less than what is removed
+            return work.source.receipt(text)
+        return work.compared.facts.receipt(text)
 
     def _clip(self, text: str, tokens: int) -> str:
         """Return a text in so many tokens, up to the end of a sentence where one is near."""
@@ -200,8 +214,12 @@ class SummaryDrafter:
 
     def _count(self, source: SummarySource) -> int:
         """Tokens of what is removed, and of the summaries of some of it."""
+        return sum(turn.tokens for turn in source.turns) + self._count_told(source)
+
+    def _count_told(self, source: SummarySource) -> int:
+        """Tokens of what is summarised already."""
         summed = [*([source.prior] if source.prior else []), *source.stood]
-        return sum(turn.tokens for turn in source.turns) + sum(one.tokens for one in summed)
+        return sum(one.tokens for one in summed)
 
     def _measure(
         self, source: SummarySource, style: words.Style, limits: Limits

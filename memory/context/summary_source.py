@@ -8,8 +8,10 @@ from msgspec import Struct
 
 from memory.context import summary as words
 from memory.context.audit import AuditSource
-from memory.context.extract import read_open
+from memory.context.extract import read_finished, read_open
+from memory.context.lines import lines_of
 from memory.context.receipt import Receipt
+from memory.context.requests import Requests
 from memory.record.summaries import Summary
 from memory.turns import Turn
 
@@ -65,18 +67,24 @@ class SummarySource(Struct, frozen=True):
         while."""
         return self.to_audit(0).facts.receipt(text)
 
-    def to_audit(self, tokens: int, *, is_in_any_language: bool = False) -> AuditSource:
-        """Return what a summary of so many tokens is compared with; many words take a while."""
+    def to_audit(
+        self, tokens: int, *, is_in_any_language: bool = False, is_of_log: bool = False
+    ) -> AuditSource:
+        """Return what a summary of so many tokens is compared with; many words take a while. One
+        `is_of_log` has read the lines of the log alone."""
         messages = [entry.message for turn in self.turns for entry in turn.entries]
         asked = [message.text for message in messages if message.role == "user"]
+        answered = [message.text for message in messages if message.role == "assistant"]
+        called = [call.arguments for message in messages for call in message.tool_calls]
+        lines = [line.text for turn in self.turns for line in lines_of(turn)]
         return AuditSource(
-            asked,
-            [message.text for message in messages if message.role == "assistant"],
+            lines if is_of_log else asked,
+            () if is_of_log else answered,
             tokens,
-            touched=[call.arguments for message in messages for call in message.tool_calls],
+            touched=() if is_of_log else called,
             prior=self.prior.text if self.prior else "",
             turns=self.turns,
-            known=read_open(self.so_far),
+            known=Requests(tuple(read_open(self.so_far)), tuple(read_finished(self.so_far))),
             is_in_any_language=is_in_any_language,
         )
 

@@ -42,6 +42,7 @@ _FUNCTION = {
 _WORDS_OF = {name: frozenset(words.split()) for name, words in _FUNCTION.items()}
 _ALL_FUNCTION = frozenset().union(*_WORDS_OF.values())
 _COMMON = (
+    "remind later erinnere erinner später "
     "user users person assistant asked wants wanted also then than them these those some "
     "into over just very much more most only here today okay thanks thank please like need "
     "needs would could should summary conversation nutzer nutzerin benutzer assistentin "

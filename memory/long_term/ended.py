@@ -63,6 +63,20 @@ def update(data: Path, audience: str, conversation: str, new: Sequence[EndedInAu
     return True
 
 
+def add_by_hand(data: Path, audience: str, new: Sequence[EndedInAudience]) -> None:
+    """Keep values that were ended by a command, beside those that were before. Raises OSError."""
+    ended = {one.value.old for one in new}
+    kept = read(path_of(data, audience))
+    before = [one for one in kept if not one.conversation and one.value.old not in ended]
+    update(data, audience, "", [*before, *new])
+
+
+def by_hand(data: Path, audience: str) -> tuple[EndedValue, ...]:
+    """Return the values of an audience that were ended by a command."""
+    kept = read(path_of(data, audience))
+    return tuple(one.value for one in kept if not one.conversation)
+
+
 def show_line(line: MemoryLine, ended: Iterable[EndedInAudience]) -> str:
     """Return the text of a line of `MEMORY.md`, as the model reads it."""
     return show_corrected(line.text, [one.value for one in ended if _ends_line(one, line)])
@@ -83,13 +97,15 @@ def _ends_line(one: EndedInAudience, line: MemoryLine) -> bool:
     sources = line.sources
     if sources and not any(_is_before(source, one) for source in sources):
         return False
-    if line.said and line.said > one.day:
+    if one.conversation and line.said > one.day:
         return False
     return _is_about(one, line.text, sources)
 
 
 def _is_before(source: Source, one: EndedInAudience) -> bool:
     """Return whether what is told there was said before the value was ended."""
+    if not one.conversation:
+        return True  # whatever still says so, a person has looked at it
     if source.conversation == one.conversation and source.spans:
         return min(first for first, _ in source.spans) <= one.value.turn
     return (source.day, source.at or one.at) <= (one.day, one.at)

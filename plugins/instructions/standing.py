@@ -41,6 +41,7 @@ NAMED = 5
 MOST_OPEN = 50
 """Rules of a chat that wait for a yes; more are not asked about."""
 _MOST_KNOWN = 1_000  # places whose section is remembered
+_UNDOES = {"edit": ("text",), "move": ("audience", "home")}
 _OPEN: tuple[State, ...] = ("active", "proposed")
 
 
@@ -248,11 +249,11 @@ class StandingInstructions:
                 if (now := self._rules.get(change.rule)) is None:
                     continue
                 was = change.was or replace(now, state="dismissed")
-                before = replace(now, text=was.text, state=was.state)
-                before = replace(before, audience=was.audience, home=was.home)
+                fields = _UNDOES.get(change.kind, ("state",))  # others may have changed the rest
+                before = replace(now, **{name: getattr(was, name) for name in fields})
                 self._refuse_twice(before)
                 wanted.append(before)
-            return await self._save("", key, person, wanted, undone=changes[0].batch)
+            return await self._save("", key, person, wanted, undone=changes)
 
     async def list_changes(self, key: ConversationKey, most: int) -> list[InstructionChange]:
         """Return what was done in a chat, the newest first."""
@@ -316,7 +317,7 @@ class StandingInstructions:
         key: ConversationKey,
         person: str,
         wanted: Sequence[Instruction],
-        undone: int = 0,
+        undone: Sequence[InstructionChange] = (),
     ) -> list[Instruction]:
         """Write rules as they are to stand, and go on with them. Raises CommandError and
         StoreError."""
@@ -324,8 +325,7 @@ class StandingInstructions:
         pairs = [(self._rules.get(rule.id), rule) for rule in wanted]
 
         def save(database: Any) -> list[Instruction]:
-            if undone:
-                rows.mark_undone(database, undone)
+            rows.mark_undone(database, undone)
             return rows.save(database, kind, key, person, pairs)
 
         saved = await self._store.write(save)

@@ -1,38 +1,16 @@
-"""What a person corrected in the chat is read as it holds in what is remembered: in the prompt and
-in daily files, at once; the file itself changes by an approved edit alone.
+"""Values that a person corrected in the chat are read as they hold in what is remembered: in the
+prompt and in daily files, at once; the file itself changes by an approved edit alone.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from memory.context.ended_values import find_places
-from memory.keys import ConversationKey
 from memory.long_term.document import facts
 from memory.long_term.prompt import MemoryPrompts
 from memory.record import daily
 from memory.record.daily import Note
 from tests.memory.rooms import KEY, Lodge
-from tests.memory.test_corrected_search import rows
-
-
-async def test_no_remembered_line_shows_the_model_a_value_that_was_corrected(lodge: Lodge) -> None:
-    meter = lodge.conversations.services.meter
-    prompts, wrong = MemoryPrompts(lodge.folder, meter), list[tuple[list[str], str]]()
-    await meter.ready()
-    for number, (said, old, new) in enumerate(rows()):
-        key = ConversationKey(f"pipe/{number}", f"pipe-{number}")
-        conversation = await lodge.conversation(key)
-        await conversation.long_term.remember(said[0], "ann")
-        for message in said:
-            await lodge.says(message, key=key)
-        text = prompts.of(key.audience, 600).text.partition("<memory>")[2]
-        notes = (await conversation.memory.recall(said[0], 10)).notes.hits
-        for shown in (text, *(hit.text for hit in notes), *(hit.note.text for hit in notes)):
-            shown = shown.split(": ", 1)[-1]
-            if [*find_places(shown, old)] or new.removesuffix("th") not in shown:
-                wrong.append((said, shown))
-    assert wrong == [], "\n".join(map(str, wrong))
 
 
 def prompt(lodge: Lodge) -> str:

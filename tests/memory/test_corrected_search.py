@@ -1,61 +1,12 @@
-"""What a person corrected is found as it holds: in searches of the model and of people, marked, and
-with the correction before what it corrects. The transcript keeps what was said.
+"""Values that a person corrected are found as they hold: marked, in searches of the model and of
+people, and with the correction before what it corrects. The transcript keeps what was said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
-
-from memory.context.ended_values import OLD, EndedValue, find_places, show_corrected
-from memory.keys import ConversationKey
-from memory.record.search import Exactly, Head, Hit, Tail, Words
+from memory.context.ended_values import OLD, EndedValue, show_corrected
+from memory.record.search import Exactly, Head, Words
 from tests.memory.rooms import KEY, Lodge
-
-_CORPORA = Path(__file__).parent / "corrections"
-
-
-def rows() -> list[tuple[list[str], str, str]]:
-    """Return what is said, the last message correcting, the old value and the new one."""
-    found = []
-    for name in ("en", "de", "zh"):
-        for line in (_CORPORA / f"{name}.tsv").read_text(encoding="utf-8").splitlines():
-            said, old, new = line.split("\t")
-            found.append((said.split(" | "), old, new))
-    return found
-
-
-def _shown(hits: Iterable[Hit]) -> list[str]:
-    """Return all texts that a search shows: hits, and what is beside them."""
-    return [
-        text
-        for hit in hits
-        for text in (
-            hit.text,
-            *(entry.message.text for entry in (hit.entry, hit.before, hit.after) if entry),
-        )
-    ]
-
-
-async def test_no_search_shows_a_value_that_was_corrected(lodge: Lodge) -> None:
-    wrong: list[tuple[str, list[str], object]] = []
-    for number, (said, old, new) in enumerate(rows()):
-        key = ConversationKey(f"pipe/{number}", f"pipe-{number}")
-        for message in said:
-            await lodge.says(message, reply=f"Noted: {message}", key=key)
-        await lodge.says("Thank you.", key=key)
-        conversation = await lodge.conversation(key)
-        found = {
-            "recall": (await conversation.memory.recall(said[0], 10)).said.hits,
-            "passages": (await conversation.passages(Tail(10))).hits,
-        }
-        for name, hits in found.items():
-            texts = _shown(hits)
-            if any(True for text in texts for _ in find_places(text, old)):
-                wrong.append((name, said, texts))
-            if not any(True for text in texts for _ in find_places(text, new)):
-                wrong.append((name, said, new))
-    assert wrong == [], "\n".join(map(str, wrong))
 
 
 async def test_people_and_letter_by_letter_searches_show_it_too(lodge: Lodge) -> None:

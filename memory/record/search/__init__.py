@@ -21,7 +21,7 @@ from memory.record import transcript
 from memory.record.branches import lineage
 from memory.record.database import Database
 from memory.record.search import index, words
-from memory.record.search.corrected import CorrectionBook, correct
+from memory.record.search.corrected import Corrections, correct
 from memory.record.search.dates import NamedDate
 from memory.record.search.likeness import Likeness
 from memory.record.search.ranking import (
@@ -87,13 +87,13 @@ def find(
     most: int,
     zone: tzinfo,
     likeness: Likeness = BY_WORDS,
-    book: CorrectionBook | None = None,
+    corrections: Corrections | None = None,
 ) -> Found:
     """Return the messages that answer a text best. The model is given some that hold none of its
     words, but stand beside those that do, or mean what it asks (`likeness`). `zone` is the time
-    zone in which a date in the text is meant. With a `book`, values that were corrected are shown
-    as they hold."""
-    return HistorySearch(database, scope, zone, likeness, book).find(text, most)
+    zone in which a date in the text is meant. With `corrections`, values that were
+    corrected are shown as they hold."""
+    return HistorySearch(database, scope, zone, likeness, corrections).find(text, most)
 
 
 class HistorySearch:
@@ -105,11 +105,11 @@ class HistorySearch:
         scope: Scope,
         zone: tzinfo,
         likeness: Likeness = BY_WORDS,
-        book: CorrectionBook | None = None,
+        corrections: Corrections | None = None,
     ) -> None:
         self._database, self._scope, self._zone = database, scope, zone
         self._likeness = likeness
-        self._book, self._ended = book, dict[int, Sequence[EndedValue]]()
+        self._corrections, self._ended = corrections, dict[int, Sequence[EndedValue]]()
         self._reach = Reach(database, scope)
         self._ranges = self._reach.ranges
         self._sessions = index.sessions(database, self._ranges)
@@ -159,14 +159,18 @@ class HistorySearch:
 
     def _with_corrections(self, places: Sequence[int]) -> list[int]:
         """Return the places with the message that corrects another one before that one."""
-        if self._book is None:
+        if self._corrections is None:
             return [*places]
         there = index.entries(self._database, places, self._ranges)
         order: dict[int, None] = {}
         for place in places:
             for one in self._ended_at(place):
                 message = there[place][1].message
-                if one.seq > index.home_of(place)[1] and says_old(message.text, [one]):
+                if (
+                    one.turn > 0
+                    and one.seq > index.home_of(place)[1]
+                    and says_old(message.text, [one])
+                ):
                     order[index.place_of(self._row_of(place, one.seq), one.seq)] = None
             order[place] = None
         visible = set(self._ranges.only(order))
@@ -179,11 +183,11 @@ class HistorySearch:
 
     def _ended_at(self, place: int) -> Sequence[EndedValue]:
         """Return the values that were ended in the conversation of a place."""
-        if self._book is None:
+        if self._corrections is None:
             return ()
         row = self._reach.seen_from(place)
         if row not in self._ended:
-            self._ended[row] = self._book.of(self._database, row)
+            self._ended[row] = self._corrections.of(self._database, row)
         return self._ended[row]
 
     def _hits(self, places: Sequence[int], wanted: Sequence[str]) -> Iterator[Hit]:
@@ -213,7 +217,7 @@ def scan(
     texts: Iterable[str],
     most: int,
     read: Callable[[Database, int], Iterable[Entry]] = transcript.every_entry,
-    book: CorrectionBook | None = None,
+    corrections: Corrections | None = None,
 ) -> Found:
     """Return the messages that hold the most of these texts, the newest first among equals: in any
     case (Unicode's folding), also within words, and also what is no word, such as "C++". It reads
@@ -232,7 +236,7 @@ def scan(
 
     hits = []
     for *_, row, entry in heapq.nlargest(most, iter_scored()):
-        entry = correct(entry, book.of(database, row)) if book else entry
+        entry = correct(entry, corrections.of(database, row)) if corrections else entry
         said = to_search_text(entry.message)
         hits.append(Hit(entry, said, spans(said, wanted), conversations[row]))
     return Found(tuple(hits), counts.total(), counts[len(wanted)])
@@ -285,7 +289,7 @@ def passages(
     wanted: Wanted,
     running: int,
     away: TakenAway,
-    book: CorrectionBook | None = None,
+    corrections: Corrections | None = None,
 ) -> Found:
     """Return the passages that flo.monster's `context_search` gives its model: messages, in order
     and with their neighbours, but for the `running` turn (0: none), what a person removed, and what
@@ -306,7 +310,7 @@ def passages(
         chosen = _choose(wanted, places)
         numbers, left_out = chosen[:MOST], len(chosen[MOST:])
     entries = transcript.entries_at(database, conversation, (places[n - 1][0] for n in numbers))
-    ended = book.of(database, conversation, away) if book else ()
+    ended = corrections.of(database, conversation, away) if corrections else ()
     hits = []
     for number, entry in zip(numbers, entries, strict=True):
         is_whole = isinstance(wanted, Exactly)

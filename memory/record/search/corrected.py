@@ -1,4 +1,4 @@
-"""What a person corrected in conversations, read from their transcripts: a turn that is taken away,
+"""The corrections of conversations, read from their transcripts: a turn that is taken away,
 forgotten or not in a branch corrects nothing there.
 """
 
@@ -22,7 +22,7 @@ KEPT = 16
 """Conversations whose corrections stay in memory: those that were asked for last."""
 
 
-class _Said(Struct, frozen=True):
+class _SaidCorrection(Struct, frozen=True):
     """A correction, and the message that it is in."""
 
     correction: Correction
@@ -30,20 +30,20 @@ class _Said(Struct, frozen=True):
     seq: int
 
 
-class _Heard(Struct):
-    """What was heard of a conversation so far."""
+class _HeardSoFar(Struct):
+    """The words of a conversation that were read so far, as much as corrections need."""
 
     finder: CorrectionFinder = field(default_factory=CorrectionFinder)
     messages: int = 0
     seq: int = 0
-    found: list[_Said] = field(default_factory=list)
+    found: list[_SaidCorrection] = field(default_factory=list)
     again: dict[str, int] = field(default_factory=dict)
 
     def hear(self, role: str, text: str, turn: int, seq: int) -> None:
         if role != "user":
             self.finder.note(text)
             return
-        new = [_Said(one, turn, seq) for one in self.finder.hear(text)]
+        new = [_SaidCorrection(one, turn, seq) for one in self.finder.hear(text)]
         for said in self.found if not new else ():
             old = said.correction.old
             if old not in self.again and any(find_places(text, old)):
@@ -55,7 +55,7 @@ class CorrectionBook:
     """The corrections of all conversations of a store; it may be asked in any thread."""
 
     def __init__(self) -> None:
-        self._heard: OrderedDict[int, _Heard] = OrderedDict()
+        self._heard: OrderedDict[int, _HeardSoFar] = OrderedDict()
         self._one_at_a_time = threading.Lock()
 
     def of(
@@ -78,13 +78,13 @@ class CorrectionBook:
         with self._one_at_a_time:
             self._heard.clear()
 
-    def _catch_up(self, database: Database, conversation: int) -> _Heard:
-        heard = self._heard.pop(conversation, None) or _Heard()
+    def _catch_up(self, database: Database, conversation: int) -> _HeardSoFar:
+        heard = self._heard.pop(conversation, None) or _HeardSoFar()
         there = transcript.count_messages(database, conversation)
         if there != heard.messages:
             count, last = transcript.count_from(database, conversation, heard.seq + 1)
             if heard.messages + count != there:  # something was deleted
-                heard = _Heard()
+                heard = _HeardSoFar()
                 count, last = transcript.count_from(database, conversation, 0)
             for role, text, turn, seq in transcript.spoken(database, conversation, heard.seq + 1):
                 heard.hear(role, text, turn, seq)
@@ -95,7 +95,21 @@ class CorrectionBook:
         return heard
 
 
-def _to_ended(one: Correction, said: _Said, again: int) -> EndedValue:
+class Corrections(Struct, frozen=True):
+    """The corrections that a search knows: those in conversations, and those that a person made by
+    a command (`by_hand`), which hold in all of them."""
+
+    book: CorrectionBook
+    by_hand: Sequence[EndedValue] = ()
+
+    def of(
+        self, database: Database, conversation: int, away: TakenAway | None = None
+    ) -> tuple[EndedValue, ...]:
+        """Return the values that were ended there."""
+        return (*self.by_hand, *self.book.of(database, conversation, away))
+
+
+def _to_ended(one: Correction, said: _SaidCorrection, again: int) -> EndedValue:
     return EndedValue(one.old, one.new, said.turn, said.seq, one.topic, one.is_shared, again)
 
 
