@@ -79,6 +79,7 @@ class Indexer:
 
         while await self._store.write(batch, is_synced=False, is_long=True):
             pass  # each batch in a transaction of its own, so that others come in between
+        await self._store.read(lambda db: self.corrections.of(db, row))  # no search waits for it
 
 
 class Remembered(Struct, frozen=True):

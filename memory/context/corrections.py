@@ -41,6 +41,7 @@ from memory.context.values import SCANNED, Value, find_values
 MOST = 200
 """Corrections of a conversation that are kept: the newest."""
 _BACK = 8  # messages in which a value is looked for that is only named by its kind
+_NEAR = 24  # messages in which a value may have been written in another form
 _HEARD = 600  # messages, and replies, in which the value may have been that is corrected
 _NOTED = 4_000  # characters of each
 _SHORT = 90  # characters of a sentence that may name the new value alone
@@ -168,7 +169,8 @@ class _Earlier:
         if not INSTEAD.search(sentence):
             return self.has(old.text)
         about = content_words(sentence) - content_words(old.text)
-        parts = (part for message in self.messages for part in split_sentences(message))
+        there = (message for message in self.messages if old.text in message)
+        parts = (part for message in there for part in split_sentences(message))
         return any(old.text in part and not about.isdisjoint(content_words(part)) for part in parts)
 
 
@@ -336,9 +338,10 @@ def _topic(sentence: str, old: Value, new: Value, earlier: _Earlier) -> tuple[fr
     has_digit = any(sign.isdigit() for sign in old.text)
     parts = [
         words
-        for message in earlier.messages
+        for distance, message in enumerate(earlier.messages)
+        if (is_near := has_digit and distance < _NEAR) or old.text in message
         for part in split_sentences(message)
-        if old.text in part or (has_digit and says(part, old))
+        if old.text in part or (is_near and says(part, old))
         if (words := content_words(part) - content_words(old.text))
     ]
     own = next((words for words in parts if not about.isdisjoint(words)), parts[0] if parts else ())

@@ -45,6 +45,7 @@ from memory.record.search.said import (
 )
 from memory.turns import Entry
 
+_BESIDES = 3  # messages that correct others, and were not found by themselves
 MOST = 100
 """Messages that `passages` shows at most."""
 BY_WORDS = Likeness()
@@ -124,7 +125,7 @@ class HistorySearch:
         if not self._scope.is_model:
             order = [place for place in order if place in holding]
         wanted = [term.word for term in inquiry.question.terms]
-        best = self._with_corrections(order[:most])[:most]
+        best = self._with_corrections(order[:most])
         return Found(tuple(self._hits(best, wanted)), len(holding))
 
     def inquire(self, text: str) -> Inquiry:
@@ -158,11 +159,13 @@ class HistorySearch:
         return NamedDays(times, [[*map(days_off.__getitem__, days)] for days_off in off])
 
     def _with_corrections(self, places: Sequence[int]) -> list[int]:
-        """Return the places with the message that corrects another one before that one."""
+        """Return the places with each message that corrects another one before that one. Those that
+        were not found by themselves stand at the end, and take no other's place."""
         if self._corrections is None:
             return [*places]
         there = index.entries(self._database, places, self._ranges)
         order: dict[int, None] = {}
+        besides: dict[int, None] = {}
         for place in places:
             for one in self._ended_at(place):
                 message = there[place][1].message
@@ -171,10 +174,13 @@ class HistorySearch:
                     and one.seq > index.home_of(place)[1]
                     and says_old(message.text, [one])
                 ):
-                    order[index.place_of(self._row_of(place, one.seq), one.seq)] = None
+                    correcting = index.place_of(self._row_of(place, one.seq), one.seq)
+                    (order if correcting in places else besides)[correcting] = None
             order[place] = None
-        visible = set(self._ranges.only(order))
-        return [place for place in order if place in visible]
+        visible = set(self._ranges.only([*order, *besides]))
+        found = [place for place in order if place in visible]
+        extra = [place for place in besides if place in visible and place not in order]
+        return [*found, *extra[:_BESIDES]]
 
     def _row_of(self, place: int, seq: int) -> int:
         """Return the row that has a message of the transcript that a place is seen in."""
