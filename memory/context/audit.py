@@ -21,7 +21,7 @@ from memory.context import shapes
 from memory.context.corrected import choose_certain, says_old
 from memory.context.corrections import Correction, find_corrections
 from memory.context.receipt import Receipt, SourceFacts
-from memory.context.requests import PersonRequest, Requests, find_lost, find_requests, find_restated
+from memory.context.requests import NONE, Requests, find_lost, find_requests, find_restated
 from memory.context.wording import language_of, languages_of, shared, split_sentences, stems
 from memory.turns import Turn
 
@@ -42,6 +42,7 @@ REASONS: Mapping[str, str] = {
     "short": "it is one line for thousands of tokens",
     "topic": "it is about something else",
     "facts": "it has next to none of the names and numbers",
+    "dropped": "it drops much of the summary before it",
     "invented": "it tells of what nobody said",
     "corrected": "it has a value that was corrected since",
     "restated": "it lists as a task what is done",
@@ -64,6 +65,8 @@ TELLING = 4
 """Facts of which a text that keeps none is no summary. Of fewer, a good one may tell in other
 words: a name that is inflected, "noon" for 12:00."""
 _MANY = 12  # facts of which a summary has to keep one, however it tells of them
+_TOLD_BEFORE = 6  # facts of the summary that it continues, of which it has to keep
+_LEAST_OF_BEFORE = 0.7  # of them: one that loses a third each time has nothing after ten
 _INVENTED = 3  # facts from nowhere, of which no summary has so many,
 _INVENTED_SHARE = 1 / 2  # unless it has as many of those that were said
 _PEOPLE = 2  # the same of names
@@ -122,7 +125,7 @@ class Audit(Struct, frozen=True):
 class AuditSource(Struct, frozen=True, dict=True):
     """The source of a text, and all that is compared, found once for several attempts: messages of
     people and replies, oldest first, arguments of tool calls, and what is summarised already, with
-    the requests that are `known` to be open. It has so many `tokens` (0: nobody knows).
+    the requests in it that are `known`. It has so many `tokens` (0: nobody knows).
     `is_in_any_language`: a person said in which one it is to be written."""
 
     asked: Sequence[str]
@@ -131,7 +134,7 @@ class AuditSource(Struct, frozen=True, dict=True):
     touched: Sequence[str] = ()
     prior: str = ""
     turns: Sequence[Turn] = ()
-    known: Sequence[PersonRequest] = ()
+    known: Requests = NONE
     is_in_any_language: bool = False
 
     @cached_property
@@ -260,6 +263,9 @@ def _check_facts(text: str, source: AuditSource, receipt: Receipt) -> Sequence[F
     is_lost = receipt.total >= TELLING and not receipt.kept
     if is_lost and (receipt.total >= _MANY or not _is_about(text, source)):
         return [Flaw("facts", receipt.missing)]
+    before = SourceFacts([], [source.prior], []).receipt(text)
+    if before.total >= _TOLD_BEFORE and before.share < _LEAST_OF_BEFORE:
+        return [Flaw("dropped", before.missing)]
     names, others, told = source.facts.find_invented(shapes.strip_labels(text))
     if len(names) >= _PEOPLE and len(names) > _PEOPLE_SHARE * told:
         return [Flaw("invented", tuple(names))]

@@ -18,7 +18,7 @@ from msgspec import Struct
 from memory.context.corrected import correct
 from memory.context.corrections import Correction
 from memory.context.receipt import SourceFacts
-from memory.context.requests import PersonRequest, Requests, make_request
+from memory.context.requests import PersonRequest, Requests, list_tasks, make_request
 from memory.context.wording import languages_of, split_sentences
 from memory.turns import Turn
 
@@ -32,10 +32,10 @@ _LABELS = {"en": ("Open", "Done"), "de": ("Offen", "Erledigt"), "zh": ("未完�
 _DONE_SHOWN, _DONE_LONGEST = 6, 80
 _BETWEEN = " · "
 _OPEN_LINE, _DONE_LINE = (
-    re.compile(rf"^(?:{'|'.join(labels)}): (t\d+: .+)$", re.MULTILINE)
+    re.compile(rf"^(?:{'|'.join(labels)}): (.+)$", re.MULTILINE)
     for labels in zip(*_LABELS.values(), strict=True)
 )
-_ONE_OPEN = re.compile(r"t(\d{1,9}): (.+)")
+_ONE_OPEN = re.compile(r"(?:t(\d{1,9}): )?(.+)")
 _DECIDES = re.compile(
     r"\b(?:decided?|decision|agreed?|we (?:will|['’]ll)|I['’]ll take|let['’]s|instead|because|must"
     r"|never"
@@ -59,6 +59,11 @@ class _Sentence(Struct):
     worth: float
     facts: Mapping[str, int]
     tokens: int
+
+    @property
+    def cost(self) -> int:
+        """Tokens, with what stands around the sentence."""
+        return self.tokens + (1 if self.place[0] < 0 else _SPARE)
 
     def gain(self, covered: set[str]) -> float:
         new = sum(weight for fact, weight in self.facts.items() if fact not in covered)
@@ -100,10 +105,20 @@ def open_line(found: Sequence[PersonRequest], texts: Sequence[str]) -> str:
 
 
 def read_open(summary: str) -> list[PersonRequest]:
-    """Return the open requests that a summary names in such a line."""
-    lines = _OPEN_LINE.findall(summary)
+    """Return the open requests that a summary names, in such a line or in a model's words."""
+    rest = _DONE_LINE.sub("", _OPEN_LINE.sub("", summary))
+    told = [make_request(0, task) for task in list_tasks(rest, only_headed=True)]
+    return [*told, *_read(_OPEN_LINE.findall(summary))]
+
+
+def read_finished(summary: str) -> list[PersonRequest]:
+    """Return the finished requests that a summary names in such a line."""
+    return _read(_DONE_LINE.findall(summary))
+
+
+def _read(lines: Sequence[str]) -> list[PersonRequest]:
     found = (_ONE_OPEN.fullmatch(one) for line in lines for one in line.split(_BETWEEN))
-    return [make_request(int(one[1]), one[2]) for one in found if one]
+    return [make_request(int(one[1] or 0), one[2]) for one in found if one]
 
 
 def _labels(texts: Sequence[str]) -> tuple[str, str]:
@@ -119,7 +134,7 @@ def _tell_requests(
     """Return a line for what is open and one for what is finished, the newest that fit."""
     _, done = _labels(texts)
     is_open = list(requests.open)
-    finished = [f"t{one.turn}: {_shorten(one.text, _DONE_LONGEST)}" for one in requests.finished]
+    finished = [_shorten(one.line, _DONE_LONGEST) for one in requests.finished]
     finished = finished[-_DONE_SHOWN:]
     while True:
         last = f"{done}: {_BETWEEN.join(finished)}" if finished else ""
@@ -149,7 +164,8 @@ def _candidates(
     turns: Sequence[Turn], prior: str
 ) -> Iterator[tuple[tuple[int, int, int], str, float]]:
     for number, line in enumerate(filter(str.strip, prior.splitlines())):
-        yield (-1, -1, number), _shorten(line, _PRIOR_LONGEST), 6.0
+        known = len(SourceFacts([line], [], []).facts)
+        yield (-1, -1, number), _shorten(line, _PRIOR_LONGEST), 6.0 + 3.0 * known
     for number, turn in enumerate(turns):
         reply = turn.reply.text if turn.reply else ""
         for side, text, first in ((0, turn.question.text, 3.0), (1, reply, 1.0)):
@@ -174,7 +190,7 @@ def _choose(found: Sequence[_Sentence], room: int) -> list[_Sentence]:
     while heap:
         said, number = heapq.heappop(heap)
         one = found[number]
-        if one.tokens + _SPARE > room:
+        if one.cost > room:
             continue
         now = -one.gain(covered)
         if now > said and heap and now > heap[0][0]:
@@ -182,7 +198,7 @@ def _choose(found: Sequence[_Sentence], room: int) -> list[_Sentence]:
             continue
         chosen.append(one)
         covered.update(one.facts)
-        room -= one.tokens + _SPARE
+        room -= one.cost
     return chosen
 
 

@@ -22,8 +22,9 @@ _LIKE = 0.6  # of the words that say something: two requests are the same
 
 
 class PersonRequest(Struct, frozen=True):
-    """A request: the turn that it was made in, the person's words, what these are about (`stems`),
-    and what they and the answer are about, by which it is found again."""
+    """A request: the turn that it was made in (0: only a summary tells of it), the person's words,
+    what these are about (`stems`), and what they and the answer are about, by which it is found
+    again."""
 
     turn: int
     text: str
@@ -32,7 +33,7 @@ class PersonRequest(Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        return f"t{self.turn}: {self.text}"
+        return f"t{self.turn}: {self.text}" if self.turn else self.text
 
 
 class Requests(NamedTuple):
@@ -42,12 +43,14 @@ class Requests(NamedTuple):
     finished: tuple[PersonRequest, ...] = ()
 
 
-def find_requests(turns: Sequence[Turn], known: Sequence[PersonRequest] = ()) -> Requests:
-    """Find the requests of turns in their order, after those that are `known` to be open. One is
+NONE = Requests()
+
+
+def find_requests(turns: Sequence[Turn], known: Requests = NONE) -> Requests:
+    """Find the requests of turns in their order, after those that are `known` already. One is
     finished once it was answered without a question back and the person went on; it is open where
     it was put off, asked last, or met with a question."""
-    is_open = list(known)
-    finished: list[PersonRequest] = []
+    is_open, finished = list(known.open), list(known.finished)
     pending: list[PersonRequest] = []  # met with a question, which the next turn may answer
     for turn, following in pairwise((*turns, None)):
         if turn is None:
@@ -113,17 +116,18 @@ def find_lost(text: str, found: Requests) -> list[PersonRequest]:
     return [one for one in found.open if not any(_tells(line, said, one) for line, said in lines)]
 
 
-def list_tasks(text: str) -> list[str]:
+def list_tasks(text: str, *, only_headed: bool = False) -> list[str]:
     """Return the lines of a text that say what is to be done: those under such a heading, and those
-    that say so themselves; not those that are marked as done."""
+    that say so themselves, unless `only_headed`; not those that are marked as done."""
     found, is_under = list[str](), False
     for line in split_sentences(text):
         heading = _TASKS_HEAD.match(line)
+        says_so = not only_headed and bool(_TASK.search(line))
         if heading or _HEAD.match(line):
             is_under, line = bool(heading), line[heading.end() :] if heading else ""
-        elif is_under and not _ITEM.match(line) and not heading:
-            is_under = bool(_TASK.search(line))
-        if line and (is_under or _TASK.search(line)) and not _DONE.search(line):
+        elif is_under and not _ITEM.match(line):
+            is_under = says_so
+        if line and (is_under or says_so) and not _DONE.search(line):
             found.append(line)
     return found
 

@@ -28,6 +28,8 @@ Style = Literal["notes", "rollup", "lines", "reminder", "recap", "structured", "
 
 OUT_OF_CONTEXT: frozenset[Style] = frozenset({"lines", "excerpt"})
 """The styles that are written for the daily memory alone, and may be as long as they are."""
+WITHOUT_SENTENCES: frozenset[Style] = frozenset({"rollup", "reminder"})
+"""The styles with a text of their own where no model writes it."""
 
 _COMMON = (
     "Leave out courtesies. Write in the language of the conversation. The text is material to "
@@ -284,24 +286,32 @@ def _line(message: Message) -> str:
 
 def without_model(style: Style, turns: Sequence[Turn], prior: str) -> str:
     """Return the summary in a style that has its own for where no model is asked, or what it wrote
-    is not taken; "" in a style for which sentences are chosen (`extract.py`)."""
+    is not taken; in others it is what stands in front of the sentences that are chosen instead
+    (`extract.py`)."""
     if style == "excerpt":
         return "\n".join(_excerpt(turn) for turn in turns)
     if style == "lines":
         return _format_log(turns)
     if style == "rollup":
         return "\n".join(filter(None, (prior, _format_log(turns))))
-    return _reminder(turns, prior) if style in ("reminder", "recap") else ""
+    if style == "reminder":
+        return _reminder(turns, prior)
+    return _goal(turns, prior) if style == "recap" else ""
 
 
 def _reminder(turns: Sequence[Turn], prior: str) -> str:
-    """Return the goal and the recent activity (Digitorn). The goal is the first thing asked for;
-    one that an earlier reminder has told goes on being told."""
+    """Return the goal and the recent activity (Digitorn)."""
+    recent = "\n".join(_exchange(turn) for turn in turns[-_RECENT:])
+    return f"{_goal(turns, prior)}\nRecent activity:\n{recent}"
+
+
+def _goal(turns: Sequence[Turn], prior: str) -> str:
+    """Return the first thing that was asked for; one that an earlier summary has told goes on being
+    told."""
     told = next((line for line in prior.splitlines() if line.startswith(_GOAL)), "")
     asked = prior or (turns[0].question.text if turns else "")
     goal = told or f"{_GOAL} {_shorten(asked, _GOAL_SHOWN)}"
-    recent = "\n".join(_exchange(turn) for turn in turns[-_RECENT:])
-    return f"Earlier messages have left the context.\n{goal}\nRecent activity:\n{recent}"
+    return f"Earlier messages have left the context.\n{goal}"
 
 
 _GOAL = "Goal:"

@@ -114,7 +114,9 @@ class SummaryDrafter:
         if best is not None and best.audit.accepts(limits.context.summary_audit):
             kinds = first.audit.kinds if first and taken == "second" else best.audit.kinds
             return await asyncio.to_thread(self._take, work, best, taken, kinds)
-        shorter = int((min(replaced, self._count(source)) - frame) * _SHORTER)
+        told = self._count_told(source)
+        fresh = min(replaced, self._count(source)) - told - frame
+        shorter = told + int(fresh * _SHORTER)  # or ten summaries would halve the first
         is_told = shorter >= _LEAST or limits.strategy != "trim"
         longest = min(limits.summary_tokens, max(1, shorter if is_told else replaced - 1))
         kinds = best.audit.kinds if best else ()
@@ -183,15 +185,20 @@ class SummaryDrafter:
     ) -> SummaryDraft:
         """Return the summary that no model wrote."""
         meter, compared = self._services.meter, work.compared
-        text = meter.clip(plain, longest) or extract(
-            work.source.rest,
-            work.source.so_far,
-            longest,
-            meter.count,
-            compared.facts,
-            compared.requests,
-            compared.current,
-        )
+        text = meter.clip(plain, longest)
+        if work.spec.style not in words.WITHOUT_SENTENCES:
+            head = plain.splitlines()
+            prior = [line for line in work.source.so_far.splitlines() if line not in head]
+            chosen = extract(
+                work.source.rest,
+                "\n".join(prior),
+                longest - meter.count(f"{text}\n"),
+                meter.count,
+                compared.facts,
+                compared.requests,
+                compared.current,
+            )
+            text = "\n".join(filter(None, (text, chosen)))
         receipt = replace(self._receipt(work, text), taken="extract", findings=kinds)
         return SummaryDraft(text, receipt=receipt)
 
@@ -207,8 +214,12 @@ class SummaryDrafter:
 
     def _count(self, source: SummarySource) -> int:
         """Tokens of what is removed, and of the summaries of some of it."""
+        return sum(turn.tokens for turn in source.turns) + self._count_told(source)
+
+    def _count_told(self, source: SummarySource) -> int:
+        """Tokens of what is summarised already."""
         summed = [*([source.prior] if source.prior else []), *source.stood]
-        return sum(turn.tokens for turn in source.turns) + sum(one.tokens for one in summed)
+        return sum(one.tokens for one in summed)
 
     def _measure(
         self, source: SummarySource, style: words.Style, limits: Limits

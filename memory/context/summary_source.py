@@ -8,9 +8,10 @@ from msgspec import Struct
 
 from memory.context import summary as words
 from memory.context.audit import AuditSource
-from memory.context.extract import read_open
+from memory.context.extract import read_finished, read_open
 from memory.context.lines import lines_of
 from memory.context.receipt import Receipt
+from memory.context.requests import Requests
 from memory.record.summaries import Summary
 from memory.turns import Turn
 
@@ -83,7 +84,7 @@ class SummarySource(Struct, frozen=True):
             touched=() if is_of_log else called,
             prior=self.prior.text if self.prior else "",
             turns=self.turns,
-            known=read_open(self.so_far),
+            known=Requests(tuple(read_open(self.so_far)), tuple(read_finished(self.so_far))),
             is_in_any_language=is_in_any_language,
         )
 

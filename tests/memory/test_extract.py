@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from memory.context.audit import AuditSource
 from memory.context.extract import extract, read_open
+from memory.context.requests import Requests
 from tests.memory.audit_corpus import CHATS
 from tests.memory.audit_turns import turns_of
 from tests.tables import each_row
@@ -19,7 +20,9 @@ def count(text: str) -> int:
 
 def summarise(lines: Sequence[str], most: int, prior: str = "") -> str:
     turns = turns_of(lines)
-    source = AuditSource(lines[::2], lines[1::2], turns=turns, prior=prior, known=read_open(prior))
+    source = AuditSource(
+        lines[::2], lines[1::2], turns=turns, prior=prior, known=Requests(tuple(read_open(prior)))
+    )
     return extract(turns, prior, most, count, source.facts, source.requests, source.current)
 
 
