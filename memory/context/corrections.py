@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -41,9 +42,10 @@ from memory.context.values import SCANNED, Value, find_values
 MOST = 200
 """Corrections of a conversation that are kept: the newest."""
 _BACK = 8  # messages in which a value is looked for that is only named by its kind
-_NEAR = 24  # messages in which a value may have been written in another form
 _HEARD = 600  # messages, and replies, in which the value may have been that is corrected
 _NOTED = 4_000  # characters of each
+_SENTENCES = 40  # of a message
+_MOST = 5  # corrections of a sentence
 _SHORT = 90  # characters of a sentence that may name the new value alone
 _LONGEST = 400  # characters of a sentence that corrects
 
@@ -96,7 +98,7 @@ class CorrectionFinder:
         if SIGN.search(message):
             earlier = _Earlier(self._heard)
             is_strong = len(message) < 2 * _SHORT and bool(STRONG.search(message))
-            for sentence in split_sentences(message):
+            for sentence in islice(split_sentences(message), _SENTENCES):
                 found += _in_sentence(sentence, earlier, is_strong=is_strong)
         self.note(message)
         return found
@@ -218,7 +220,7 @@ def _in_sentence(sentence: str, earlier: _Earlier, *, is_strong: bool) -> Iterat
     pairs = [*_pairs(sentence, earlier)]
     if not pairs and not (pairs := [*_cjk_pairs(sentence, earlier)]):
         pairs = [*_new_alone(sentence, earlier, is_strong=is_strong)]
-    for old, new in pairs:
+    for old, new in pairs[:_MOST]:
         old, new = _complete(old, new)
         topic, is_shared = _topic(sentence, old, new, earlier)
         yield Correction(old.text, new.text, 0, old.kind, topic, is_shared)
@@ -335,13 +337,13 @@ def _topic(sentence: str, old: Value, new: Value, earlier: _Earlier) -> tuple[fr
     """Return the words of the sentences that say and end the old value, and whether others say it
     of something else."""
     about = content_words(sentence) - content_words(new.text)
-    has_digit = any(sign.isdigit() for sign in old.text)
+    digits = [re.compile(rf"(?<!\d)0?{one}(?!\d)") for one in re.findall(r"\d+", old.text)]
     parts = [
         words
-        for distance, message in enumerate(earlier.messages)
-        if (is_near := has_digit and distance < _NEAR) or old.text in message
+        for message in earlier.messages
+        if old.text in message or (digits and all(one.search(message) for one in digits))
         for part in split_sentences(message)
-        if old.text in part or (is_near and says(part, old))
+        if old.text in part or (digits and says(part, old))
         if (words := content_words(part) - content_words(old.text))
     ]
     own = next((words for words in parts if not about.isdisjoint(words)), parts[0] if parts else ())

@@ -261,7 +261,7 @@ _ORDERS = tuple(
         rf" please)* (?!{_OF_LIFE})(?!{_STATE})(?!{_NO_VERB})[a-z-]+\b(?! (?:that|this|it|these|"
         rf"those|him|her|"
         rf"them|me (?:wrong|started)|you)\b(?!.*{_LASTING}))(?= \w)(?!.*{_ONCE})(?!.*\b(?:i|"
-        rf"we)(?:'ll| will|'m| am|'ve)\b)",
+        rf"we)(?:'ll| will)\b)",
         rf"{_PLEASE}only (?!{_NO_VERB}|{_ONCE}|\d|one|two|three|four|five|six|half|if|when|"
         rf"because|then|after|some|few|way|thing)[a-z]+ (?!is|was|are|were)\w+",
         rf"{_PLEASE}{_VERB}.*\bonly (?:through|via|in|with|from|by|to|for|on)\b(?!.*{_ONCE})",
@@ -313,6 +313,13 @@ _ORDERS = tuple(
         rf"{_FROM_NOW},? .*\b(?:is|are) (?:called|named|known as)\b.*",
         r"i(?:'d like| want| need| would like) (?!to\b)(?:the |an? )?.* in (?:every|each|"
         r"all)(?: my| your)? \w+",
+        rf"(?:when|if) (?:a|an|my|the|any|some\w*|there|it) .*(?:, ?{_PLEASE}(?!let me|be\b|"
+        rf"call me|go\b|try|look|give it|keep|make)(?:{_VERB})| (?:speak|reply|answer|use) \w+$)",
+        rf"i(?:'d like| want| need| prefer|'d prefer) (?!to\b|it\b)"
+        rf"(?!.*\bfor all\b).*\b{_FROM_NOW}",
+        rf"{_PLEASE}treat (?:this|my|our|it)\b.*\bas\b",
+        rf"{_PLEASE}(?:make|keep|start|end|begin) (?:every|each|all)(?: your| my)? \w+",
+        rf"{_PLEASE}{_VERB}.* when(?:ever)? you (?:don't|do not|are not|aren't|can't|cannot)\b",
         # how to speak
         rf"{_PLEASE}(?:only )?{_SPEAK}(?: only)?(?: to me| with me)?(?: only|"
         rf" exclusively)?(?: in)? {_LANGUAGES}\b(?: only| please)?"
@@ -336,7 +343,7 @@ _ORDERS = tuple(
         r"next time)|note to self|let's agree(?: on this)?):\s*(?:\w\S*\s+){2,}",
         rf"{_PLEASE}(?:remember|be sure|make sure|take care|try|"
         rf"don't forget)(?: you)? to (?:always|never)\b(?! be\b)(?!.*{_OF_A_PERSON})",
-        r"you can (?:skip|drop|leave out|omit|spare me)\b.*",
+        r"you (?:can|may) (?:(?:skip|drop|leave out|omit|spare me)\b|.*, i don't mind$).*",
         rf"(?:next to|in front of|behind|under|above|below) every \w+.*\b{_FROM_NOW}",
         rf"(?:{_PLEASE})(?:make sure|ensure|be sure|see to it|"
         rf"take care)(?: that)? (?:you (?:always|never|only|don't ever)|"

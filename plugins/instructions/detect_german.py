@@ -24,7 +24,7 @@ _STEMS = (
     "sparst?|spar|speicher|sperr|"
     "spiel|sprech|sprich|stell|streich|such|teil|test|trag|trenn|trenne|tu|übernimm|übernehm|"
     "überprüf|"
-    "übersetz|unterlass|unterbrich|unterschreib|verbessere?|verfass|verlass|veröffentlich|verrat|"
+    "übersetz|unterlass|unterstell|unterbrich|unterschreib|verbessere?|verfass|verlass|veröffentlich|verrat|"
     "verrate|verschick|verschieb|"
     "verschone?|versuch|verwend|verzicht|vermeid|wähl|warn|wart|weck|weiger|wiederhol|zeig|zieh|"
     "zitier|zähl|formulier|"
@@ -230,6 +230,10 @@ _ORDERS = tuple(
         rf"bescheid))(?!.*{_ONCE}).*",
         rf"{_FROM_NOW} (?:heißt|heißen|gilt|gelten)\b.*",
         rf"(?:{_NEVER}|höchstens|maximal|max) (?:mehr als )?\w+ \w+ (?:pro|je|in jede[rm])\b.*",
+        rf"{_PLEASE}(?!{_OF_LIFE})(?:{_DO}) (?:mich|uns|mir) (?:\w+ ){{0,2}}?(?:nicht|nie),? "
+        rf"(?:wenn|während|solange|bevor|bei|vor|nach)\b(?!.*{_ONCE})",
+        rf"{_PLEASE}(?:{_DO})\b.*,? wenn du .*\b(?:nicht|nichts|unsicher|kein\w*)\b",
+        r"(?:bitte )?(?:sprich|rede|schreib) mit mir (?:bitte )?(?:wie|als|so|immer|nur)\b.*",
         # nouns: Zusammenfassungen immer in drei Sätzen; alle Antworten müssen
         rf"(?:alle |jede[rs]? |deine |meine |sämtliche )*(?:{_REPLIES}|\w+(?:ungen|angaben|"
         rf"nachrichten|formate)) (?:bitte |ab jetzt )*(?:{_ALWAYS}|{_NEVER}|maximal|höchstens|nur|"

@@ -29,6 +29,7 @@ WHY = "/memory wrong"
 _ARROW = re.compile(r"\s*(?:->|→|=>)\s*")
 _YES = re.compile(r"yes\s+([0-9a-f]{8})\s+", re.IGNORECASE)
 _LATER = 2**62  # the seq of a correction that holds for all that was said until now
+_FEW = 2  # words by which a wrong sentence is known
 _ALIKE = 0.7  # of the words of a wrong line, in a sentence that says the same
 
 
@@ -67,7 +68,7 @@ class Edits(Struct, frozen=True):
 
 
 async def wrong(ask: Ask, rest: str) -> Reply:
-    """`/memory wrong 3 [what is right]`, `/memory wrong 3 May -> 4 May`"""
+    """`/memory wrong 3 [what is right]`, `/memory wrong 3 May -> 4 May`, `/memory wrong WORDS`"""
     seen = _YES.match(rest.strip())
     order = rest.strip()[seen.end() :] if seen else rest.strip()
     conversation = ask.conversation
@@ -89,13 +90,15 @@ async def _read(conversation: Conversation, order: str) -> Wrong:
     word, _space, right = order.partition(" ")
     lines = facts((await conversation.long_term.read()).lines)
     number = int(word[:9]) if word.isascii() and word.isdigit() else 0
-    if not number:
+    if not number and len(content_words(order)) < _FEW:
         raise CommandError(
             _(
                 "/memory wrong needs the number of a line and what is right (wrong 3 Ann lives in "
                 "Porto.), or the wrong words and the right ones (wrong 3 May -> 4 May)."
             )
         )
+    if not number:
+        return Wrong((), MemoryLine(order))
     if number > len(lines):
         raise CommandError(
             _("There is no line {words}; /memory list shows all of them.", words=word)

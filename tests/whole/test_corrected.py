@@ -76,3 +76,17 @@ async def test_what_nobody_says_is_told_and_a_wrong_order_explains_itself(tmp_pa
         (yes,) = [one for one in commands(shown) if one.startswith("/memory wrong yes")]
         await bot.says("/remember The party is on 3 May.")
         assert "has changed since you saw it" in (await bot.says(yes)).text
+
+
+async def test_sentences_that_say_what_is_wrong_are_taken_out(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, [Say("Hello.")], SETTINGS) as bot:
+        await bot.says("Hi.")
+        await bot.says("/remember Ann lives in Lisbon with two cats.")
+        await bot.says("/remember Ann likes tea.")
+        shown = await bot.says("/memory wrong Ann lives in Lisbon")
+        (yes,) = [one for one in commands(shown) if one.startswith("/memory wrong yes")]
+        await bot.says(yes)
+        assert "Lisbon" not in file_of(tmp_path).read_text()
+        assert "Ann likes tea." in file_of(tmp_path).read_text()
+        await bot.says("/memory undo")
+        assert "Lisbon" in file_of(tmp_path).read_text()
