@@ -187,8 +187,8 @@ async def run(grade: str) -> dict[str, Row]:
 GRADES_TOLD = {
     "extractive": "No model writes: the bot chooses sentences. Others have nothing then.",
     "good": "It writes down all that matters.",
-    "lossy": "It leaves out a third of what it is told, each time another one. What a first summary "
-    "leaves out is named in its receipt, with a button that adds it; here nobody presses it.",
+    "lossy": "It leaves out a third of what it is told, each time another one. What a first "
+    "summary leaves out is named in its receipt, with a button that adds it; here nobody presses it.",
     "hostile": "It drops all instructions, numbers and identifiers, tells of values that were "
     "corrected, and lists finished requests as tasks.",
 }
