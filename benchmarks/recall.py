@@ -9,11 +9,12 @@ that stands within `--neighbours` messages of one of the ten hits, too; "in part
 can reach that asks five times (the question, and the halves and thirds of its words), by all hits
 and what stands beside them: an upper estimate, for nobody has chosen among them yet.
 
-`--leave-one-out` tries other settings of the ranking (`benchmarks/weights.py`). `--messages N` and
-`--tokens N` measure the CPU of a search in one long conversation, into which so much of each file,
-and of all of them together, is pooled. `--strategies` holds the conversations under each strategy:
-what a request is billed (a rule for the provider, as in `benchmarks/cost.py`), and how much of the
-evidence is in the context at the end, or within five hits with their neighbours.
+`--semantic` has meanings compared, too (`plugins/recall`). `--leave-one-out` tries other settings
+of the ranking (`benchmarks/weights.py`). `--messages N` and `--tokens N` measure the CPU of a
+search in one long conversation, into which so much of each file, and of all of them together, is
+pooled. `--strategies` holds the conversations under each strategy: what a request is billed (a rule
+for the provider, as in `benchmarks/cost.py`), and how much of the evidence is in the context at the
+end, or within five hits with their neighbours.
 """
 
 from __future__ import annotations
@@ -34,18 +35,24 @@ from tempfile import TemporaryDirectory
 from benchmarks import weights
 from benchmarks.cost import Bookkeeper, Provider
 from benchmarks.dialogues import Dialogue, Line, Question, dialogues, join
+from bot.ports import Processes
 from memory.context.limits import Limits
 from memory.context.meter import Meter, PromptPrefix
 from memory.context.strategies import STRATEGIES
 from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.messages import Message
+from memory.record import feature_tables
 from memory.record.database import Database, DatabaseEngine
 from memory.record.engines import engine_for
 from memory.record.engines.postgresql import PostgresqlEngine
 from memory.record.search import Hit, index, words
+from memory.record.search.likeness import Likeness
 from memory.record.store import Store
 from memory.services import MemoryServices
+from plugins.recall.filling import Filling
+from plugins.recall.record import TABLES
+from plugins.recall.vectors import VectorLikeness
 from tests.servers.postgresql import running_server
 
 DEPTHS = (5, 10, 20)
@@ -61,6 +68,7 @@ FRAME = PromptPrefix("You are Parley, a helpful assistant in a chat.")
 
 _database: ContextVar[Callable[[Path], DatabaseEngine]] = ContextVar("database", default=engine_for)
 """The function that opens the engine of each memory's record."""
+_is_semantic: ContextVar[bool] = ContextVar("is_semantic", default=False)
 
 
 @asynccontextmanager
@@ -68,6 +76,8 @@ async def memory(limits: Limits, provider: Provider) -> AsyncIterator[Conversati
     """Open a memory layer with a real database and the real meter, and yield its conversations."""
     with TemporaryDirectory() as folder:
         store = await Store.open(_database.get()(Path(folder) / "parley.db"))
+        likeness = VectorLikeness() if _is_semantic.get() else Likeness()
+        await store.write(lambda db: feature_tables.migrate(db, "recall", TABLES))
         conversations = Conversations(
             MemoryServices(
                 store,
@@ -78,6 +88,7 @@ async def memory(limits: Limits, provider: Provider) -> AsyncIterator[Conversati
                 Path(folder),
                 zone=lambda: UTC,
                 restores_exactly=lambda: True,
+                likeness=likeness,
             )
         )
         try:
@@ -109,19 +120,29 @@ async def search(data: Sequence[Dialogue], neighbours: int = 1) -> Searched:
     result = Searched()
     async with memory(Limits().but(strategy="full"), Provider(0.1)) as conversations:
         for dialogue in data:
-            conversation = await conversations.get(dialogue.key)
-            await say(conversation, dialogue)
+            conversation = await say(conversations, dialogue)
             for question in dialogue.questions:
                 await _ask(conversation, dialogue.lines, question, result, neighbours)
     return result
 
 
-async def say(conversation: Conversation, dialogue: Dialogue) -> None:
-    """Say all of a dialogue, until it is indexed."""
+async def say(conversations: Conversations, dialogue: Dialogue) -> Conversation:
+    """Say all of a dialogue, until it is indexed, and its vectors are made."""
+    conversation = await conversations.get(dialogue.key)
     for turn in dialogue.turns:
         said = [line.message for line in turn]
         await conversation.turns.append([said], [line.at for line in turn])
     await conversation.memory.recall("what is not there", 1)
+    await make_vectors(conversations.services.store)
+    return conversation
+
+
+async def make_vectors(store: Store) -> None:
+    """Make the vectors of what is indexed, if meanings are compared."""
+    if _is_semantic.get():
+        filling = Filling(store, Processes(), lambda: True)
+        await filling.look()
+        await filling.idle()
 
 
 async def _ask(
@@ -212,9 +233,10 @@ async def measure_long(name: str, dialogue: Dialogue) -> str:
     """Measure what a search costs in a conversation, whatever it finds."""
     cpu = []
     async with memory(Limits().but(strategy="full"), Provider(0.1)) as conversations:
-        conversation = await conversations.get(dialogue.key)
-        await say(conversation, dialogue)
-        indexing = await conversations.services.store.write(_index_anew)
+        conversation = await say(conversations, dialogue)
+        store = conversations.services.store
+        indexing = await store.write(_index_anew)
+        await make_vectors(store)  # the old ones went with the index
         for question in dict.fromkeys(dialogue.questions):
             start = time.process_time()
             await conversation.memory.recall(question.text, SHOWN)
@@ -343,9 +365,14 @@ async def try_weights(files: Sequence[Path], tried: int) -> None:
         data = dialogues(file)
         async with memory(Limits().but(strategy="full"), Provider(0.1)) as conversations:
             for dialogue in data:
-                await say(await conversations.get(dialogue.key), dialogue)
+                await say(conversations, dialogue)
             recall[named(file)] = await conversations.services.store.read(
-                partial(weights.evaluate, data=data, settings=settings)
+                partial(
+                    weights.evaluate,
+                    data=data,
+                    settings=settings,
+                    likeness=conversations.services.likeness,
+                )
             )
     print(weights.leave_one_out(settings, recall))
 
@@ -367,7 +394,9 @@ def main() -> None:
     add("--messages", type=int, help="measure a search in conversations of so many messages")
     add("--tokens", type=int, help="measure a search in conversations of so many tokens")
     add("--postgresql", action="store_true", help="on a PostgreSQL server of its own")
+    add("--semantic", action="store_true", help="compare meanings, too")
     options = parser.parse_args()
+    _is_semantic.set(options.semantic)
     with running_server() if options.postgresql else nullcontext() as server:
         if server is not None:
             _database.set(lambda path: PostgresqlEngine(server.make_database("template1")))

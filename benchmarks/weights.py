@@ -16,8 +16,9 @@ from statistics import fmean, median
 from benchmarks.dialogues import Dialogue
 from memory.record import conversations
 from memory.record.database import Database
-from memory.record.search import HistorySearch
+from memory.record.search import BY_WORDS, HistorySearch
 from memory.record.search.index import home_of
+from memory.record.search.likeness import Likeness
 from memory.record.search.ranking import WEIGHTS, Weights
 from memory.record.search.reach import Scope
 
@@ -36,12 +37,15 @@ def _vary(dice: random.Random) -> Weights:
 
 
 def evaluate(
-    database: Database, data: Sequence[Dialogue], settings: Sequence[Weights]
+    database: Database,
+    data: Sequence[Dialogue],
+    settings: Sequence[Weights],
+    likeness: Likeness = BY_WORDS,
 ) -> list[float]:
     """Return the mean recall at 10, in percent, for each of the settings."""
     shares: list[list[float]] = [[] for _ in settings]
     for dialogue in data:
-        search = HistorySearch(database, Scope(dialogue.key.audience, is_model=True), UTC)
+        search = HistorySearch(database, Scope(dialogue.key.audience, is_model=True), UTC, likeness)
         row = conversations.find_or_create(database, dialogue.key)
         lines = dialogue.lines
         for question in dialogue.questions:

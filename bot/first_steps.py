@@ -12,14 +12,10 @@ import json
 import os
 import re
 import shutil
-import signal
 import sys
-import tempfile
 import textwrap
-import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,19 +35,19 @@ from agent.models.endpoint import (
 from agent.models.providers import PROVIDERS
 from agent.models.selection import AUTO, UNCACHED, USUAL, connect
 from bot.command_line import Commands, say
+from bot.local_servers import LocalServer, find_servers, usual_addresses
 from bot.settings import SettingError
 from bot.settings.files import read_env, read_text, read_tree
+from bot.setup_files import with_model, with_values, without, write_all
 from memory.settings import MemorySettings
 
 SECONDS = 60.0
 """For which the model may think about its first answer."""
 _INTERRUPTED = 130
-_MOST_SHOWN = 12  # names of models
+_MOST_SHOWN = 30  # names of models
 _WIDE = 100_000  # tokens of a window that holds far more than the usual limit of turns
 TURNS = "agent_max_context_turns"
-_NAMES = ", ".join(name for name in PROVIDERS if name != "openai")
 _VALUE = re.compile(r"[\w./:-]+", re.ASCII)
-_PLAIN = re.compile(r"[\w./:@%+=,-]+", re.ASCII)
 _KEY = re.compile(r"[!-&(-~]*")  # what a key is made of: no blanks, no apostrophes
 _ADDRESS = re.compile(r"https?://[^\s'\"]+")
 
@@ -118,11 +114,10 @@ def _init(options: argparse.Namespace) -> int:
 
 def offer(config: Path) -> bool:
     """At the first start without a key: offer to set up a model. Returns whether one was."""
-    sentence = (
-        f"There is no key yet, so {embedded.SHOWN}, would answer: on this machine, for free, and "
-        "often wrong."
+    _say(
+        f"There is no key yet, so the {embedded.SHOWN} would answer: on this machine, for free, "
+        "and often wrong."
     )
-    say(textwrap.fill(sentence, shutil.get_terminal_size().columns))
     try:
         wants = _agrees("Set up a better model now? It takes three answers.")
     except GivenUp:
@@ -190,20 +185,53 @@ def _find_model() -> ServedModel:
             raise GivenUp
 
 
+def _say(text: str) -> None:
+    """Write a paragraph that wraps at words."""
+    say(textwrap.fill(text, shutil.get_terminal_size().columns, subsequent_indent="  "))
+
+
 def _ask_for_place() -> ServedModel:
-    say(
-        f"1 of 3: Who serves the model? openai, {_NAMES};\n"
-        "or the address of an endpoint that speaks OpenAI's protocol (http://127.0.0.1:8000/v1)."
+    local = {server.provider: server for server in asyncio.run(find_servers(usual_addresses()))}
+    names = [*local, *sorted(PROVIDERS.keys() - local, key=lambda name: (name != "openai", name))]
+    _say("1 of 3: Who serves the model? " + number(names))
+    for server in local.values():
+        _say(f"{server.name} runs on this machine, with {', '.join(server.models[:_MOST_SHOWN])}.")
+    _say(
+        "Type a number or a name, or the address of an endpoint that speaks OpenAI's protocol "
+        "(http://127.0.0.1:8000/v1)."
     )
     while True:
-        place = _ask("Who", "openai")
+        place = choose(_ask("Who", names[0]), names)
         if _ADDRESS.fullmatch(place):
             return ServedModel("", place.rstrip("/"), "OPENAI_API_KEY")
         if known := PROVIDERS.get(place.lower()):
             variables = {name: _ask_for_value(name) for name in known.variables}
-            url = known.address(variables)
-            return ServedModel(place.lower(), url, known.key_name, variables=variables)
-        say(f"{place!r} is neither a name in the list nor an address that begins with http.")
+            served = ServedModel(
+                place.lower(), known.address(variables), known.key_name, variables=variables
+            )
+            if known.is_free and place.lower() not in local:
+                _say_absent(served)
+            return served
+        _say(f"{place!r} is neither a name in the list nor an address that begins with http.")
+
+
+def _say_absent(served: ServedModel) -> None:
+    name = LocalServer(served.provider, "", ()).name
+    _say(
+        f"{name} does not answer at {served.base_url}, or has no model yet. Start it, or load a "
+        "model there, before you go on."
+    )
+
+
+def number(names: Sequence[str]) -> str:
+    """Return a list in which each name has its number, on the same line."""
+    return ", ".join(f"{place}\N{NO-BREAK SPACE}{name}" for place, name in enumerate(names, 1))
+
+
+def choose(answer: str, names: Sequence[str]) -> str:
+    """Return the name that a number stands for, or the answer itself."""
+    is_number = answer.isascii() and answer.isdigit() and 0 < int(answer[:6]) <= len(names)
+    return names[int(answer) - 1] if is_number else answer
 
 
 def _ask_for_value(name: str) -> str:
@@ -230,19 +258,20 @@ def _ask_for_key(served: ServedModel) -> ServedModel:
             say("This is no key: it has blanks or other characters that keys don't have.")
         elif key or not served.provider:
             return replace(served, key=key)
+        else:
+            _say(f"{served.provider} wants a key. Ctrl-C gives up.")
 
 
 def _ask_for_model(served: ServedModel) -> ServedModel:
     names = _list_models(served)
     usual = USUAL if served.base_url == OPENAI_URL and (not names or USUAL in names) else ""
     usual = usual or (names[0] if names else "")
-    shown = ", ".join(names[:_MOST_SHOWN]) + (
+    shown = number(names[:_MOST_SHOWN]) + (
         f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
     )
-    say(f"3 of 3: Which model?{f' It lists {shown}.' if names else ''}")
-    model = ""
-    while not model:
-        model = _ask("Model", usual)
+    _say(f"3 of 3: Which model?{f' It lists {shown}.' if names else ''}")
+    while not (model := choose(_ask("Model", usual), names)):
+        _say("Type the name of a model, as its provider writes it. Ctrl-C gives up.")
     return replace(served, model=model)
 
 
@@ -334,37 +363,6 @@ def _check_config(config: Path, tree: Mapping[str, Any], model: str) -> None:
         raise GivenUp
 
 
-def with_values(text: str, values: Mapping[str, str]) -> str:
-    """Return the text of a `.env` with these values, and all else as it was."""
-    rest = without(text, values.keys()).rstrip("\n")
-    lines = [f"{name}={_quote(value)}" for name, value in values.items()]
-    return "\n".join(filter(None, (rest, *lines))) + "\n"
-
-
-def without(text: str, names: Collection[str]) -> str:
-    """Return the text of a `.env` without the lines that set these names."""
-    is_set = re.compile(rf"\s*(export\s+)?({'|'.join(map(re.escape, names))})\s*=")
-    return "".join(line for line in text.splitlines(keepends=True) if not is_set.match(line))
-
-
-def _quote(value: str) -> str:
-    if _PLAIN.fullmatch(value):
-        return value
-    return "'" + re.sub(r"[\\']", r"\\\g<0>", value) + "'"
-
-
-def with_model(tree: Mapping[str, Any], model: str, provider: str) -> dict[str, Any]:
-    """Return a configuration in which this model answers, served by this provider ("": where `.env`
-    says)."""
-    brain = {**tree["brain"]} if isinstance(tree.get("brain"), dict) else {}
-    for name in ("provider", "config", "model"):  # what else would say who answers
-        brain.pop(name, None)
-    if provider:
-        brain["provider"] = provider
-    kept = {name: value for name, value in tree.items() if not name.startswith("brain")}
-    return {**kept, "model": model, **({"brain": brain} if brain else {})}
-
-
 def _with_limit(tree: dict[str, Any], served: ServedModel) -> dict[str, Any]:
     """Return a configuration with the limit of turns that the person wants, where the model's
     window is wide and nothing is said of limits yet."""
@@ -372,44 +370,9 @@ def _with_limit(tree: dict[str, Any], served: ServedModel) -> dict[str, Any]:
     if window < _WIDE or TURNS in tree or "context" in tree:
         return tree
     usual = MemorySettings.model_fields[TURNS].default
-    say(
+    _say(
         f"A chat keeps its last {usual} turns in the context, and older ones are summarised; "
         f"{served.model} can read {window:,} tokens at once."
     )
     by_tokens = _agrees("Go by tokens only, without a limit of turns?", is_usual=False)
     return {**tree, TURNS: 0} if by_tokens else tree
-
-
-def write_all(contents: Mapping[Path, str]) -> None:
-    """Replace files, all of them or, but for a crash between two, none; Ctrl-C waits. Each is for
-    its owner alone, unless it was there and is not."""
-    ready: dict[Path, str] = {}
-    try:
-        for path, text in contents.items():
-            target = path.resolve()
-            descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-            ready[target] = name
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            if target.exists() and target.name != ".env":
-                os.chmod(name, target.stat().st_mode & 0o777)
-        with _uninterrupted():
-            for target, name in ready.items():
-                os.replace(name, target)
-    finally:
-        for name in ready.values():
-            Path(name).unlink(missing_ok=True)
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield  # Ctrl-C goes to the other
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

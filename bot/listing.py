@@ -67,15 +67,14 @@ class Listing:
         lead = self._conversations.branches.lead_of(home)
         by_key = {one.key: one for one in listed}
         called = [by_key[key] for key in (home, lead) if key in by_key] or listed
-        given = next((one.title for one in called if one.title), "")
-        begun = next((one.beginning for one in called if one.beginning), "")
+        names = (clip(one.title) or title_of(one.beginning) for one in called)
         snippet = None
         if hit := next((one for one in listed if one.matched), None):
             assert hit.matched is not None
             snippet = find(hit.matched, words.split(), is_here=hit.key == lead)
         return Session(
             chat,
-            clip(given) if given else title_of(begun),
+            next(filter(None, names), ""),
             datetime.fromtimestamp(listed[0].at, UTC),
             channel,
             next((one.standing for one in listed if one.standing), ""),

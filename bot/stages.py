@@ -63,6 +63,7 @@ from memory.keys import ConversationKey
 from memory.ledger import Ledger, Spent
 from memory.long_term.prompt import MemoryPrompts
 from memory.mirror import Mirror
+from memory.record.search.likeness import Likeness
 from memory.record.store import Store
 from memory.request_log import RequestLog
 from memory.services import MemoryServices
@@ -230,6 +231,7 @@ def open_memory(
         ledger=plugins.ledger or Ledger(),
         request_log=plugins.request_log or RequestLog,
         mirror=plugins.mirror or Mirror,
+        likeness=(plugins.likeness or Likeness)(),
     )
     return Conversations(services, people.loaded)
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from agent.models import embedded
 from agent.models.selection import Models
 from bot.app import VERSION
 from bot.choices import choice_of
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
 
 TOKEN = "TELEGRAM_BOT_TOKEN"
 SMALL = (
-    f"{embedded.SHOWN}, answers: it is small and often wrong. `python main.py init` sets up a "
-    "better model."
+    "The demo model answers: it is small and often wrong. `python main.py init` sets up a better "
+    "model."
 )
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memory.long_term import ended
 from memory.long_term.document import facts, parse
 from memory.record import conversations, daily, memory_file, search, summaries, transcript
 from memory.record.daily import Note
@@ -25,6 +26,7 @@ from memory.record.database import Database
 from memory.record.memory_file import NAME as MEMORY
 from memory.record.memory_file import MemoryFileError
 from memory.record.search import Found, index
+from memory.record.search.corrected import CorrectionBook, Corrections
 from memory.record.search.reach import Scope
 from memory.record.store import Store
 from memory.services import MemoryServices
@@ -40,7 +42,7 @@ class Indexer:
     """The indexer of a store, shared by all of its conversations."""
 
     def __init__(self, store: Store) -> None:
-        self._store, self.notes = store, NoteSearch()
+        self._store, self.notes, self.corrections = store, NoteSearch(), CorrectionBook()
         self._waiting: list[int] = []
         self._tasks = BackgroundTasks()
 
@@ -118,9 +120,12 @@ class AudienceMemory:
         if found.said.total or found.notes.total:
             return found
         read, audience = self._services.store.read, self._audience
+        corrections = await self._corrections()
         names = await read(lambda db: {c.row: c.name for c in index.conversations(db, audience)})
         said = await read(
-            lambda db: search.scan(db, names, text.split(), most, transcript.own_entries)
+            lambda db: search.scan(
+                db, names, text.split(), most, transcript.own_entries, corrections
+            )
         )
         return replace(found, said=said)
 
@@ -131,9 +136,10 @@ class AudienceMemory:
 
     async def _find(self, scope: Scope, text: str, most: int) -> Remembered:
         zone, read = self._services.zone(), self._services.store.read
+        likeness, corrections = self._services.likeness, await self._corrections()
 
         def find(database: Database) -> Found:
-            return search.find(database, scope, text, most, zone)
+            return search.find(database, scope, text, most, zone, likeness, corrections)
 
         def find_if_indexed(database: Database) -> Found | None:
             return None if index.behind(database, scope.audience) else find(database)
@@ -143,10 +149,18 @@ class AudienceMemory:
             said = await read(find)
         return Remembered(await asyncio.to_thread(self._find_notes, text, most), said)
 
+    async def _corrections(self) -> Corrections:
+        data, audience = self._services.data, self._audience
+        values = await asyncio.to_thread(ended.by_hand, data, audience)
+        return Corrections(self._indexer.corrections, values)
+
     def _find_notes(self, text: str, most: int) -> FoundNotes:
         days = daily.days(self._services.data, self._audience)
         everything = [note for day in days for note in self._notes(day)]
         everything += self._lines()
+        gone = ended.read(ended.path_of(self._services.data, self._audience))
+        if gone:
+            everything = [replace(note, text=ended.show_note(note, gone)) for note in everything]
         zone = self._services.zone()
         return self._indexer.notes.find(self._audience, everything, text, most, zone)
 

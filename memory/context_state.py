@@ -133,6 +133,11 @@ class ContextState:
         """Return the prompt prefix that would be sent besides the conversation now."""
         return self._services.prefix_for(self.key)
 
+    @property
+    def chat_bill(self) -> Bill:
+        """Return what the chat has cost, with all its branches."""
+        return self._services.chat_bills.of(self.key.home)
+
     def count_tools(self) -> dict[str, int]:
         """Return the size of each tool that would be sent, in raw tokens, by its name."""
         return self._services.meter.tools(self.prefix)
@@ -259,6 +264,7 @@ class ContextState:
     def book(self, spent: Spent, person: str = "") -> None:
         """Put a call to a model on the bill; `person` pays for it, or who spoke last."""
         self.bill = self.bill.plus(spent)
+        self._services.chat_bills.add(self.key.home, spent)
         self._services.on_spent(self.key, person or self.person, spent)
 
     async def pay(self, spent: Spent, turn: int = 0, person: str = "") -> None:

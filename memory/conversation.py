@@ -30,6 +30,7 @@ from msgspec.structs import replace
 from memory.audience_memory import AudienceMemory, Indexer, Quarantine
 from memory.calibration import Anchor, Calibration, CutPrompts, KnownModels
 from memory.compactor import Compactor
+from memory.context.corrections import may_correct
 from memory.context.layout import NOTHING_AWAY, TakenAway
 from memory.context.limits import Limits
 from memory.context.summary_writer import Prepared
@@ -37,7 +38,9 @@ from memory.context_editor import ContextEditor
 from memory.context_state import ContextState
 from memory.keys import ConversationKey
 from memory.ledger import Bill
+from memory.long_term import ended
 from memory.long_term.document import Forgotten
+from memory.long_term.ended import EndedInAudience
 from memory.long_term.memory import AudienceState, LongTermMemory
 from memory.mirror import Mirror
 from memory.record import (
@@ -54,6 +57,7 @@ from memory.record import (
 from memory.record.conversations import Standing
 from memory.record.forget import StoredCounts
 from memory.record.search import Found, Wanted
+from memory.record.search.corrected import Corrections
 from memory.record.search.reach import Scope
 from memory.services import MemoryServices
 from memory.summary_editor import SummaryEditor
@@ -106,7 +110,12 @@ class Conversation:
         self.editor = ContextEditor(services, self.context, self.compactor, self._follow)
         self.summary = SummaryEditor(services, self.context, self.compactor)
         self.turns = TurnLog(
-            services, self.context, self.calibration, self.compactor, self._turn_ended
+            services,
+            self.context,
+            self.calibration,
+            self.compactor,
+            self._turn_ended,
+            self._said,
         )
 
     async def restore(self, is_restart: bool, evicted: EvictedState | None = None) -> None:
@@ -131,9 +140,11 @@ class Conversation:
             lineage = branches.lineage(db, row.id)
             shared, affinity = lineage[:-1], conversations.affinity_of(db, lineage[0].conversation)
             caches = any(ledger.bill(db, link.conversation).cached for link in shared)
+            rows = {row.id, *branches.list_rows(db, self.key.home)}
+            of_chat = sum((ledger.bill(db, one) for one in rows), Bill())
             last = max((link.event for link in shared), default=0)
             told = last, summaries.newest_reference(db, row.id), proposals.load(db, row.id)
-            return affinity, row, events, jobs, bill, caches, *told
+            return affinity, row, events, jobs, bill, of_chat, caches, *told
 
         (
             self.context.affinity,
@@ -141,10 +152,12 @@ class Conversation:
             events,
             jobs,
             bill,
+            of_chat,
             caches,
             *told,
         ) = await self._services.store.write(read)
         last, reference, pending = told
+        self._services.chat_bills.load(self.key.home, of_chat)
         self.calibration.anchor = None
         await self.context.load(row, events, bill, caches=caches)
         self.compactor.load(row.id, row.fingerprint, jobs, reference, last, pending)
@@ -152,6 +165,46 @@ class Conversation:
     def _turn_ended(self) -> None:
         self._shared.indexer.turn_ended(self.context.row)
         self._shared.mirror.touch(self)
+
+    async def corrections(self) -> Corrections:
+        """Return the corrections that hold in searches of this conversation."""
+        data, audience = self._services.data, self.key.audience
+        values = await asyncio.to_thread(ended.by_hand, data, audience)
+        return Corrections(self._shared.indexer.corrections, values)
+
+    async def ended_in(self, turn: int) -> list[EndedInAudience]:
+        """Return the values that a person ended in a turn of this conversation."""
+        path = ended.path_of(self._services.data, self.key.audience)
+        there = await asyncio.to_thread(ended.read, path)
+        return [one for one in there if one.conversation == self.key.id and one.value.turn == turn]
+
+    async def _said(self, texts: Sequence[str]) -> None:
+        """Keep what a person corrected in these messages, if they did."""
+        if any(map(may_correct, texts)):
+            await self._keep_corrections()
+
+    async def _keep_corrections(self) -> None:
+        """Keep the values that were ended here beside what is remembered. Where that fails, what
+        is remembered is shown as it was said."""
+        row, away, zone = self.context.row, self.context.replayed.taken_away, self._services.zone()
+        book, data, key = self._shared.indexer.corrections, self._services.data, self.key
+
+        def read(db: Any) -> list[EndedInAudience]:
+            values = book.of(db, row, away)
+            entries = transcript.entries_at(db, row, {one.seq for one in values})
+            times = {entry.seq: entry.at.astimezone(zone) for entry in entries}
+            return [
+                EndedInAudience(one, key.id, f"{at:%Y-%m-%d}", f"{at:%H:%M}")
+                for one in values
+                if (at := times.get(one.seq)) is not None
+            ]
+
+        new = await self._services.store.read(read)
+        try:
+            if await asyncio.to_thread(ended.update, data, key.audience, key.id, new):
+                self.context.notify()
+        except OSError:
+            log.exception("the corrections of %s could not be kept", key.id)
 
     # --- in memory -----------------------------------------------------------------------------
 
@@ -196,15 +249,18 @@ class Conversation:
     async def search(self, words: Sequence[str], most: int) -> Found:
         """Return the messages of the transcript that hold the most of these words, in context or
         not."""
-        names = {self.context.row: self.key.id}
-        return await self._services.store.read(lambda db: search.scan(db, names, words, most))
+        names, corrections = {self.context.row: self.key.id}, await self.corrections()
+        return await self._services.store.read(
+            lambda db: search.scan(db, names, words, most, corrections=corrections)
+        )
 
     async def passages(self, wanted: Wanted) -> Found:
         """Parts of what was said before the running turn, for the model: what a person removed is
         left out."""
         context, away = self.context, self.context.replayed.taken_away
+        corrections = await self.corrections()
         return await self._services.store.read(
-            lambda db: search.passages(db, context.row, wanted, context.current, away)
+            lambda db: search.passages(db, context.row, wanted, context.current, away, corrections)
         )
 
     async def read_turns_of(self, name: str, spans: Sequence[tuple[int, int]]) -> list[Entry]:
@@ -300,8 +356,15 @@ class Conversation:
         away = await self._turns_away(self.context.replayed.taken_away)
         was = await self._turns_away(before)
         await self._update_files(away, was - away)
+        if away != was and not await self._is_cleared():
+            await self._keep_corrections()
         if away != was:
             await self._shared.on_taken(self.key, away ^ was)
+
+    async def _is_cleared(self) -> bool:
+        """Return whether all was put away, which takes back nothing that was said."""
+        events = await self.context.history()
+        return bool(events) and events[-1].name in ("clear", "new")
 
     async def follow_branch(self, turns: Collection[int]) -> None:
         """Update the files after turns that are shared were removed in another branch, or brought
@@ -415,6 +478,7 @@ class Conversation:
                 for one in (self, *sharing):
                     await one._load()
         for one in (self, *sharing):
+            await one._keep_corrections()
             one.context.notify()
             one._shared.mirror.touch(one)
         return replace(gone, is_left=is_left)

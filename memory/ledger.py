@@ -63,6 +63,26 @@ class Bill(Struct, frozen=True):
         )
 
 
+class ChatBills:
+    """The bills of chats, each with all its branches: what a chat has cost does not become less
+    where a question is asked again."""
+
+    def __init__(self) -> None:
+        self._by_home: dict[str, Bill] = {}
+
+    def of(self, home: str) -> Bill:
+        """Return the bill of the chat with this id."""
+        return self._by_home.get(home, Bill())
+
+    def load(self, home: str, bill: Bill) -> None:
+        """Begin with what is on disk."""
+        self._by_home[home] = bill
+
+    def add(self, home: str, spent: Spent) -> None:
+        """Put a call on the bill."""
+        self._by_home[home] = self.of(home).plus(spent)
+
+
 class Ledger:
     """The functions of a ledger, which are called in the transaction of what was paid for. This one
     keeps nothing; a feature brings one that does (hook `parley_ledger`)."""

@@ -16,10 +16,11 @@ from memory.context.meter import Meter, PromptPrefix
 from memory.context.summary import Summarizer
 from memory.events import Events
 from memory.keys import ConversationKey, file_name
-from memory.ledger import Ledger, Spent
+from memory.ledger import ChatBills, Ledger, Spent
 from memory.mirror import Mirror
 from memory.record.forget import FeatureRows
 from memory.record.offload import Offloader
+from memory.record.search.likeness import Likeness
 from memory.record.store import Store
 from memory.record.summaries import Summary
 from memory.request_log import RequestLog
@@ -60,8 +61,9 @@ class MemoryServices(Struct, frozen=True):
     context has changed, `on_cut` of cuts that a person is to hear of
     (`context.compaction_approval`); whoever
     holds an audience's lock in `telling` alone decides what it is told; `feature_rows` are rows
-    that features keep for turns, `ledger` keeps what calls to models cost, `request_log` what
-    was sent to them, and `mirror` the files of conversations."""
+    that features keep for turns, `ledger` keeps what calls to models cost, `chat_bills` adds it up
+    by chat, `request_log` keeps what was sent to them, `mirror` the files of conversations, and
+    `likeness` what they mean."""
 
     store: Store
     meter: Meter
@@ -81,8 +83,10 @@ class MemoryServices(Struct, frozen=True):
     on_cut: Callable[[ConversationKey, CutNotice], Awaitable[None]] = _unheard
     feature_rows: Sequence[FeatureRows] = ()
     ledger: Ledger = field(default_factory=Ledger)
+    chat_bills: ChatBills = field(default_factory=ChatBills)
     request_log: type[RequestLog] = RequestLog
     mirror: type[Mirror] = Mirror
+    likeness: Likeness = field(default_factory=Likeness)
     telling: defaultdict[str, asyncio.Lock] = field(
         default_factory=lambda: defaultdict(asyncio.Lock)
     )

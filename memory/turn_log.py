@@ -4,7 +4,7 @@ agent sees it and records in it."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -65,9 +65,10 @@ class TurnLog:
         calibration: Calibration,
         compactor: Compactor,
         on_end: Callable[[], None],
+        on_said: Callable[[Sequence[str]], Awaitable[None]] | None = None,
     ) -> None:
         self.services, self.state, self.calibration = services, state, calibration
-        self.compactor, self._on_end = compactor, on_end
+        self.compactor, self._on_end, self._on_said = compactor, on_end, on_said
         self.fitter = RequestFitter(services, state, calibration, compactor)
         self.requests = services.request_log(services.hide)
         self.is_in_session = False
@@ -105,6 +106,8 @@ class TurnLog:
             state.person = person
             self._begin(number)
             state.append([entry])
+        if self._on_said is not None:
+            await self._on_said([text])
         return OpenTurn(self, Turn(number, (entry,)))
 
     async def append(
@@ -131,6 +134,8 @@ class TurnLog:
             entries = [replace(e, at=at) for e, at in zip(entries, times, strict=True)]
         await self.services.store.write(lambda db: transcript.insert(db, state.row, entries))
         state.append(entries)
+        if self._on_said is not None:
+            await self._on_said([e.message.text for e in entries if e.message.role == "user"])
         self._on_end()
         return state.whole[-len(turns) :]
 

@@ -11,7 +11,7 @@ def usage_of(context: ContextState) -> ContextUsage:
     """Return the figures for the terminal's bar and `/context`."""
     limits = context.limits
     view = context.view(limits=limits)
-    bill = context.bill
+    bill = context.chat_bill
     nearest, share = limits.nearest(view.tokens, len(view.turns))
     return ContextUsage(
         tokens=view.tokens,

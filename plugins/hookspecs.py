@@ -18,6 +18,7 @@ from memory.mirror import Mirror
 from memory.record.feature_tables import Step
 from memory.record.forget import FeatureRows
 from memory.record.offload import Offloader
+from memory.record.search.likeness import Likeness
 from memory.request_log import RequestLog
 from memory.turn_log import OpenTurn
 from plugins.api import Command, ContextPart, HookContext, InForce, SaidWords, Tool, Verb
@@ -112,6 +113,13 @@ def parley_request_log() -> type[RequestLog]:
 def parley_mirror() -> type[Mirror]:
     """Return what writes the files of conversations: a class derived from `memory.mirror.Mirror`.
     One plugin may bring one."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_likeness() -> type[Likeness]:
+    """Return what compares the meaning of a question with that of messages, for the search: a class
+    derived from `memory.record.search.likeness.Likeness`. One plugin may bring one."""
     raise NotImplementedError
 
 

@@ -35,6 +35,7 @@ from memory.record import feature_tables
 from memory.record.database import Database
 from memory.record.forget import FeatureRows
 from memory.record.offload import Offloader
+from memory.record.search.likeness import Likeness
 from memory.record.store import Store
 from memory.request_log import RequestLog
 from memory.turn_log import OpenTurn
@@ -99,6 +100,7 @@ class Loaded(Struct):
     ledger: Ledger | None = None
     request_log: type[RequestLog] | None = None
     mirror: type[Mirror] | None = None
+    likeness: type[Likeness] | None = None
     verbs: list[Verb] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     services: dict[type, object] = field(default_factory=dict)
@@ -150,6 +152,7 @@ class Loaded(Struct):
         self.ledger = part.ledger or self.ledger
         self.request_log = part.request_log or self.request_log
         self.mirror = part.mirror or self.mirror
+        self.likeness = part.likeness or self.likeness
 
     async def open(self, kernel: object, store: Store) -> None:
         """Bring the tables of each plugin up to date, have it make its object, in the order in
@@ -275,6 +278,7 @@ def _add(
         )
         mirror = _take_class(manager, plugin, "parley_mirror", Mirror, loaded.mirror)
         feature_tables.STEPS.update((name, s) for s in _ask(manager, plugin, "parley_tables"))
+        likeness = _take_class(manager, plugin, "parley_likeness", Likeness, loaded.likeness)
         verbs = _collect(manager, plugin, "parley_verbs", Verb)
         _refuse_names("command", commands, loaded.commands)
         _refuse_names("tool", tools, loaded.tools)
@@ -295,7 +299,8 @@ def _add(
     part.commands = {command.name: command for command in commands}
     part.tools = {tool.name: replace(tool, group=name) for tool in tools}
     part.listeners, part.offloader, part.ledger = listeners, offloader, ledger
-    part.request_log, part.mirror, part.verbs = request_log, mirror, verbs
+    part.request_log, part.mirror, part.likeness = request_log, mirror, likeness
+    part.verbs = verbs
     part.prompt_hooks = _prompt_hooks(manager, name, plugin)
     loaded.take(part)
     if not opened_by:
@@ -304,7 +309,7 @@ def _add(
 
 _OF_MODULES = (
     *("parley_commands", "parley_tools", "parley_listeners", "parley_offloader"),
-    *("parley_ledger", "parley_request_log", "parley_mirror", "parley_verbs"),
+    *("parley_ledger", "parley_request_log", "parley_mirror", "parley_likeness", "parley_verbs"),
     *("parley_system_prompt", "parley_tables", "parley_open"),
 )
 """Hooks that are asked before the kernel is there."""

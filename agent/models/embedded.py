@@ -34,7 +34,7 @@ from agent.models.openai import Endpoint, OpenAIModel
 log = logging.getLogger(__name__)
 
 NAME = "SmolLM2-135M-Instruct (embedded)"
-SHOWN = "SmolLM2 135M, for trying out"
+SHOWN = "demo model"
 """The name of the model that people are shown, wherever there is little space."""
 WINDOW = 2048
 """Tokens for each of two slots, in 260 MB. More memory would buy little: a prompt that fills this

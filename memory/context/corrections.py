@@ -9,6 +9,7 @@ about the same thing are concerned.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
@@ -35,125 +36,97 @@ from memory.context.correction_words import (
     TO,
     WEAK,
 )
-from memory.context.values import Value, find_values
+from memory.context.values import SCANNED, Value, find_values
 
 MOST = 200
 """Corrections of a conversation that are kept: the newest."""
 _BACK = 8  # messages in which a value is looked for that is only named by its kind
-_TOPIC = 400  # messages in which others may say the same value of something else
+_HEARD = 600  # messages, and replies, in which the value may have been that is corrected
+_NOTED = 4_000  # characters of each
 _SHORT = 90  # characters of a sentence that may name the new value alone
 _LONGEST = 400  # characters of a sentence that corrects
 
 
 class Correction(Struct, frozen=True):
     """A value that a person ended, the one that holds instead, as they were written, and the index
-    of the message that says so. `about`: words of which a sentence must hold one to be concerned
-    (none: each is that says the old value)."""
+    of the message that says so. `topic` are words of what it is about; where others say the old
+    value of something else (`is_shared`), a sentence must hold one of these to be concerned."""
 
     old: str
     new: str
     at: int
     kind: str = ""
-    about: frozenset[str] = frozenset()
+    topic: frozenset[str] = frozenset()
+    is_shared: bool = False
+
+    @property
+    def about(self) -> frozenset[str]:
+        """Words of which a sentence must hold one to be concerned; none: any is."""
+        return self.topic if self.is_shared else frozenset()
 
 
 def find_corrections(said: Sequence[str], answered: Sequence[str] = ()) -> list[Correction]:
     """Return the corrections in a person's messages, oldest first. `answered` has the reply to each
     message, in which the value may have been that is corrected."""
+    finder = CorrectionFinder()
     found: list[Correction] = []
     for at, message in enumerate(said):
-        if not SIGN.search(message):
-            continue
-        earlier = _Earlier(said[:at], answered[:at])
-        is_strong = len(message) < 2 * _SHORT and bool(STRONG.search(message))
-        for sentence in _sentences(message):
-            found += _in_sentence(sentence, at, earlier, is_strong=is_strong)
+        found += [replace(one, at=at) for one in finder.hear(message)]
+        for reply in answered[at : at + 1]:
+            finder.note(reply)
     return found[-MOST:]
 
 
+def may_correct(message: str) -> bool:
+    """Return whether a message has a word by which people correct."""
+    return SIGN.search(message[:SCANNED]) is not None
+
+
+class CorrectionFinder:
+    """Finds corrections in messages as they come."""
+
+    def __init__(self) -> None:
+        self._heard = deque[str](maxlen=_HEARD)
+
+    def hear(self, message: str) -> list[Correction]:
+        """Return the corrections in the next message of a person."""
+        message = message[:SCANNED]
+        found: list[Correction] = []
+        if SIGN.search(message):
+            earlier = _Earlier(self._heard)
+            is_strong = len(message) < 2 * _SHORT and bool(STRONG.search(message))
+            for sentence in split_sentences(message):
+                found += _in_sentence(sentence, earlier, is_strong=is_strong)
+        self.note(message)
+        return found
+
+    def note(self, reply: str) -> None:
+        """Take note of what may be corrected later: a reply."""
+        self._heard.appendleft(reply[:_NOTED])
+
+
 # --- what was said before ------------------------------------------------------------------------
-_COMMON = frozenset(
-    [
-        "that",
-        "this",
-        "with",
-        "from",
-        "have",
-        "will",
-        "would",
-        "should",
-        "please",
-        "actually",
-        "sorry",
-        "correction",
-        "instead",
-        "meant",
-        "mean",
-        "make",
-        "change",
-        "wrong",
-        "right",
-        "just",
-        "only",
-        "what",
-        "there",
-        "they",
-        "them",
-        "then",
-        "than",
-        "rather",
-        "about",
-        "your",
-        "here",
-        "been",
-        "were",
-        "when",
-        "nicht",
-        "sondern",
-        "statt",
-        "eine",
-        "einen",
-        "sind",
-        "doch",
-        "jetzt",
-        "nein",
-        "wird",
-        "haben",
-        "korrektur",
-        "meine",
-        "meinte",
-        "mein",
-        "dass",
-        "auch",
-        "bitte",
-        "noch",
-        "oder",
-        "aber",
-        "unter",
-        "不是",
-        "而是",
-        "现在",
-        "其实",
-        "更正",
-        "改成",
-        "我的",
-        "应该",
-        "抱歉",
-        "我们",
-        "一个",
-        "这个",
-    ]
-)
+_WORDS_OF_NO_TOPIC = """
+    that this with from have will would should please actually sorry correction instead meant
+    mean make change wrong right just only what there they them then than rather about your here
+    been were when the and not for are was you her his its our has had but now can all one out
+    get got yes nicht sondern statt eine einen sind doch jetzt nein wird haben korrektur meine
+    meinte mein dass auch bitte noch oder aber unter der die das ist und ich wir ihr sie mir mit
+    auf für den dem ein vom zum war bin hat nun 不是 而是 现在 其实 更正 改成 我的 应该 抱歉
+    我们 一个 这个 我 的 是 在 不 了 他 她 它 吧 就 也 都 月 日 号 点 元
+"""
+_COMMON = frozenset(re.findall(r"\S+", _WORDS_OF_NO_TOPIC))
 
 
 def content_words(text: str) -> frozenset[str]:
     """Return the words of a text that say what it is about; of Chinese, each two signs."""
     words = set[str]()
-    for found in re.finditer(r"[^\W\d_]{3,}", text.casefold()):
+    for found in re.finditer(r"[\u4e00-\u9fff]+|[^\W\d_\u4e00-\u9fff]{3,}", text.casefold()):
         word = found[0]
         if "\u4e00" <= word[0] <= "\u9fff":
-            words.update(word[i : i + 2] for i in range(len(word) - 1))
-        elif len(word) > 3:
+            words.update(word[i : i + 2] for i in range(len(word) - 1) if len(word) > 1)
+            words.update(word if len(word) == 1 else "")
+        else:
             words.add(word[:6])  # enough of a stem to know "meetings" by
     return frozenset(words) - _COMMON - _COMMON_STEMS
 
@@ -164,11 +137,8 @@ _COMMON_STEMS = frozenset(word[:6] for word in _COMMON)
 class _Earlier:
     """The messages before a correction, the newest first, with the values in them."""
 
-    def __init__(self, said: Sequence[str], answered: Sequence[str]) -> None:
-        newest: list[str] = []
-        for index in range(len(said) - 1, -1, -1):
-            newest += [*answered[index : index + 1], said[index]]
-        self.messages = newest
+    def __init__(self, newest: Iterable[str]) -> None:
+        self.messages = [*newest]
 
     def last(self, new: Value, sentence: str, *, must_share: bool) -> Value | None:
         """Return the value of the kind of `new` that was said last, one about the same thing before
@@ -176,7 +146,7 @@ class _Earlier:
         about = content_words(sentence)
         nearest: Value | None = None
         for distance, message in enumerate(self.messages[:_BACK]):
-            for part in reversed([*_sentences(message)]):
+            for part in reversed([*split_sentences(message)]):
                 values = [
                     v
                     for v in find_values(part)
@@ -198,7 +168,7 @@ class _Earlier:
         if not INSTEAD.search(sentence):
             return self.has(old.text)
         about = content_words(sentence) - content_words(old.text)
-        parts = (part for message in self.messages for part in _sentences(message))
+        parts = (part for message in self.messages for part in split_sentences(message))
         return any(old.text in part and not about.isdisjoint(content_words(part)) for part in parts)
 
 
@@ -233,15 +203,14 @@ def _has_same_unit(old: Value, new: Value) -> bool:
 # --- a sentence that corrects --------------------------------------------------------------------
 
 
-def _sentences(text: str) -> Iterator[str]:
+def split_sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a text, of which quotations and code are left out."""
     for found in SENTENCE.finditer(QUOTED.sub(lambda m: " " * len(m[0]), text)):
         if len(found[0].strip()) > 1 and len(found[0]) <= _LONGEST:
             yield found[0]
 
 
-def _in_sentence(
-    sentence: str, at: int, earlier: _Earlier, *, is_strong: bool
-) -> Iterator[Correction]:
+def _in_sentence(sentence: str, earlier: _Earlier, *, is_strong: bool) -> Iterator[Correction]:
     if sentence.rstrip().endswith(("?", "？")) or NO_CORRECTION.search(sentence):
         return
     pairs = [*_pairs(sentence, earlier)]
@@ -249,8 +218,8 @@ def _in_sentence(
         pairs = [*_new_alone(sentence, earlier, is_strong=is_strong)]
     for old, new in pairs:
         old, new = _complete(old, new)
-        about = _topic(sentence, old, earlier)
-        yield Correction(old.text, new.text, at, old.kind, about)
+        topic, is_shared = _topic(sentence, old, new, earlier)
+        yield Correction(old.text, new.text, 0, old.kind, topic, is_shared)
 
 
 def _pairs(sentence: str, earlier: _Earlier) -> Iterator[tuple[Value, Value]]:
@@ -322,7 +291,7 @@ def _is_about(sentence: str, old: Value, earlier: _Earlier, is_short: bool) -> b
     """Return whether a sentence with a weak sign speaks of what the old value belongs to."""
     about = content_words(sentence)
     for message in earlier.messages[:_BACK]:
-        for part in _sentences(message):
+        for part in split_sentences(message):
             if old.text in part and not about.isdisjoint(content_words(part)):
                 return True
     return is_short and any(old.text in message for message in earlier.messages[:2])
@@ -330,6 +299,8 @@ def _is_about(sentence: str, old: Value, earlier: _Earlier, is_short: bool) -> b
 
 def _complete(old: Value, new: Value) -> tuple[Value, Value]:
     """Give a day its month, and a bare number the unit of the other one."""
+    if {old.kind, new.kind} == {"number", "day"}:
+        return _as_number(old), _as_number(new)
     if old.kind == "number" and new.kind == "time":
         return _with_number(new, old), new
     if old.kind == "day" and new.kind == "date":
@@ -337,6 +308,12 @@ def _complete(old: Value, new: Value) -> tuple[Value, Value]:
     if new.kind == "day" and old.kind == "date":
         return old, _with_number(old, new)
     return old, new
+
+
+def _as_number(value: Value) -> Value:
+    """Return a day as the number that it was: of a platform, or of a house."""
+    digits = re.search(r"\d+", value.text)
+    return replace(value, kind="number", text=digits[0]) if digits else value
 
 
 def _with_number(date: Value, day: Value) -> Value:
@@ -352,22 +329,21 @@ def _with_number(date: Value, day: Value) -> Value:
     return made
 
 
-def _topic(sentence: str, old: Value, earlier: _Earlier) -> frozenset[str]:
-    """Return the words of the sentences that say and end the old value, where others say it of
-    something else."""
-    about = content_words(sentence)
+def _topic(sentence: str, old: Value, new: Value, earlier: _Earlier) -> tuple[frozenset[str], bool]:
+    """Return the words of the sentences that say and end the old value, and whether others say it
+    of something else."""
+    about = content_words(sentence) - content_words(new.text)
     has_digit = any(sign.isdigit() for sign in old.text)
     parts = [
         words
-        for message in earlier.messages[:_TOPIC]
-        for part in _sentences(message)
+        for message in earlier.messages
+        for part in split_sentences(message)
         if old.text in part or (has_digit and says(part, old))
         if (words := content_words(part) - content_words(old.text))
     ]
     own = next((words for words in parts if not about.isdisjoint(words)), parts[0] if parts else ())
     about = (about | frozenset(own)) - content_words(old.text)
-    is_shared = any(about.isdisjoint(words) for words in parts)
-    return about if is_shared else frozenset()
+    return about, any(about.isdisjoint(words) for words in parts)
 
 
 # --- what holds ----------------------------------------------------------------------------------

@@ -46,7 +46,9 @@ _CJK_TIME = re.compile(
     r"(凌晨|早上|上午|中午|下午|傍晚|晚上)?([一二三四五六七八九十两]{1,3}|\d{1,2})点(半|"
     r"[一二三四五六七八九十]{1,3}分)?"
 )
-_CJK_DAY = re.compile(r"(?<![\d月])([一二三四五六七八九十]{1,3}|\d{1,2})[号日](?![楼站台线路门])")
+_CJK_DAY = re.compile(
+    r"(?<![\d月路街巷弄])([一二三四五六七八九十]{1,3}|\d{1,2})[号日](?![楼站台线路门])"
+)
 _DAY = re.compile(
     r"\b(\d{1,2})(?:st|nd|rd|th)\b"
     r"|\b(?:am|der|den|dem|vom|zum)\s(\d{1,2})\.(?=\s*(?:,|sondern|auf|statt|$))",
@@ -55,7 +57,7 @@ _DAY = re.compile(
 _MONTHS = "|".join(sorted(MONTH_OF, key=len, reverse=True))
 _MONTH_BEFORE = re.compile(rf"\b(?:{_MONTHS})\.?\s$", re.IGNORECASE)
 _MONTH_BEHIND = re.compile(rf"\s(?:of\s)?(?:{_MONTHS})\b", re.IGNORECASE)
-_CJK_MONEY = re.compile(r"(\d[\d.,]*)\s?([万千百亿])?(?=元|块|美元|欧元|人民币)")
+_CJK_MONEY = re.compile(r"(\d[\d.,]*)\s?([百千万亿])(?:美元|欧元|元|块钱?|人民币)?")
 _DIGIT = re.compile(r"(?<![A-Za-z0-9_.,/:-])\d{1,9}(?![A-Za-z0-9_/:-]|[.,]\d)")
 _CHINESE = re.compile(r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
 _VERSION = re.compile(r"(?<![A-Za-z0-9])[vV]\d+(?:\.\d+){1,3}")
@@ -65,99 +67,14 @@ _JOINED = re.compile(
 )
 _CAPITALS = re.compile(r"[A-ZÀ-ÖØ-Þ][\w'’]{1,40}(?:\s[A-ZÀ-ÖØ-Þ][\w'’]{1,40}){0,2}")
 _TITLES = frozenset(("mr", "mrs", "ms", "dr", "herr", "herrn", "frau", "the", "prof"))
-_NO_NAMES = frozenset(
-    [
-        "i",
-        "i'm",
-        "i'll",
-        "i've",
-        "it",
-        "it's",
-        "its",
-        "the",
-        "a",
-        "an",
-        "no",
-        "not",
-        "yes",
-        "sorry",
-        "my",
-        "we",
-        "we're",
-        "he",
-        "she",
-        "they",
-        "you",
-        "that",
-        "this",
-        "there",
-        "her",
-        "his",
-        "our",
-        "your",
-        "actually",
-        "correction",
-        "wait",
-        "make",
-        "change",
-        "move",
-        "call",
-        "send",
-        "book",
-        "let's",
-        "is",
-        "was",
-        "are",
-        "use",
-        "put",
-        "meet",
-        "bring",
-        "only",
-        "but",
-        "and",
-        "or",
-        "from",
-        "to",
-        "in",
-        "on",
-        "ich",
-        "es",
-        "er",
-        "sie",
-        "wir",
-        "ihr",
-        "nein",
-        "nicht",
-        "doch",
-        "der",
-        "die",
-        "das",
-        "ein",
-        "mein",
-        "meine",
-        "unser",
-        "unsere",
-        "und",
-        "oder",
-        "am",
-        "im",
-        "um",
-        "uhr",
-        "euro",
-        "ja",
-        "korrektur",
-        "update",
-        "moment",
-        "quatsch",
-        "tippfehler",
-        "entschuldigung",
-        "mach",
-        "nimm",
-        "ruf",
-        "dort",
-        "beim",
-    ]
-) | frozenset((*MONTH_OF, *_DAY_OF))
+_WORDS_OF_NO_NAME = """
+    i i'm i'll i've it it's its the a an no not yes sorry my we we're he she they you that this
+    there her his our your actually correction wait make change move call send book let's is was
+    are use put meet bring only but and or from to in on ich es er sie wir ihr nein nicht doch der
+    die das ein mein meine unser unsere und oder am im um uhr euro ja korrektur update moment
+    quatsch tippfehler entschuldigung mach nimm ruf dort beim
+"""
+_NO_NAMES = frozenset((*re.findall(r"\S+", _WORDS_OF_NO_NAME), *MONTH_OF, *_DAY_OF))
 
 
 def find_values(text: str, *, has_names: bool = True) -> list[Value]:
@@ -199,10 +116,11 @@ def _cjk(text: str) -> _Places:
     for found in _CJK_DAY.finditer(text):
         yield "day", found.start(), found.end(), frozenset({str(read_numeral(found[1]))})
     for found in _CJK_MONEY.finditer(text):
-        if found[2]:
-            scale = {"百": 100, "千": 1_000, "万": 10_000, "亿": 100_000_000}[found[2]]
-            value = float(found[1].replace(",", "")) * scale
-            yield "number", found.start(), found.end(), frozenset({f"{value:g}"})
+        scale = {"百": 100, "千": 1_000, "万": 10_000, "亿": 100_000_000}[found[2]]
+        digits = found[1].replace(",", "").rstrip(".")
+        if digits.count(".") < 2:
+            value = f"{float(digits) * scale:.6f}".rstrip("0").rstrip(".")
+            yield "number", found.start(), found.end(), frozenset({value})
 
 
 def read_numeral(text: str) -> int:
@@ -238,6 +156,8 @@ def _trimmed(text: str, found: _Places) -> _Places:
     for kind, start, end, forms in found:
         while end > start and text[end - 1].isspace():
             end -= 1
+        if kind == "date" and text[end - 1] == "." and text[end - 2].isalpha():
+            end -= 1  # of the sentence
         if kind in ("path", "address", "url"):
             forms = frozenset({text[start:end].casefold()})
         yield kind, start, end, forms

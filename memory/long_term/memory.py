@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from memory.context.ended_values import EndedValue
 from memory.keys import ConversationKey
 from memory.long_term.document import (
     Forgotten,
@@ -36,6 +37,7 @@ from memory.long_term.document import (
     parse,
     render,
 )
+from memory.long_term.ended import EndedInAudience, add_by_hand, lines_to_change
 from memory.record import daily, memory_file, memory_versions, summaries
 from memory.record.daily import Note
 from memory.record.memory_file import MemoryFileError
@@ -43,6 +45,8 @@ from memory.record.memory_versions import State, Version
 from memory.services import MemoryServices
 from memory.tasks import run_shielded
 
+CORRECTION = "correction"
+"""The actor of a version that ends values that a person corrected in the chat."""
 BY_HAND = "file"
 """The actor of a version that was edited in the file."""
 HELD: tuple[State, ...] = ("held",)
@@ -285,6 +289,43 @@ class LongTermMemory:
                 memory_versions.add(db, self.audience, new)
 
         await self._services.store.write(keep)
+
+    async def correct(self, ended: Sequence[EndedInAudience], why: str) -> int:
+        """Propose to end values in the lines that say them; return in how many."""
+        async with self.state.changing:
+            before = await self.read_held()
+            changes = lines_to_change(facts(before.proposed), ended)
+            operations = [
+                LineOperation("replace", new, old.raw, why, sources=old.sources)
+                for old, new, _ in changes
+            ]
+            if operations:
+                await self.propose(operations, (), CORRECTION, why)
+        return len(operations)
+
+    async def end(
+        self, changes: Mapping[str, str], values: Sequence[EndedValue], person: str, why: str
+    ) -> None:
+        """Put lines (by their text in the file; "": none) in the place of others, and end values
+        for good, as a person ordered."""
+        now = self._now()
+        source = Source("person", f"{now:%Y-%m-%d}", f"{now:%H:%M}", person, self.key.id)
+        async with self.state.changing:
+            before = await self.read_held()
+            lines = tuple(
+                replace(line, raw=changes[line.raw], sources=(*line.sources, source))
+                if line.raw in changes
+                else line
+                for line in before.lines
+                if changes.get(line.raw, line.raw)
+            )
+            if render(lines) != render(before.lines):
+                await self._hold(before, Version(0, "held", person, why, lines))
+            if values:
+                new = [EndedInAudience(one, "", source.day, source.at) for one in values]
+                data = self._services.data
+                await asyncio.to_thread(add_by_hand, data, self.audience, new)
+                self._services.on_change(self.key)
 
     async def pass_over(self) -> None:
         """Mark the sections that tell of what a person removed, so that they are not distilled

@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from memory.context.meter import Meter, digest_of
+from memory.long_term import ended
 from memory.long_term.document import LONGEST, escape_tags, facts, parse
 from memory.messages import mark_text
 from memory.record import memory_file
@@ -50,6 +51,7 @@ class PromptMemory(Struct, frozen=True):
 
 
 NOTHING = PromptMemory()
+_Versions = tuple[FileVersion, FileVersion | None]
 
 
 class MemoryPrompts:
@@ -57,7 +59,7 @@ class MemoryPrompts:
 
     def __init__(self, data: Path, meter: Meter) -> None:
         self._data, self._meter = data, meter
-        self._known: dict[_Asked, tuple[FileVersion, PromptMemory]] = {}
+        self._known: dict[_Asked, tuple[_Versions, PromptMemory]] = {}
         self._paths: dict[str, str] = {}
 
     def of(self, audience: str, most: int, without: Collection[str] = ()) -> PromptMemory:
@@ -69,11 +71,13 @@ class MemoryPrompts:
         version = memory_file.version_of(path)
         if version is None:
             return NOTHING
+        corrected = ended.path_of(self._data, audience)
+        versions = version, memory_file.version_of(corrected)
         known = self._known.get(key := (audience, most, tuple(without)))
-        if known is None or known[0] != version:
+        if known is None or known[0] != versions:
             if len(self._known) > _MOST_KNOWN:
                 self._known.clear()
-            known = self._known[key] = version, self._make(Path(path), most, without)
+            known = self._known[key] = versions, self._make(Path(path), corrected, most, without)
         return known[1]
 
     def _path_of(self, audience: str) -> str:
@@ -82,7 +86,9 @@ class MemoryPrompts:
         path = self._paths[audience] = str(memory_file.path_of(self._data, audience))
         return path
 
-    def _make(self, path: Path, most: int, without: Collection[str]) -> PromptMemory:
+    def _make(
+        self, path: Path, corrected: Path, most: int, without: Collection[str]
+    ) -> PromptMemory:
         try:
             lines = facts(parse(memory_file.read(path)))
         except MemoryFileError as error:
@@ -92,10 +98,13 @@ class MemoryPrompts:
             return PromptMemory(total=len(lines))
         left = most - self._meter.count(f"{HEADING}{MORE}\n<memory>\n</memory>")
         shown: list[str] = []
+        gone = ended.read(corrected)
         for line in lines:
             if len(line.raw) > 2 * LONGEST:
                 continue  # it is found by a search
-            text = "- " + ": ".join(filter(None, (line.said, escape_tags(line.text))))
+            text = "- " + ": ".join(
+                filter(None, (line.said, escape_tags(ended.show_line(line, gone))))
+            )
             if without and digest_of(text) in without:
                 continue
             left -= self._meter.count(f"{text}\n")

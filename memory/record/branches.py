@@ -284,6 +284,11 @@ def of_chat(database: Database, home: str) -> list[BranchRow]:
     return sorted(found, key=lambda one: ConversationKey(one.key, "").number)
 
 
+def list_rows(database: Database, home: str) -> list[int]:
+    """Return the rows of all conversations of a chat."""
+    return [row for _, row, *_ in _of_chat(database, home)]
+
+
 def _of_chat(database: Database, home: str) -> list[tuple[str, int, str, int, float]]:
     columns = tables.Conversation
     first, last = home + BRANCH, home + BRANCH[:-1] + chr(ord(BRANCH[-1]) + 1)

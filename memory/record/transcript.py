@@ -271,6 +271,29 @@ def every_entry(database: Database, conversation: int) -> Iterator[Entry]:
     return (to_entry(row) for row in rows)
 
 
+def spoken(database: Database, conversation: int, seq: int) -> list[tuple[str, str, int, int]]:
+    """Return what people and the model said from a seq on: role, the beginning of the text, turn
+    and seq."""
+    columns = tables.Message
+    query = columns.select(
+        columns.role, fn.SUBSTR(columns.text, 1, _SPOKEN), columns.turn, columns.seq
+    ).where(_from_seq(lineage(database, conversation), seq) & columns.role.in_(_SPEAKERS))
+    return list(query.order_by(columns.seq).tuples().execute(database))
+
+
+def count_from(database: Database, conversation: int, seq: int) -> tuple[int, int]:
+    """Return how many messages there are from a seq on, and the last seq (0: there are none)."""
+    columns = tables.Message
+    query = columns.select(fn.COUNT(columns.seq), fn.COALESCE(fn.MAX(columns.seq), 0))
+    where = _from_seq(lineage(database, conversation), seq)
+    ((count, last),) = query.where(where).tuples().execute(database)
+    return count, last
+
+
+_SPEAKERS = ("user", "assistant")
+_SPOKEN = 4_000  # characters
+
+
 def turn_of_inbox(database: Database, conversation: int, inbox: int) -> int | None:
     """Return the number of the turn that was opened for this inbox row, if one was."""
     columns = tables.Message

@@ -20,6 +20,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "without",
         "memory",
         "remember",
+        "rules",
         "forget",
     ),
     "Settings, models and cost": ("config", "model", "agent", "mcp", "usage"),
@@ -28,7 +29,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
 THE_BOT = "The bot and its people"
 FIRST = (
     *("context", "config", "model", "usage", "undo", "retry", "edit", "new", "stop"),
-    *("remember", "memory", "forget", "remind"),
+    *("remember", "rules", "memory", "forget", "remind"),
 )
 """The commands that `/help` explains at once; of all others it lists the names."""
 

@@ -107,20 +107,10 @@ async def _list(ask: Ask) -> Reply:
 
 
 async def _line(ask: Ask, rule: Instruction) -> str:
-    tokens = await ask.service(StandingInstructions).count([rule]) - await _frame(ask)
-    besides = (_(PLACES[rule.scope]), _turn(ask, rule), count(max(1, tokens), "token"))
+    is_here = rule.turn and rule.conversation == ask.conversation.key.id
+    tokens = await ask.service(StandingInstructions).count_one(rule)
+    besides = (_(PLACES[rule.scope]), f"t{rule.turn}" if is_here else "", count(tokens, "token"))
     return f"**{rule.id}** {literal(rule.text)}\n{' · '.join(filter(None, besides))}"
-
-
-async def _frame(ask: Ask) -> int:
-    """Return the tokens of the heading."""
-    blank = Instruction("", "active", "", "")
-    return await ask.service(StandingInstructions).count([blank])
-
-
-def _turn(ask: Ask, rule: Instruction) -> str:
-    is_here = rule.conversation == ask.conversation.key.id
-    return f"t{rule.turn}" if rule.turn and is_here else ""
 
 
 def _buttons(rule: Instruction, *, is_alone: bool = False) -> tuple[Action, Action]:
@@ -131,7 +121,6 @@ def _buttons(rule: Instruction, *, is_alone: bool = False) -> tuple[Action, Acti
 
 async def _to_data(ask: Ask, found: Sequence[Instruction]) -> dict[str, Any]:
     standing, key = ask.service(StandingInstructions), ask.conversation.key
-    frame = await _frame(ask)
     return {
         "rules": [
             {
@@ -144,7 +133,7 @@ async def _to_data(ask: Ask, found: Sequence[Instruction]) -> dict[str, Any]:
                 "person": rule.person,
                 "origin": rule.origin,
                 "at": _time(rule.at).isoformat(),
-                "tokens": max(1, await standing.count([rule]) - frame),
+                "tokens": await standing.count_one(rule),
             }
             for rule in found
         ],

@@ -164,12 +164,12 @@ def list_changes(database: Database, home: str, most: int) -> list[InstructionCh
 def find_last(database: Database, home: str, rule: int = 0) -> list[InstructionChange]:
     """Return what the last command did in a chat that was not undone, to this rule if one is
     named."""
-    is_of = "rule = ?" if rule else "? = 0"
+    is_of = "rule = ?" if rule else "0 = ?"
     rows = database.execute_sql(
         f"""SELECT batch, rule, kind, person, at, was, undone, id FROM instructions_change
-            WHERE home = ? AND batch = (SELECT MAX(batch) FROM instructions_change
+            WHERE undone = 0 AND {is_of} AND batch = (SELECT MAX(batch) FROM instructions_change
                 WHERE home = ? AND undone = 0 AND {is_of}) ORDER BY id""",
-        (home, home, rule),
+        (rule, home, rule),
     ).fetchall()
     return [_to_change(row) for row in rows]
 
@@ -180,10 +180,11 @@ def _to_change(row: Sequence[Any]) -> InstructionChange:
     return InstructionChange(batch, rule, kind, person, at, before, undone, number)
 
 
-def mark_undone(database: Database, batch: int) -> None:
-    """Keep that a command was undone."""
-    query = "UPDATE instructions_change SET undone = ? WHERE batch = ?"
-    database.execute_sql(query, (time.time(), batch))
+def mark_undone(database: Database, changes: Sequence[InstructionChange]) -> None:
+    """Keep that changes were undone."""
+    for change in changes:
+        query = "UPDATE instructions_change SET undone = ? WHERE id = ?"
+        database.execute_sql(query, (time.time(), change.id))
 
 
 def list_said(database: Database, home: str) -> list[str]:
@@ -218,7 +219,7 @@ class InstructionRows:
     def prune(self, database: Database, before: float) -> None:
         rows = database.execute_sql(
             """SELECT id FROM instructions_rule
-                WHERE changed < ? AND state IN ('dismissed', 'revoked')""",
+                WHERE changed < ? AND state != 'active'""",
             (before,),
         ).fetchall()
         self._delete(database, [row for (row,) in rows])

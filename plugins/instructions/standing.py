@@ -22,7 +22,7 @@ from memory.tasks import BackgroundTasks
 from plugins.api import CommandError, SaidWords
 from plugins.instructions import record as rows
 from plugins.instructions.detect import find_instructions
-from plugins.instructions.own_words import normalise, own_words
+from plugins.instructions.own_words import cut_forwarded, normalise, own_words
 from plugins.instructions.record import Instruction, InstructionChange, Scope, State
 from plugins.instructions.settings import RuleSettings
 from plugins.wording import clip, literal
@@ -38,6 +38,10 @@ SHORTEST = 4
 """Characters of a rule, without the signs around it."""
 NAMED = 5
 """Rules that a receipt names."""
+MOST_OPEN = 50
+"""Rules of a chat that wait for a yes; more are not asked about."""
+_MOST_KNOWN = 1_000  # places whose section is remembered
+_UNDOES = {"edit": ("text",), "move": ("audience", "home")}
 _OPEN: tuple[State, ...] = ("active", "proposed")
 
 
@@ -57,12 +61,14 @@ class StandingInstructions:
         self._rules: dict[int, Instruction] = {}
         self._sections: dict[tuple[str, str], str] = {}
         self._lock = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.tasks = BackgroundTasks()
 
     # --- what there is ----------------------------------------------------------------------------
 
     async def load(self) -> None:
         """Read all that there are."""
+        self._loop = asyncio.get_running_loop()
         async with self._lock:
             self.take(await self._store.read(rows.load))
 
@@ -73,6 +79,8 @@ class StandingInstructions:
     def drop(self, rules: Collection[int]) -> None:
         """Go on without these, which are being deleted. It may be called in any thread."""
         self.take([rule for rule in self._rules.values() if rule.id not in rules])
+        if rules and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._changed)
 
     def reload(self) -> None:
         """Read them anew: another process has changed something."""
@@ -97,6 +105,8 @@ class StandingInstructions:
             return ""
         place = (key.audience, key.home)
         if place not in self._sections:
+            if len(self._sections) > _MOST_KNOWN:
+                self._sections = {}
             self._sections[place] = format_section(self.find(key, "active"))
         return self._sections[place]
 
@@ -110,15 +120,23 @@ class StandingInstructions:
             named.append(_("{n} more", n=len(rules) - NAMED))
         said = number_of(
             len(rules),
-            "{n} rule stays in force: {named} (`/rules` shows it, `/rules revoke all` ends it)",
-            "{n} rules stay in force: {named} (`/rules` shows them, `/rules revoke all` ends them)",
+            "{n} rule stays in force: {named} (`/rules` lists it, `/rules revoke all` ends what "
+            "holds only here)",
+            "{n} rules stay in force: {named} (`/rules` lists them, `/rules revoke all` ends those "
+            "that hold only here)",
             named=", ".join(named),
         )
         return said, {"in_force": [rule.text for rule in rules]}
 
     async def count(self, rules: Sequence[Instruction]) -> int:
         """Return the tokens of these in the system prompt."""
+        await self._meter.ready()
         return await self._meter.text(format_section(rules))
+
+    async def count_one(self, rule: Instruction) -> int:
+        """Return the tokens of a rule besides the heading."""
+        await self._meter.ready()
+        return await self._meter.text(f"\n- {rule.text}")
 
     def settings(self, key: ConversationKey) -> RuleSettings:
         return self._config.settings(key).section(RuleSettings)
@@ -137,7 +155,7 @@ class StandingInstructions:
         mode = self.settings(said.key).detect
         if mode == "off":
             return
-        found = [one.text for text in said.texts for one in find_instructions(own_words(text))]
+        found = [one.text for text in said.texts for one in find_instructions(cut_forwarded(text))]
         decides = said.person.is_owner or said.address.is_private
         for text in found:
             await self._take_up(said, text, is_auto=mode == "auto" and decides)
@@ -159,6 +177,9 @@ class StandingInstructions:
                     new = replace(new, origin="found")
                 else:
                     return
+            if len(self.find(said.key, "proposed")) >= MOST_OPEN:
+                log.info("%s: too many rules wait for a yes; one is not asked about", said.key.id)
+                return
             await self._save("", said.key, said.person.id, [new])
 
     async def propose(self, key: ConversationKey, turn: int, person: str, text: str) -> str:
@@ -199,6 +220,7 @@ class StandingInstructions:
                 raise CommandError(_("This is rule {n} already.", n=known.id))
             new = _in_place_of(known, new)
             if is_proposal:
+                await self._check_size(key, [replace(new, state="active")])
                 return (await self._save("", key, person, [new]))[0]
             return (await self._save("add", key, person, [replace(new, state="active")]))[0]
 
@@ -227,11 +249,11 @@ class StandingInstructions:
                 if (now := self._rules.get(change.rule)) is None:
                     continue
                 was = change.was or replace(now, state="dismissed")
-                before = replace(now, text=was.text, state=was.state)
-                before = replace(before, audience=was.audience, home=was.home)
+                fields = _UNDOES.get(change.kind, ("state",))  # others may have changed the rest
+                before = replace(now, **{name: getattr(was, name) for name in fields})
                 self._refuse_twice(before)
                 wanted.append(before)
-            return await self._save("", key, person, wanted, undone=changes[0].batch)
+            return await self._save("", key, person, wanted, undone=changes)
 
     async def list_changes(self, key: ConversationKey, most: int) -> list[InstructionChange]:
         """Return what was done in a chat, the newest first."""
@@ -295,7 +317,7 @@ class StandingInstructions:
         key: ConversationKey,
         person: str,
         wanted: Sequence[Instruction],
-        undone: int = 0,
+        undone: Sequence[InstructionChange] = (),
     ) -> list[Instruction]:
         """Write rules as they are to stand, and go on with them. Raises CommandError and
         StoreError."""
@@ -303,8 +325,7 @@ class StandingInstructions:
         pairs = [(self._rules.get(rule.id), rule) for rule in wanted]
 
         def save(database: Any) -> list[Instruction]:
-            if undone:
-                rows.mark_undone(database, undone)
+            rows.mark_undone(database, undone)
             return rows.save(database, kind, key, person, pairs)
 
         saved = await self._store.write(save)
@@ -338,11 +359,9 @@ class StandingInstructions:
                 )
 
     async def _weigh(self, rules: Iterable[Instruction], audience: str, home: str) -> int:
-        some = [r for r in rules if r.state == "active" and r.reaches(audience, home)]
-        if not some:
-            return 0
-        await self._meter.ready()
-        return await self.count(some)
+        return await self.count(
+            [r for r in rules if r.state == "active" and r.reaches(audience, home)]
+        )
 
 
 def place_at(rule: Instruction, key: ConversationKey, scope: Scope) -> Instruction:

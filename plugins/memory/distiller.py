@@ -36,7 +36,6 @@ from memory.record import daily, memory_versions, summaries
 from memory.record.daily import Note
 from memory.services import MemoryServices
 from memory.tasks import run_shielded
-from plugins.api import hookimpl
 from plugins.memory import operations
 from plugins.memory.operations import ANSWER_TOKENS, TASK, BadAnswerError
 
@@ -366,7 +365,3 @@ class Distilling:
         """Return a distillation of the daily files of a conversation's audience."""
         services = self._kernel.conversations.services
         return Distillation(services, self._distiller, conversation, order)
-
-    @hookimpl
-    def parley_services(self) -> Sequence[object]:
-        return [self]

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import date, datetime
 
 from bot.kernel import Kernel
 from channels.language import _, number_of
 from memory.audience_memory import Waiting
 from memory.record.daily import Note
-from plugins.api import Action, Ask, Command, CommandError, Reply, Tool, command, hookimpl
+from memory.turn_log import OpenTurn
+from plugins.api import (
+    Action,
+    Ask,
+    Command,
+    CommandError,
+    Reply,
+    SaidWords,
+    Tool,
+    command,
+    hookimpl,
+)
 from plugins.memory import long_term
+from plugins.memory.corrections import MemoryCorrections
 from plugins.memory.distiller import Distilling
 from plugins.memory.search import as_data, memory_search, search
 from plugins.memory.views import day_of
@@ -33,7 +45,9 @@ LONGEST = 6_000
 """Characters of a day that are shown, the newest."""
 
 
-USAGE = "[DAY|search WORDS|status|pending|approve N|reject N|list|distill|nightly|diff|edit|why]"
+USAGE = (
+    "[DAY|search WORDS|status|pending|approve N|reject N|list|distill|nightly|diff|edit|wrong|why]"
+)
 
 
 @command("memory", "Show and change what is remembered", USAGE, SUBS, slow=("distill",))
@@ -262,9 +276,28 @@ async def settle(ask: Ask, verb: str, number: str) -> Reply:
     return Reply(said, {"id": int(number), "is_approved": verb == "approve"})
 
 
+class MemoryFeature:
+    """The parts of the feature, made from the kernel's."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._distilling, self._corrections = Distilling(kernel), MemoryCorrections(kernel)
+
+    @hookimpl
+    def parley_services(self) -> Sequence[object]:
+        return (self._distilling,)
+
+    @hookimpl
+    def parley_said(self) -> Callable[[SaidWords], Awaitable[None]]:
+        return self._corrections.hear
+
+    @hookimpl
+    def parley_notes(self) -> Callable[[OpenTurn], Sequence[str | Reply]]:
+        return self._corrections.list_notes
+
+
 @hookimpl
-def parley_open(kernel: Kernel) -> Distilling:
-    return Distilling(kernel)
+def parley_open(kernel: Kernel) -> MemoryFeature:
+    return MemoryFeature(kernel)
 
 
 @hookimpl

@@ -25,6 +25,7 @@ from plugins.api import Action, Ask, CommandError, Form, Reply, command
 from plugins.memory.distiller import Distilled, Distilling, DistillProgress, Order
 from plugins.memory.operations import strip_invisible
 from plugins.memory.views import count_changes, day_of, list_reasons, origins, to_block, to_data
+from plugins.memory.wrong import wrong
 from plugins.wording import clip, count, literal, money
 
 DIFF = Action("Show the changes", "/memory diff")
@@ -481,6 +482,10 @@ COMMANDS: Mapping[str, tuple[Show, str]] = {
     ),
     "diff": (diff, "what that would change, or a version did (diff v3; diff approve; diff reject)"),
     "edit": (edit, "change the whole of it"),
+    "wrong": (
+        wrong,
+        "correct it in all lines and summaries (wrong 3 Ann is 12; wrong 3 May -> 4 May)",
+    ),
     "why": (why, "where a line comes from (why 3, or why porto)"),
     "history": (history, "all versions that are kept"),
     "undo": (undo, "take the newest version back"),

@@ -9,9 +9,9 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bot.first_steps import write_all
 from bot.settings import SettingError, load_layers
 from bot.settings.files import read_tree
+from bot.setup_files import write_all
 from channels.message import clean_text
 from plugins.moving.source import MovingError, Persona
 

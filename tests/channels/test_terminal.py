@@ -76,8 +76,7 @@ def test_a_narrow_terminal_shortens_the_bar() -> None:
 def test_the_small_model_is_known_by_its_name_where_there_is_little_room() -> None:
     small = replace(USAGE, model=SHOWN, tokens=40, max_tokens=1536, turns=1, max_turns=0, cost=0.0)
     small = replace(small, share=0.026)
-    assert bar_text(small, 80) == "SmolLM2 135M, for trying out · 40/1.5k ▓░░░░░░░ · 1 turn · $0"
-    assert bar_text(small, 48) == "SmolLM2 135M · 40/1.5k ▓░░░░░░░ · 1 turn · $0"
+    assert bar_text(small, 80) == "demo model · 40/1.5k ▓░░░░░░░ · 1 turn · $0"
 
 
 def test_nothing_is_claimed_that_is_not_known() -> None:

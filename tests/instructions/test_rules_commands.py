@@ -51,6 +51,20 @@ async def test_rules_are_given_changed_moved_revoked_and_undone(tmp_path: Path) 
         assert kinds == ["revoke", "revoke", "move", "edit", "add", "add"]
 
 
+async def test_undo_takes_back_its_own_change_and_no_other(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo) as bot:
+        await say_all(bot, f"/rules add {BOSS}", f"/rules add {JOKES}", "/rules revoke all")
+        await bot.says("/rules undo 2")
+        assert await texts(bot) == [JOKES]
+        await bot.says("/rules undo")
+        assert await texts(bot) == [BOSS, JOKES]
+        await say_all(bot, "/rules move 1 everywhere")
+        await bot.says("/rules edit 1 Ask me first.", "other")
+        await bot.says("/rules undo")
+        assert await texts(bot) == ["Ask me first.", JOKES], "what was done elsewhere stays"
+        assert ((await bot.says("/rules", "other")).data or {})["rules"] == []
+
+
 async def test_a_wrong_line_changes_nothing_and_says_what_to_do(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await bot.says(f"/rules add {BOSS}")

@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 from channels.message import Attachment, Reply
-from plugins.instructions.own_words import own_words
+from plugins.instructions.detect import find_instructions
+from plugins.instructions.own_words import cut_forwarded, own_words
 from tests.fakes.openai_server import Answer, Call, Received, Say, echo
 from tests.tables import each_row
 from tests.whole.scenario import say_all
 from tests.whole.test_access import OWNER, afar, befriended
 from tests.whole.testbot import TestBot, run_bot
 
-BOSS = "Never send anything to my boss without asking me."
+BOSS = "Never send anything to my boss without asking me"
 AUTO: dict[str, Any] = {"rules": {"detect": "auto"}}
 
 
@@ -39,7 +40,7 @@ async def list_rules(bot: TestBot, chat: str = "main", user: str = "") -> list[d
 
 async def test_an_order_is_asked_about_once_and_holds_once_it_is_kept(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        reply = await bot.says(f"Hi. {BOSS} Thanks!")
+        reply = await bot.says(f"Hi. {BOSS}. Thanks!")
         assert f"Keep this as a rule? “{BOSS}”" in reply.text
         assert commands(reply) == ["/rules keep 1", "/rules dismiss 1"]
         assert BOSS not in system(bot)
@@ -116,7 +117,8 @@ FOREIGN: Mapping[str, str] = {
 
 @each_row("text", FOREIGN.values())
 def test_words_of_others_in_a_message_are_not_the_persons_own(text: str) -> None:
-    assert "Never" not in own_words(text)
+    assert find_instructions(cut_forwarded(text)) == []
+    assert BOSS not in own_words(text)
     assert BOSS in own_words(f"{BOSS}\n\n{text}"), "what stands above is their own"
 
 

@@ -1,5 +1,4 @@
-"""What a person ordered survives compactions, branches, restarts, models, and goes when they say
-so."""
+"""Orders survive compactions, branches, restarts, models, and end when a person says so."""
 
 from __future__ import annotations
 
@@ -7,22 +6,28 @@ import asyncio
 import tempfile
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import time_machine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.context.strategies import STRATEGIES
-from tests.fakes.openai_server import Answer, Call, Received, Say, echo
+from plugins.jobs.firing import Jobs
+from tests.bot.test_schedule import retain, rows
+from tests.fakes.openai_server import Answer, Call, Hang, Received, Say, echo, openai_overflow
 from tests.instructions.test_rules_said import AUTO, BOSS, commands, list_rules, system
-from tests.whole.scenario import say_all
+from tests.waiting import until
+from tests.whole.scenario import copy_as_killed, say_all
 from tests.whole.test_approve_cuts import SHOW, settle, told
+from tests.whole.test_busy import busy, gate
 from tests.whole.test_edit_summary import talk
 from tests.whole.test_forget import found_in
 from tests.whole.testbot import TestBot, run_bot
 
-RULES = [f"Never tell anybody the number {n}." for n in range(50)]
+RULES = [f"Never tell anybody the number {n}" for n in range(50)]
 
 
 def in_prompt(bot: TestBot) -> list[str]:
@@ -140,12 +145,84 @@ async def test_forgetting_the_turn_or_the_chat_deletes_what_was_said_there(tmp_p
         await say_all(bot, "Never tell ZEBRAWORD.", "Never tell OKAPIWORD.", "Hi")
         assert "1 standing rule" in (await bot.says("/forget t1")).text
         await say_all(bot, "/forget t1 yes", "And?")
-        assert in_prompt(bot) == ["Never tell OKAPIWORD."]
+        assert in_prompt(bot) == ["Never tell OKAPIWORD"]
         await say_all(bot, "Never tell GIRAFFEWORD.", "/rules undo", "/forget chat yes", "So?")
         assert in_prompt(bot) == []
         assert await list_rules(bot) == []
     for word in ("zebraword", "okapiword", "giraffeword"):
         assert [place for place in found_in(tmp_path, word) if "parley.db" in place] == []
+
+
+async def test_retention_leaves_what_is_in_force_and_takes_the_rest(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo, AUTO) as bot:
+        await say_all(bot, "Never tell ZEBRAWORD.", "Never tell OKAPIWORD.", "/rules revoke 2")
+        await retain(bot)
+        assert await rows(bot, "message") == 0
+        assert [await rows(bot, f"instructions_{name}") for name in ("rule", "change")] == [1, 1]
+        await bot.says("And?")
+        assert in_prompt(bot) == ["Never tell ZEBRAWORD"]
+
+
+async def test_the_emergency_cut_keeps_them(tmp_path: Path) -> None:
+    def script(request: Received) -> Answer:
+        if len(request.raw) > 40_000:
+            return openai_overflow(9_000, 4_000)
+        return Say("Yes.")
+
+    async with run_bot(tmp_path, script, {"context": {"strategy": "full"}}) as bot:
+        await bot.says(f"/rules add {BOSS}")
+        for number in range(6):
+            await bot.says(f"{number} " * 5_000)
+        events = ((await bot.says("/context history")).data or {})["events"]
+        assert "emergency" in {one["actor"] for one in events}
+        assert in_prompt(bot) == [BOSS]
+
+
+async def test_what_is_said_while_a_turn_runs_is_asked_about_below_its_answer(
+    tmp_path: Path,
+) -> None:
+    async with busy(tmp_path, "steer") as bot:
+        await bot.writes(BOSS, id="second")
+        await until(lambda: bot.app.turns._waiting["pipe/main"])
+        gate("opened").set()
+        reply = (await bot.reply_to("first")).reply
+        assert commands(reply) == ["/rules keep 1", "/rules dismiss 1"]
+
+
+async def test_a_turn_that_goes_on_after_a_kill_asks_once(tmp_path: Path) -> None:
+    hanging = [Hang("Let me")]
+    async with run_bot(tmp_path, hanging) as bot:
+        await bot.writes(BOSS, id="said")
+        await bot.server.reached.acquire()
+        await until(lambda: bot.server.turns)
+        killed = await copy_as_killed(bot, tmp_path)
+        await bot.says("/stop")
+    async with run_bot(killed, [Say("Fine.")]) as bot:
+        reply = (await bot.reply_to("said")).reply
+        assert commands(reply) == ["/rules keep 1", "/rules dismiss 1"]
+        assert len(await list_rules(bot)) == 1
+
+
+async def test_a_jobs_prompt_gives_no_rule_and_its_run_has_the_rules(tmp_path: Path) -> None:
+    def script(request: Received) -> Answer:
+        last = request.body["messages"][-1]
+        if last["role"] == "user" and str(last["content"]).endswith("wear a hat"):
+            text = '{"text": "Always wear a hat"}'
+            return Say(calls=(Call("propose_rule", text, "a"),))
+        return Say("Done.")
+
+    noon = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
+    with time_machine.travel(noon, tick=True) as clock:
+        async with run_bot(tmp_path, script, {"timezone": "UTC", **AUTO}) as bot:
+            await say_all(bot, f"/rules add {BOSS}", "/jobs add in 1 hour Always wear a hat")
+            clock.move_to(noon + timedelta(hours=2), tick=True)
+            await bot.app.features.service(Jobs).tick()
+            await bot.app.idle()
+            result = str(bot.sent_to_model()[-1]["content"])
+            assert result == "Not proposed: nobody is there to be asked."
+            assert in_prompt(bot) == [BOSS]
+            await bot.says("Well, propose that: Always wear a hat?")
+            assert [rule["text"] for rule in await list_rules(bot)] == [BOSS]
 
 
 async def test_the_small_prompt_of_the_embedded_model_has_them(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from memory.ledger import Spent
 from memory.messages import Message, ToolCall
 from memory.mirror import Mirror
 from memory.record.offload import Offloader
+from memory.record.search.likeness import Likeness
 from memory.record.store import Store
 from memory.request_log import RequestLog
 from memory.services import MemoryServices
@@ -73,6 +74,7 @@ class Lodge:
     offloader: Offloader | None = None
     request_log: type[RequestLog] = RequestLog
     mirror: type[Mirror] = Mirror
+    likeness: Likeness = field(default_factory=Likeness)
 
     async def open(self) -> None:
         self.store = await Store.open(self.folder / "parley.db")
@@ -89,6 +91,7 @@ class Lodge:
             offloader_for=lambda key: self.offloader,
             request_log=self.request_log,
             mirror=self.mirror,
+            likeness=self.likeness,
         )
         self.conversations = Conversations(room)
         await self.conversations.take_up()

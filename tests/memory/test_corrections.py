@@ -54,6 +54,7 @@ def test_a_day_is_given_the_month_that_the_other_one_has() -> None:
 def test_what_others_share_is_ended_for_its_own_subject_alone() -> None:
     said = ["The budget is 400.", "We expect 400 guests.", "The budget is 500, not 400"]
     (found,) = find_corrections(said)
+    assert found.is_shared
     assert "budget" in found.about
     (alone,) = find_corrections([said[0], said[2]])
     assert alone.about == frozenset()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from memory.record.database import Database
 from memory.record.engines.sqlite import connect
 from memory.record.migrations import MIGRATIONS
 from memory.record.search import Found, index
+from memory.record.search.index import Ranges
+from memory.record.search.likeness import Likeness
 from memory.record.search.reach import Scope
 from tests.memory.rooms import KEY, Lodge
 
@@ -65,6 +67,46 @@ async def test_the_message_that_answers_stands_before_those_that_share_a_word(lo
     assert (await recalled(lodge, "When did Ann start her pottery class?"))[0] == (
         "I began pottery class."
     )
+
+
+class NearPlaces(Likeness):
+    """Some messages of the first conversation mean what is asked for."""
+
+    def __init__(self, *seqs: int, far: float = 4.0) -> None:
+        self.near, self.asked = {index.place_of(1, seq): far for seq in seqs}, list[str]()
+
+    def compare(
+        self, database: Database, text: str, names: Collection[str], ranges: Ranges
+    ) -> Mapping[int, float]:
+        self.asked += [text, *sorted(names)]
+        return {place: self.near[place] for place in ranges.only(self.near)}
+
+
+async def test_the_model_is_given_what_means_the_same(lodge: Lodge) -> None:
+    lodge.likeness = near = NearPlaces(3)
+    await lodge.restart()
+    await tell(lodge, "A dog barked.", "So?", "We got a puppy!", "Nice.", "I like tea.", "Me, too.")
+    found = await recalled(lodge, "Has Ann a dog?", 2)
+    assert sorted(found) == ["A dog barked.", "We got a puppy!"]
+    assert near.asked == ["Has Ann a dog?", "ann", "bob"]
+    assert (await recalled(lodge, "xylophone", 1)) == ["We got a puppy!"], "no word is shared"
+    assert await searched(lodge, "dog") == ["A dog barked."], "a person looks for words"
+
+
+async def test_a_meaning_that_is_hardly_nearer_does_not_outdo_the_words(lodge: Lodge) -> None:
+    lodge.likeness = NearPlaces(3, far=0.5)
+    await lodge.restart()
+    await tell(lodge, "The dog barked.", "So?", "We got a puppy!", "Nice.")
+    assert (await recalled(lodge, "the dog", 1)) == ["The dog barked."]
+
+
+async def test_what_was_removed_is_not_found_by_its_meaning(lodge: Lodge) -> None:
+    lodge.likeness = NearPlaces(1, 3)
+    await lodge.restart()
+    await tell(lodge, "We got a puppy!", "Nice.", "It is a poodle.", "Sweet.")
+    await (await lodge.conversation()).editor.drop([1])
+    assert "We got a puppy!" not in await recalled(lodge, "dog")
+    assert "It is a poodle." in await recalled(lodge, "dog")
 
 
 async def test_an_answer_without_the_words_is_found_by_its_question(lodge: Lodge) -> None:

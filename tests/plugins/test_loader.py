@@ -250,6 +250,9 @@ RUNTIME = {
     "parley_setting_changed": "a function",
     "parley_remote_tools": "a function",
     "parley_stop": "a function",
+    "parley_said": "a function",
+    "parley_in_force": "a function",
+    "parley_prompt_section": "a promptsection",
     "parley_notes": "a function",
     "parley_routes": "a function",
     "parley_runs": "an object with refusal, prepare, answer",
@@ -271,6 +274,7 @@ OF_MODULES = {
     "parley_ledger": "",
     "parley_request_log": "",
     "parley_mirror": "",
+    "parley_likeness": "",
     "parley_system_prompt": ", prompt, key",
     "parley_tables": "",
 }

@@ -399,7 +399,7 @@ async def commits(bot: TestBot) -> int:
 
 
 async def test_the_comparison_on_the_page_is_what_the_command_answers(tmp_path: Path) -> None:
-    """docs/context.md, "See what was sent", but for the sizes."""
+    """docs/requests.md, "See what was sent", but for the sizes."""
 
     def talker(request: Received) -> Answer:
         return Say("A long answer." + " And so on." * 80 if request.is_turn else "Plans.")
@@ -411,4 +411,4 @@ async def test_the_comparison_on_the_page_is_what_the_command_answers(tmp_path: 
         found = await bot.says("/context diff r6 r7")
     shown = re.sub(r" And so on.*", "", found.text.partition("```diff\n")[2].partition("```")[0])
     sizes = re.compile(r"[\d.]+k? (tokens|of)|\d+ →")
-    assert sizes.sub("", shown) == sizes.sub("", example("context.md", "diff"))
+    assert sizes.sub("", shown) == sizes.sub("", example("requests.md", "diff"))

@@ -328,7 +328,7 @@ async def test_over_rest_a_session_is_the_branch_that_it_leads_to(tmp_path: Path
         _, context = await site.get("/api/sessions/trip/context")
         assert [turn["turn"] for turn in context["turns"]] == ["t1", "t2"]
         _, found = await site.get("/api/sessions")
-        assert [(one["id"], one["title"]) for one in found["sessions"]] == [("trip", "Elsewhere")]
+        assert [(one["id"], one["title"]) for one in found["sessions"]] == [("trip", "first")]
         _, found = await site.get("/api/sessions?q=second")
         assert [one["id"] for one in found["sessions"]] == ["trip"]
         await site.commands("/branches 1", "trip")
@@ -449,3 +449,18 @@ async def test_a_branch_renames_no_chat_in_lists(tmp_path: Path) -> None:
         await say_all(bot, "__init__ and *args", "second", "/fork t1 Another way", "third")
         (session,) = await (await bot.api()).sessions("pipe")
     assert session.title == "__init__ and *args"
+
+
+async def test_asking_again_makes_a_chat_no_cheaper(tmp_path: Path) -> None:
+    def priced(bot: TestBot, reply: Any) -> tuple[float, int]:
+        return reply.data["usage"]["cost"], reply.data["calls"]
+
+    async with run_bot(tmp_path, echo) as bot:
+        await say_all(bot, "first", "second")
+        before = priced(bot, await bot.says("/context"))
+        await say_all(bot, "/fork t1", "another second")
+        branch = priced(bot, await bot.says("/context"))
+        await bot.says("/branches 1")
+        assert priced(bot, await bot.says("/context")) == branch
+    assert branch > before > (0, 1)
+    assert branch[1] == 3

@@ -12,8 +12,10 @@ from dotenv import dotenv_values
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.first_steps import with_model, with_values
+from bot.first_steps import choose, number
+from bot.local_servers import find_servers, usual_addresses
 from bot.settings import SettingsStore, load_layers
+from bot.setup_files import with_model, with_values
 from tests.fakes.openai_server import OpenAIServer, Say
 from tests.whole.pseudo_terminal import Sitter, sitting
 
@@ -177,6 +179,23 @@ async def test_the_first_start_without_a_key_offers_it_and_goes_on_either_way(
         await person.sees(" turns")  # the bottom line: what is typed is read from now on
         assert "1 of 3" not in person.glass.text
         assert await person.leaves() == 0
+
+
+async def test_servers_on_this_machine_are_found_with_their_models() -> None:
+    assert {"ollama", "lmstudio", "llama.cpp", "vllm"} <= usual_addresses().keys()
+    async with OpenAIServer([], models=("qwen3", "llama3.2")) as server:
+        there = {"ollama": server.base_url, "vllm": "http://127.0.0.1:9/v1"}
+        (found,) = await find_servers(there)
+    assert (found.name, set(found.models)) == ("Ollama", {"qwen3", "llama3.2"})
+
+
+def test_a_list_is_numbered_and_a_number_chooses() -> None:
+    names = ["ollama", "openai"]
+    assert number(names) == "1\xa0ollama, 2\xa0openai"
+    answers = ("1", "2", "3", "0", "openai", "", "²")
+    assert [choose(one, names) for one in answers] == [
+        *("ollama", "openai", "3", "0", "openai", "", "²")
+    ]
 
 
 NAMES = st.sampled_from(["OPENAI_API_KEY", "OPENAI_BASE_URL", "GROQ_API_KEY"])

@@ -20,7 +20,7 @@ export function card(line, reply, run, ask) {
     h("header", {}, line && h("p", { class: "line" }, line),
       iconButton("close", t("Put this away"), () => element.remove())),
     isRefused && h("p", { class: "verdict" }, t("Not carried out")),
-    cleaned(reply.html), ...pictures,
+    reply.data?.answers ? compared(cleaned(reply.html)) : cleaned(reply.html), ...pictures,
     reply.form && field(reply.form, run),
     choices);
   const waiting = ask && waitsFor(reply);
@@ -38,6 +38,17 @@ export function card(line, reply, run, ask) {
     } else for (const button of same) button.disabled = false;
   }
   return element;
+}
+
+/** Texts that each begin with a title in bold, side by side. */
+function compared(text) {
+  const sides = [];
+  for (const block of [...text.children]) {
+    if (block.firstElementChild?.localName === "strong" && block.textContent === block.firstElementChild.textContent) sides.push(h("div"));
+    (sides.at(-1) ?? text).append(block);
+  }
+  text.append(h("div", { class: "compared" }, sides));
+  return text;
 }
 
 /** The buttons below an answer that failed, but for the one to retry, which each such turn has. */

@@ -33,7 +33,7 @@ export class Panel {
     showModel(model);
     const share = Math.round(part * 100);
     byId("share").replaceChildren(...nearest === "turns"
-      ? [String(turns), h("span", { class: "whole" }, t(" of {most} turns", { most }))]
+      ? [`${turns}/${most}`, h("span", { class: "whole" }, t(" turns"))]
       : [amount(tokens), h("span", { class: "whole" }, t(" of {budget}", { budget: amount(budget) }))]);
     byId("gauge").style.inlineSize = `${Math.min(100, share)}%`;
     byId("usage").setAttribute("aria-label", t("Context: {share}% full{cost}", { share, cost: cost ? `, ${money(cost)}` : "" }));

@@ -84,6 +84,7 @@ def _with_types(statement: str) -> str:
         (r"INTEGER PRIMARY KEY( AUTOINCREMENT)?", counted),
         (r"INTEGER", "BIGINT"),
         (r"REAL", "DOUBLE PRECISION"),
+        (r"BLOB", "BYTEA"),
         (r"TEXT", 'TEXT COLLATE "C"'),  # ordered by its bytes
         (r"WITHOUT ROWID", ""),
         (r"(?<![\w\"])user(?= (TEXT|\())", '"user"'),

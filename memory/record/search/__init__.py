@@ -14,12 +14,16 @@ from datetime import datetime, tzinfo
 
 from msgspec import Struct
 
+from memory.context.ended_values import EndedValue, says_old
 from memory.context.layout import TakenAway
 from memory.messages import SEARCHES
 from memory.record import transcript
+from memory.record.branches import lineage
 from memory.record.database import Database
 from memory.record.search import index, words
+from memory.record.search.corrected import Corrections, correct
 from memory.record.search.dates import NamedDate
+from memory.record.search.likeness import Likeness
 from memory.record.search.ranking import (
     NO_DAYS,
     WEIGHTS,
@@ -43,6 +47,7 @@ from memory.turns import Entry
 
 MOST = 100
 """Messages that `passages` shows at most."""
+BY_WORDS = Likeness()
 
 
 class Hit(Struct, frozen=True):
@@ -75,18 +80,36 @@ class Found(Struct, frozen=True):
 # --- the best answers ----------------------------------------------------------------------
 
 
-def find(database: Database, scope: Scope, text: str, most: int, zone: tzinfo) -> Found:
+def find(
+    database: Database,
+    scope: Scope,
+    text: str,
+    most: int,
+    zone: tzinfo,
+    likeness: Likeness = BY_WORDS,
+    corrections: Corrections | None = None,
+) -> Found:
     """Return the messages that answer a text best. The model is given some that hold none of its
-    words, but stand beside those that do. `zone` is the time zone in which a date in the text is
-    meant."""
-    return HistorySearch(database, scope, zone).find(text, most)
+    words, but stand beside those that do, or mean what it asks (`likeness`). `zone` is the time
+    zone in which a date in the text is meant. With `corrections`, values that were
+    corrected are shown as they hold."""
+    return HistorySearch(database, scope, zone, likeness, corrections).find(text, most)
 
 
 class HistorySearch:
     """The search of a scope, for as long as nothing else is written to the database."""
 
-    def __init__(self, database: Database, scope: Scope, zone: tzinfo) -> None:
+    def __init__(
+        self,
+        database: Database,
+        scope: Scope,
+        zone: tzinfo,
+        likeness: Likeness = BY_WORDS,
+        corrections: Corrections | None = None,
+    ) -> None:
         self._database, self._scope, self._zone = database, scope, zone
+        self._likeness = likeness
+        self._corrections, self._ended = corrections, dict[int, Sequence[EndedValue]]()
         self._reach = Reach(database, scope)
         self._ranges = self._reach.ranges
         self._sessions = index.sessions(database, self._ranges)
@@ -101,12 +124,14 @@ class HistorySearch:
         if not self._scope.is_model:
             order = [place for place in order if place in holding]
         wanted = [term.word for term in inquiry.question.terms]
-        return Found(tuple(self._hits(order[:most], wanted)), len(holding))
+        best = self._with_corrections(order[:most])[:most]
+        return Found(tuple(self._hits(best, wanted)), len(holding))
 
     def inquire(self, text: str) -> Inquiry:
         """Return what a text looks for, and where that stands."""
         speakers = {name for names in self._sessions.speakers for name in names.split(",")}
-        question = words.question(text, {word for name in speakers for word in name.split()})
+        names = {word for name in speakers for word in name.split()}
+        question = words.question(text, names)
         places = index.places(self._database, question.terms, self._ranges)
         return Inquiry(
             question,
@@ -114,6 +139,7 @@ class HistorySearch:
             self._sessions,
             {name for name in speakers if not question.words.isdisjoint(name.split())},
             self._find_days(question.dates) if question.dates else NO_DAYS,
+            self._likeness.compare(self._database, text, names, self._ranges),
         )
 
     def rank(
@@ -131,17 +157,52 @@ class HistorySearch:
         off = (named.days_off(set(days)) for named in dates)
         return NamedDays(times, [[*map(days_off.__getitem__, days)] for days_off in off])
 
+    def _with_corrections(self, places: Sequence[int]) -> list[int]:
+        """Return the places with the message that corrects another one before that one."""
+        if self._corrections is None:
+            return [*places]
+        there = index.entries(self._database, places, self._ranges)
+        order: dict[int, None] = {}
+        for place in places:
+            for one in self._ended_at(place):
+                message = there[place][1].message
+                if (
+                    one.turn > 0
+                    and one.seq > index.home_of(place)[1]
+                    and says_old(message.text, [one])
+                ):
+                    order[index.place_of(self._row_of(place, one.seq), one.seq)] = None
+            order[place] = None
+        visible = set(self._ranges.only(order))
+        return [place for place in order if place in visible]
+
+    def _row_of(self, place: int, seq: int) -> int:
+        """Return the row that has a message of the transcript that a place is seen in."""
+        line = lineage(self._database, self._reach.seen_from(place))
+        return next(link.conversation for link in line if seq <= link.seq)
+
+    def _ended_at(self, place: int) -> Sequence[EndedValue]:
+        """Return the values that were ended in the conversation of a place."""
+        if self._corrections is None:
+            return ()
+        row = self._reach.seen_from(place)
+        if row not in self._ended:
+            self._ended[row] = self._corrections.of(self._database, row)
+        return self._ended[row]
+
     def _hits(self, places: Sequence[int], wanted: Sequence[str]) -> Iterator[Hit]:
         around = {place + distance for place in places for distance in (-1, 0, 1)}
         there = index.entries(self._database, around, self._ranges)
 
         def neighbour(sitting: int, place: int) -> Entry | None:
             its_sitting, entry = there.get(place, (0, None))
-            is_search = entry is not None and entry.message.tool in SEARCHES
-            return entry if its_sitting == sitting and not is_search else None
+            if entry is None or its_sitting != sitting or entry.message.tool in SEARCHES:
+                return None
+            return correct(entry, self._ended_at(place))
 
         for place in places:
             sitting, entry = there[place]
+            entry = correct(entry, self._ended_at(place))
             said, name = to_search_text(entry.message), self._reach.name(place)
             neighbours = neighbour(sitting, place - 1), neighbour(sitting, place + 1)
             yield Hit(entry, said, spans(said, wanted), name, *neighbours)
@@ -156,6 +217,7 @@ def scan(
     texts: Iterable[str],
     most: int,
     read: Callable[[Database, int], Iterable[Entry]] = transcript.every_entry,
+    corrections: Corrections | None = None,
 ) -> Found:
     """Return the messages that hold the most of these texts, the newest first among equals: in any
     case (Unicode's folding), also within words, and also what is no word, such as "C++". It reads
@@ -174,6 +236,7 @@ def scan(
 
     hits = []
     for *_, row, entry in heapq.nlargest(most, iter_scored()):
+        entry = correct(entry, corrections.of(database, row)) if corrections else entry
         said = to_search_text(entry.message)
         hits.append(Hit(entry, said, spans(said, wanted), conversations[row]))
     return Found(tuple(hits), counts.total(), counts[len(wanted)])
@@ -221,7 +284,12 @@ Wanted = Words | Tail | Head | Around | Exactly
 
 
 def passages(
-    database: Database, conversation: int, wanted: Wanted, running: int, away: TakenAway
+    database: Database,
+    conversation: int,
+    wanted: Wanted,
+    running: int,
+    away: TakenAway,
+    corrections: Corrections | None = None,
 ) -> Found:
     """Return the passages that flo.monster's `context_search` gives its model: messages, in order
     and with their neighbours, but for the `running` turn (0: none), what a person removed, and what
@@ -242,9 +310,11 @@ def passages(
         chosen = _choose(wanted, places)
         numbers, left_out = chosen[:MOST], len(chosen[MOST:])
     entries = transcript.entries_at(database, conversation, (places[n - 1][0] for n in numbers))
+    ended = corrections.of(database, conversation, away) if corrections else ()
     hits = []
     for number, entry in zip(numbers, entries, strict=True):
         is_whole = isinstance(wanted, Exactly)
+        entry = entry if is_whole else correct(entry, ended)
         text = entry.message.shown_text if is_whole else to_model_text(entry.message)
         match = pattern.search(text) if pattern else None
         hits.append(Hit(entry, text, (Span(*match.span()),) if match else (), number=number))

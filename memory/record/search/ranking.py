@@ -30,6 +30,8 @@ from memory.record.search.words import (
 
 CANDIDATES = 100
 """Messages that are looked at closely, and as many of the very days that are asked for."""
+_ALIKE = 50  # messages that are looked at closely because of what they mean
+_FAR = 3.0  # standard deviations that make a meaning near, where no message is nearer
 
 
 class Weights(NamedTuple):
@@ -42,7 +44,8 @@ class Weights(NamedTuple):
     which grows with a text of over `length` words. A message has a share `sitting` of its sitting's
     score. So much more counts what is `spoken` by whom the question is about, what is `temporal`
     where it asks for a time, and what is about its speaker's `own` things; so much less what is
-    `asking` itself.
+    `asking` itself. Where meanings are compared, the message that is nearest by its meaning has
+    the share `alike` of what the best has by its words.
     """
 
     near: float = 0.5
@@ -58,6 +61,7 @@ class Weights(NamedTuple):
     temporal: float = 0.6
     own: float = 0.2
     asking: float = 0.2
+    alike: float = 0.45
 
 
 WEIGHTS = Weights()
@@ -115,17 +119,20 @@ class NamedDays(NamedTuple):
 
 
 NO_DAYS = NamedDays(ChatTimes([], []))
+NO_LIKENESS: Mapping[int, float] = {}
 
 
 class Inquiry(NamedTuple):
     """The inquiry, and where its words stand: the postings of the question's terms, all sittings
-    that are searched, and the speakers and days that it names."""
+    that are searched, the speakers and days that it names, and how near messages are by what they
+    mean (`likeness.py`)."""
 
     question: Question
     postings: Sequence[Posting]
     sessions: ChatSessions
     spoken_by: Collection[str] = ()
     days: NamedDays = NO_DAYS
+    likeness: Mapping[int, float] = NO_LIKENESS
 
 
 Source = tuple[int, float, Sequence[int]]
@@ -199,9 +206,12 @@ class Ranking:
                     rough[near] += gain * worth
                 else:
                     rough[near] = sitting + gain * worth
-        self._chosen = [*dict.fromkeys([*_best(rough), *islice(self._iter_days(), CANDIDATES)])]
+        likeness = self._inquiry.likeness
+        days = islice(self._iter_days(), CANDIDATES)
+        self._chosen = [*dict.fromkeys([*_best(rough), *_best(likeness, _ALIKE), *days])]
         around = {place - distance for distance, _ in gains for place in self._chosen}
-        self._terms = {place: [] for place in around & own.keys()}
+        giving = own.keys() | likeness.keys() if likeness else own.keys()
+        self._terms = {place: [] for place in around & giving}
         for number, posting in enumerate(self._inquiry.postings):
             for place in self._terms.keys() & posting.places:
                 self._terms[place].append(number)
@@ -235,9 +245,31 @@ class Ranking:
         for place, terms in self._terms.items():
             if one := passages.get(place):
                 sources[place] = one.sitting, self._brevity(one.words), terms
-        there = (passages[place] for place in self._chosen if place in passages)
-        scores = [(self._score(one, sources) * self._factor(one), one.place) for one in there]
+        there = [passages[place] for place in self._chosen if place in passages]
+        worth = [self._score(one, sources) for one in there]
+        if self._inquiry.likeness:
+            worth = self._add_likeness(worth, [self._liken(one, sources) for one in there])
+        factors = map(self._factor, there)
+        places = (one.place for one in there)
+        scores = zip(map(mul, worth, factors), places, strict=True)
         return [place for _, place in sorted(scores, reverse=True)]
+
+    def _add_likeness(self, worth: Sequence[float], alike: Sequence[float]) -> list[float]:
+        """Add what messages mean to what they have by their words, each as a share of the most."""
+        most = max(worth, default=0.0) or 1.0
+        gain = self._weights.alike / max(_FAR, *alike, 0.0)
+        return [by_words / most + gain * near for by_words, near in zip(worth, alike, strict=True)]
+
+    def _liken(self, passage: Passage, sources: Mapping[int, Source]) -> float:
+        """Add up how near a message is by its meaning, and, less, how near those around it are."""
+        likeness, nearness = self._inquiry.likeness, 0.0
+        for distance, share in self._shares:
+            near = passage.place - distance
+            if near in likeness and (source := sources.get(near)):
+                sitting, brevity, _ = source
+                if sitting == passage.sitting:
+                    nearness += likeness[near] * (share * brevity if distance else share)
+        return nearness
 
     def _score(self, passage: Passage, sources: Mapping[int, Source]) -> float:
         """BM25 of a message and its sitting. A term counts once for the message that holds it, and
@@ -282,9 +314,9 @@ class Ranking:
         return factor
 
 
-def _best(scores: Mapping[int, float]) -> list[int]:
+def _best(scores: Mapping[int, float], most: int = CANDIDATES) -> list[int]:
     """Return the places that have the most. (To sort them all is faster than `heapq.nlargest`.)"""
-    return sorted(scores, key=scores.__getitem__, reverse=True)[:CANDIDATES]
+    return sorted(scores, key=scores.__getitem__, reverse=True)[:most]
 
 
 def _shares(weights: Weights) -> Iterator[tuple[int, float]]:

@@ -48,12 +48,14 @@ class Reach:
         visible = (part for one in there for part in self._visible(one))
         self.ranges = Ranges(visible, [*self._gaps(away)])
 
-    def name(self, place: int) -> str:
-        """Return the id of the conversation that a place is in, as who asks knows it."""
+    def seen_from(self, place: int) -> int:
+        """Return the row of the conversation that a place is in, as who asks knows it."""
         row, seq = home_of(place)
-        if seq <= self._shared.get(row, 0):
-            row = self._scope.here
-        name = self._names[row]
+        return self._scope.here if seq <= self._shared.get(row, 0) else row
+
+    def name(self, place: int) -> str:
+        """Return the id of that conversation."""
+        name = self._names[self.seen_from(place)]
         # What is kept of a conversation for its branches alone has a name that nobody knows.
         return chat_of(name) if "//-" in name else name
 

@@ -141,7 +141,7 @@ async def gather(ask: Ask) -> Overview:
         last=last,
         summary=await _summary(conversation, last),
         can_undo=can_undo,
-        bill=conversation.context.bill,
+        bill=conversation.context.chat_bill,
         layers={key: setting.layer for key, setting in settings.items()},
         chosen=settings["context.strategy"].value,
         rules=find_compacting(parse(list(settings["hooks"].value))),

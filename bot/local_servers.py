@@ -1,0 +1,55 @@
+"""The servers of models on this machine (Ollama, LM Studio, llama.cpp, vLLM), found where they
+usually listen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from agent.models.base import ModelError
+from agent.models.endpoint import COMPATIBLE, Endpoint
+from agent.models.providers import PROVIDERS
+from agent.models.selection import USUAL, connect
+
+PATIENCE = 1.5
+"""Seconds in which a server on this machine says which models it has."""
+NAMES = {"ollama": "Ollama", "lmstudio": "LM Studio", "llama.cpp": "llama.cpp", "vllm": "vLLM"}
+"""The providers that run on a machine of one's own, as people know them."""
+
+
+class LocalServer(Struct, frozen=True):
+    """A server that answers on this machine, and its models."""
+
+    provider: str
+    base_url: str
+    models: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return NAMES.get(self.provider, self.provider)
+
+
+def usual_addresses() -> dict[str, str]:
+    """Return where servers of this machine usually listen, by provider."""
+    return {name: one.base_url for name, one in PROVIDERS.items() if one.is_free}
+
+
+async def find_servers(addresses: Mapping[str, str]) -> list[LocalServer]:
+    """Return the servers at these addresses that answer and have a model."""
+    found = await asyncio.gather(*(_ask(*one) for one in addresses.items()))
+    return [server for server in found if server is not None]
+
+
+async def _ask(provider: str, base_url: str) -> LocalServer | None:
+    endpoint = Endpoint(USUAL, base_url, "", timeout=PATIENCE, provider=provider)
+    model = connect(endpoint, COMPATIBLE)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            names = tuple(one.name for one in await model.list_models())
+    except (ModelError, TimeoutError):
+        return None
+    finally:
+        await model.close()
+    return LocalServer(provider, base_url, names) if names else None

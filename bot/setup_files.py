@@ -1,0 +1,81 @@
+"""The files that `main.py init` writes: `.env` and the configuration, changed at once."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import tempfile
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+_PLAIN = re.compile(r"[\w./:@%+=,-]+", re.ASCII)
+
+
+def with_values(text: str, values: Mapping[str, str]) -> str:
+    """Return the text of a `.env` with these values, and all else as it was."""
+    rest = without(text, values.keys()).rstrip("\n")
+    lines = [f"{name}={_quote(value)}" for name, value in values.items()]
+    return "\n".join(filter(None, (rest, *lines))) + "\n"
+
+
+def without(text: str, names: Collection[str]) -> str:
+    """Return the text of a `.env` without the lines that set these names."""
+    is_set = re.compile(rf"\s*(export\s+)?({'|'.join(map(re.escape, names))})\s*=")
+    return "".join(line for line in text.splitlines(keepends=True) if not is_set.match(line))
+
+
+def _quote(value: str) -> str:
+    if _PLAIN.fullmatch(value):
+        return value
+    return "'" + re.sub(r"[\\']", r"\\\g<0>", value) + "'"
+
+
+def with_model(tree: Mapping[str, Any], model: str, provider: str) -> dict[str, Any]:
+    """Return a configuration in which this model answers, served by this provider ("": where `.env`
+    says)."""
+    brain = {**tree["brain"]} if isinstance(tree.get("brain"), dict) else {}
+    for name in ("provider", "config", "model"):  # what else would say who answers
+        brain.pop(name, None)
+    if provider:
+        brain["provider"] = provider
+    kept = {name: value for name, value in tree.items() if not name.startswith("brain")}
+    return {**kept, "model": model, **({"brain": brain} if brain else {})}
+
+
+def write_all(contents: Mapping[Path, str]) -> None:
+    """Replace files, all of them or, but for a crash between two, none; Ctrl-C waits. Each is for
+    its owner alone, unless it was there and is not."""
+    ready: dict[Path, str] = {}
+    try:
+        for path, text in contents.items():
+            target = path.resolve()
+            descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+            ready[target] = name
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            if target.exists() and target.name != ".env":
+                os.chmod(name, target.stat().st_mode & 0o777)
+        with _uninterrupted():
+            for target, name in ready.items():
+                os.replace(name, target)
+    finally:
+        for name in ready.values():
+            Path(name).unlink(missing_ok=True)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Ctrl-C goes to the other
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,100 @@
+"""Texts as they are shown once a value in them was corrected: with the one that holds, marked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from memory.context.corrections import content_words
+from memory.context.values import Value, find_values
+from memory.messages import Role
+
+OLD = "[the old value]"
+"""The words in place of the old value where the new one stands beside it."""
+
+
+class EndedValue(Struct, frozen=True):
+    """A value that a person ended in a turn, by the message of this seq, and the one that holds.
+    `topic` are words of what it is about; where others say the old value of something else
+    (`is_shared`), a sentence must hold one of these to be concerned. From the message `said_again`
+    on (0: none), the old value may be meant of something else."""
+
+    old: str
+    new: str
+    turn: int
+    seq: int
+    topic: frozenset[str] = frozenset()
+    is_shared: bool = False
+    said_again: int = 0
+    is_marked: bool = True
+
+    @property
+    def mark(self) -> str:
+        if not self.is_marked:
+            return self.new
+        return f"{self.new} (corrected in t{self.turn})" if self.turn else f"{self.new} (corrected)"
+
+    def concerns(self, role: Role, seq: int) -> bool:
+        """Return whether a message may say the old value as if it held. What a person says after
+        they corrected it, they mean."""
+        if role not in ("user", "assistant"):
+            return False
+        is_later = seq > self.seq
+        return not is_later or (role == "assistant" and not 0 < self.said_again < seq)
+
+
+def show_corrected(
+    text: str, ended: Sequence[EndedValue], role: Role = "user", seq: int = 0
+) -> str:
+    """Return a message's text with values that hold in place of those that a person ended. Without
+    a seq, it is older than all corrections."""
+    concerned = [one for one in ended if one.concerns(role, seq)]
+    if not concerned:
+        return text
+    places: dict[int, tuple[int, str]] = {}
+    values = find_values(text)
+    for one in concerned:
+        for start, end in find_places(text, one.old, values):
+            sentence = _sentence_at(text, start, end)
+            if one.is_shared and one.topic.isdisjoint(content_words(sentence)):
+                continue
+            is_beside = 0 < one.seq <= seq and (seq == one.seq or one.new in sentence)
+            if not any(start < last and first < end for first, (last, _) in places.items()):
+                places[start] = end, OLD if is_beside else one.mark
+    for start in sorted(places, reverse=True):
+        end, words = places[start]
+        text = text[:start] + words + text[end:]
+    return text
+
+
+def says_old(text: str, ended: Iterable[EndedValue]) -> bool:
+    """Return whether a text says a value that was ended."""
+    values = find_values(text)
+    return any(True for one in ended for _ in find_places(text, one.old, values))
+
+
+def find_places(
+    text: str, value: str, values: Sequence[Value] | None = None
+) -> Iterator[tuple[int, int]]:
+    """Find a value in a text, as it was written or in another form. `values` are those of the text,
+    where they are known."""
+    wanted = [one for one in find_values(value) if one.kind != "name"]
+    if len(wanted) == 1 and len(wanted[0].text) >= len(value.strip()) - 1:
+        for one in find_values(text) if values is None else values:
+            if one.is_same(wanted[0]):
+                yield one.start, one.end
+        if wanted[0].kind not in ("identifier", "path", "url", "address"):
+            return
+    head, tail = (r"(?<![A-Za-z0-9])", r"(?![A-Za-z0-9])")
+    pattern = re.escape(value.strip())
+    for found in re.finditer(f"{head}{pattern}{tail}", text, re.IGNORECASE):
+        yield found.span()
+
+
+def _sentence_at(text: str, start: int, end: int) -> str:
+    signs = (". ", "! ", "? ", "\n", "。", "！", "？")
+    first = max((text.rfind(sign, 0, start) for sign in signs), default=-1)
+    ends = [place for sign in signs if (place := text.find(sign, end)) >= 0]
+    return text[first + 1 : min(ends, default=len(text))]

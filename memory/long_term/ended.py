@@ -1,0 +1,135 @@
+"""Values that people ended in the conversations of an audience, beside its `MEMORY.md`: what is
+remembered, and what the daily files say, is shown to the model with the values that hold. The files
+themselves change by an approved edit alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from memory.context.corrections import content_words
+from memory.context.ended_values import EndedValue, find_places, show_corrected
+from memory.long_term.document import MemoryLine, Source
+from memory.record import daily, fence
+from memory.record.daily import Note
+
+NAME = ".corrected.json"
+MOST = 500
+"""Values of an audience that are kept: those that were ended last."""
+
+
+class EndedInAudience(Struct, frozen=True):
+    """A value that was ended in a conversation, on a day ("2026-11-20") at a time of day."""
+
+    value: EndedValue
+    conversation: str
+    day: str
+    at: str = ""
+
+
+def path_of(data: Path, audience: str) -> Path:
+    """Return the path of the file in which an audience's are kept."""
+    return daily.folder(data, audience) / NAME
+
+
+def read(path: Path) -> tuple[EndedInAudience, ...]:
+    """Return what is kept there; a file that is none of ours holds nothing."""
+    with suppress(OSError, msgspec.MsgspecError):
+        return msgspec.json.decode(path.read_bytes(), type=tuple[EndedInAudience, ...])
+    return ()
+
+
+def update(data: Path, audience: str, conversation: str, new: Sequence[EndedInAudience]) -> bool:
+    """Put what was ended in a conversation in the place of what was known of it; return whether
+    that is something else. Raises OSError."""
+    path = path_of(data, audience)
+    before = read(path)
+    others = [one for one in before if one.conversation != conversation]
+    after = (*others, *new)[-MOST:]
+    if after == before:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(".draft")
+    fence.confirm()
+    draft.write_bytes(msgspec.json.encode(after))
+    os.replace(draft, path)
+    return True
+
+
+def add_by_hand(data: Path, audience: str, new: Sequence[EndedInAudience]) -> None:
+    """Keep values that were ended by a command, beside those that were before. Raises OSError."""
+    ended = {one.value.old for one in new}
+    kept = read(path_of(data, audience))
+    before = [one for one in kept if not one.conversation and one.value.old not in ended]
+    update(data, audience, "", [*before, *new])
+
+
+def by_hand(data: Path, audience: str) -> tuple[EndedValue, ...]:
+    """Return the values of an audience that were ended by a command."""
+    kept = read(path_of(data, audience))
+    return tuple(one.value for one in kept if not one.conversation)
+
+
+def show_line(line: MemoryLine, ended: Iterable[EndedInAudience]) -> str:
+    """Return the text of a line of `MEMORY.md`, as the model reads it."""
+    return show_corrected(line.text, [one.value for one in ended if _ends_line(one, line)])
+
+
+def show_note(note: Note, ended: Iterable[EndedInAudience]) -> str:
+    """Return the text of a section of a daily file, as the model reads it."""
+    source = Source("section", str(note.day), note.at, "", note.conversation, note.turns)
+    values = [
+        one.value
+        for one in ended
+        if _is_before(source, one) and _is_about(one, note.text, [source])
+    ]
+    return show_corrected(note.text, values)
+
+
+def _ends_line(one: EndedInAudience, line: MemoryLine) -> bool:
+    sources = line.sources
+    if sources and not any(_is_before(source, one) for source in sources):
+        return False
+    if one.conversation and line.said > one.day:
+        return False
+    return _is_about(one, line.text, sources)
+
+
+def _is_before(source: Source, one: EndedInAudience) -> bool:
+    """Return whether what is told there was said before the value was ended."""
+    if not one.conversation:
+        return True  # whatever still says so, a person has looked at it
+    if source.conversation == one.conversation and source.spans:
+        return min(first for first, _ in source.spans) <= one.value.turn
+    return (source.day, source.at or one.at) <= (one.day, one.at)
+
+
+def _is_about(one: EndedInAudience, text: str, sources: Collection[Source]) -> bool:
+    """Return whether a text is of the same conversation, or about the same thing."""
+    if any(source.conversation == one.conversation for source in sources):
+        return True
+    words = content_words(text) - content_words(one.value.old)
+    return not words or not one.value.topic.isdisjoint(words)
+
+
+def lines_to_change(
+    lines: Iterable[MemoryLine], ended: Sequence[EndedInAudience]
+) -> list[tuple[MemoryLine, MemoryLine, EndedInAudience]]:
+    """Return the lines that say an ended value, each with the line in its place and the value that
+    was ended last of those in it."""
+    found = []
+    for line in lines:
+        values = [one for one in ended if _ends_line(one, line)]
+        plain = [replace(one.value, is_marked=False) for one in values]
+        text = show_corrected(line.text, plain)
+        if text != line.text:
+            last = [one for one in values if any(find_places(line.text, one.value.old))][-1]
+            found.append((line, replace(line, raw=line.raw.replace(line.text, text)), last))
+    return found

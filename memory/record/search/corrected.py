@@ -1,0 +1,126 @@
+"""The corrections of conversations, read from their transcripts: a turn that is taken away,
+forgotten or not in a branch corrects nothing there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from memory.context.corrections import Correction, CorrectionFinder, in_force
+from memory.context.ended_values import EndedValue, find_places, show_corrected
+from memory.context.layout import TakenAway
+from memory.record import transcript
+from memory.record.database import Database
+from memory.turns import Entry
+
+KEPT = 16
+"""Conversations whose corrections stay in memory: those that were asked for last."""
+
+
+class _SaidCorrection(Struct, frozen=True):
+    """A correction, and the message that it is in."""
+
+    correction: Correction
+    turn: int
+    seq: int
+
+
+class _HeardSoFar(Struct):
+    """The words of a conversation that were read so far, as much as corrections need."""
+
+    finder: CorrectionFinder = field(default_factory=CorrectionFinder)
+    messages: int = 0
+    seq: int = 0
+    found: list[_SaidCorrection] = field(default_factory=list)
+    again: dict[str, int] = field(default_factory=dict)
+
+    def hear(self, role: str, text: str, turn: int, seq: int) -> None:
+        if role != "user":
+            self.finder.note(text)
+            return
+        new = [_SaidCorrection(one, turn, seq) for one in self.finder.hear(text)]
+        for said in self.found if not new else ():
+            old = said.correction.old
+            if old not in self.again and any(find_places(text, old)):
+                self.again[old] = seq
+        self.found += new
+
+
+class CorrectionBook:
+    """The corrections of all conversations of a store; it may be asked in any thread."""
+
+    def __init__(self) -> None:
+        self._heard: OrderedDict[int, _HeardSoFar] = OrderedDict()
+        self._one_at_a_time = threading.Lock()
+
+    def of(
+        self, database: Database, conversation: int, away: TakenAway | None = None
+    ) -> tuple[EndedValue, ...]:
+        """Return the values that were ended in a conversation, without the corrections in turns
+        that a person took away (`away` is read, where it is not given)."""
+        with self._one_at_a_time:
+            heard = self._catch_up(database, conversation)
+            found, again = [*heard.found], dict(heard.again)
+        if not found:
+            return ()
+        gone = transcript.taken_away(database, conversation) if away is None else away
+        said = {n: one for n, one in enumerate(found) if not gone.has(one.turn)}
+        held = in_force(replace(one.correction, at=n) for n, one in said.items())
+        return tuple(_to_ended(one, said[one.at], again.get(one.old, 0)) for one in held)
+
+    def forget(self) -> None:
+        """Forget everything; it is read anew when it is asked for."""
+        with self._one_at_a_time:
+            self._heard.clear()
+
+    def _catch_up(self, database: Database, conversation: int) -> _HeardSoFar:
+        heard = self._heard.pop(conversation, None) or _HeardSoFar()
+        there = transcript.count_messages(database, conversation)
+        if there != heard.messages:
+            count, last = transcript.count_from(database, conversation, heard.seq + 1)
+            if heard.messages + count != there:  # something was deleted
+                heard = _HeardSoFar()
+                count, last = transcript.count_from(database, conversation, 0)
+            for role, text, turn, seq in transcript.spoken(database, conversation, heard.seq + 1):
+                heard.hear(role, text, turn, seq)
+            heard.messages, heard.seq = there, max(heard.seq, last)
+        self._heard[conversation] = heard
+        while len(self._heard) > KEPT:
+            self._heard.popitem(last=False)
+        return heard
+
+
+class Corrections(Struct, frozen=True):
+    """The corrections that a search knows: those in conversations, and those that a person made by
+    a command (`by_hand`), which hold in all of them."""
+
+    book: CorrectionBook
+    by_hand: Sequence[EndedValue] = ()
+
+    def of(
+        self, database: Database, conversation: int, away: TakenAway | None = None
+    ) -> tuple[EndedValue, ...]:
+        """Return the values that were ended there."""
+        return (*self.by_hand, *self.book.of(database, conversation, away))
+
+
+def _to_ended(one: Correction, said: _SaidCorrection, again: int) -> EndedValue:
+    return EndedValue(one.old, one.new, said.turn, said.seq, one.topic, one.is_shared, again)
+
+
+def correct(entry: Entry, ended: Sequence[EndedValue]) -> Entry:
+    """Return an entry as it is shown after corrections; the transcript keeps it as it was said."""
+    message = entry.message
+    text = show_corrected(message.text, ended, message.role, entry.seq)
+    calls = tuple(
+        replace(call, arguments=show_corrected(call.arguments, ended, message.role, entry.seq))
+        for call in message.tool_calls
+    )
+    if text == message.text and calls == message.tool_calls:
+        return entry
+    return replace(entry, message=replace(message, text=text, tool_calls=calls))

@@ -1,0 +1,235 @@
+"""`/memory wrong`: all places that say something wrong are found, shown with their edits, and
+changed after a yes; then they are looked through again, and the answer says whether one is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from channels.language import _, number_of
+from memory.context.corrections import content_words, split_sentences
+from memory.context.ended_values import EndedValue, find_places, show_corrected
+from memory.context.values import find_values
+from memory.conversation import Conversation
+from memory.long_term.document import MemoryLine, facts
+from memory.summary_editor import EditRefused, StandingSummary
+from plugins.api import Action, Ask, CommandError, Reply
+from plugins.memory.views import to_block, to_data
+from plugins.wording import format_list, literal
+
+LIST = Action("Show all", "/memory list")
+WHY = "/memory wrong"
+_ARROW = re.compile(r"\s*(?:->|→|=>)\s*")
+_YES = re.compile(r"yes\s+([0-9a-f]{8})\s+", re.IGNORECASE)
+_LATER = 2**62  # the seq of a correction that holds for all that was said until now
+_ALIKE = 0.7  # of the words of a wrong line, in a sentence that says the same
+
+
+class Wrong(Struct, frozen=True):
+    """The wrong: values with those that hold, and a line of `MEMORY.md` with what takes its
+    place ("": nothing)."""
+
+    values: tuple[EndedValue, ...]
+    line: MemoryLine | None = None
+    right: str = ""
+
+
+class Edits(Struct, frozen=True):
+    """The edits that put it right: lines of the file by what they were, and summaries in force."""
+
+    lines: Mapping[str, str]
+    summaries: tuple[tuple[StandingSummary, str], ...]
+
+    @property
+    def changes(self) -> list[tuple[str, str]]:
+        """The edits as a diff."""
+        found: list[tuple[str, str]] = []
+        for old, new in self.lines.items():
+            found += [("-", old), *([("+", new)] if new else [])]
+        for standing, text in self.summaries:
+            before, after = standing.summary.text.splitlines(), text.splitlines()
+            name = standing.summary.name
+            found += [("-", f"{name}: {line}") for line in before if line not in after]
+            found += [("+", f"{name}: {line}") for line in after if line not in before]
+        return found
+
+    @property
+    def digest(self) -> str:
+        said = "\n".join(f"{sign}{line}" for sign, line in self.changes)
+        return hashlib.sha256(said.encode()).hexdigest()[:8]
+
+
+async def wrong(ask: Ask, rest: str) -> Reply:
+    """`/memory wrong 3 [what is right]`, `/memory wrong 3 May -> 4 May`"""
+    seen = _YES.match(rest.strip())
+    order = rest.strip()[seen.end() :] if seen else rest.strip()
+    conversation = ask.conversation
+    what = await _read(conversation, order)
+    edits = await _find_edits(conversation, what)
+    if not edits.changes:
+        return await _tell_nothing(conversation, what)
+    if seen is None:
+        return _show(order, edits)
+    if seen[1].lower() != edits.digest:
+        raise CommandError(_("That has changed since you saw it; send /memory wrong again."))
+    return await _carry_out(ask, what, edits)
+
+
+async def _read(conversation: Conversation, order: str) -> Wrong:
+    old, *new = _ARROW.split(order, maxsplit=1)
+    if new and old and new[0]:
+        return Wrong((EndedValue(old, new[0], 0, _LATER),))
+    word, _space, right = order.partition(" ")
+    lines = facts((await conversation.long_term.read()).lines)
+    number = int(word[:9]) if word.isascii() and word.isdigit() else 0
+    if not number:
+        raise CommandError(
+            _(
+                "/memory wrong needs the number of a line and what is right (wrong 3 Ann lives in "
+                "Porto.), or the wrong words and the right ones (wrong 3 May -> 4 May)."
+            )
+        )
+    if number > len(lines):
+        raise CommandError(
+            _("There is no line {words}; /memory list shows all of them.", words=word)
+        )
+    line, right = lines[number - 1], right.strip()
+    return Wrong(_values(line.text, right), line, right)
+
+
+def _values(old: str, right: str) -> tuple[EndedValue, ...]:
+    """Return the values of a line that what is right has others of."""
+    before, after = find_values(old), find_values(right)
+    gone = [value for value in before if not any(value.is_same(other) for other in after)]
+    new = [value for value in after if not any(value.is_same(other) for other in before)]
+    topic = content_words(old) | content_words(right)
+    pairs = (
+        (value, next((other for other in new if other.kind == value.kind), None)) for value in gone
+    )
+    return tuple(
+        EndedValue(value.text, other.text, 0, _LATER, topic - of_value, is_shared=True)
+        for value, other in pairs
+        if other is not None
+        for of_value in [content_words(f"{value.text} {other.text}")]
+    )
+
+
+async def _find_edits(conversation: Conversation, what: Wrong) -> Edits:
+    lines = dict[str, str]()
+    for line in facts((await conversation.long_term.read()).lines):
+        if what.line is not None and line.raw == what.line.raw:
+            lines[line.raw] = line.raw.replace(line.text, what.right) if what.right else ""
+        elif (text := _correct(line.text, what)) != line.text:
+            lines[line.raw] = line.raw.replace(line.text, text) if text else ""
+    summaries = []
+    for standing in await _standing(conversation):
+        text = await asyncio.to_thread(_correct, standing.summary.text, what)
+        if text.strip() != standing.summary.text.strip():
+            summaries.append((standing, text.strip()))
+    return Edits(lines, tuple(summaries))
+
+
+async def _standing(conversation: Conversation) -> list[StandingSummary]:
+    """Return the summaries that are in force: in front, and where their turns were."""
+    editor = conversation.summary
+    found = [await editor.find_standing()]
+    for name in await editor.names_in_place():
+        found.append(await editor.find_in_place(int(name.removeprefix("s"))))
+    return [one for one in found if one is not None]
+
+
+def _correct(text: str, what: Wrong) -> str:
+    """Return a text with what is right; where nothing is, without the sentences that say the same
+    as the wrong line."""
+    plain = [replace(value, is_marked=False) for value in what.values]
+    text = show_corrected(text, plain)
+    if what.line is None or what.right:
+        return text
+    wanted = content_words(what.line.text)
+    for sentence in split_sentences(text):
+        said = content_words(sentence)
+        if wanted and len(wanted & said) >= _ALIKE * len(wanted):
+            text = text.replace(sentence, "")
+    return text
+
+
+def _show(order: str, edits: Edits) -> Reply:
+    places = _places(edits)
+    text = _("{places} say so. Nothing is changed before you agree.", places=places)
+    data = {"diff": to_data(edits.changes), "is_waiting": True}
+    yes = Action(_("Correct it"), f"/memory wrong yes {edits.digest} {order}")
+    how = _("Without a button: `/memory wrong yes {digest} …`", digest=edits.digest)
+    return Reply(f"{text}\n\n{to_block(edits.changes)}\n\n{how}", data, (yes,))
+
+
+def _places(edits: Edits) -> str:
+    parts = [
+        *[number_of(len(edits.lines), "{n} remembered line", "{n} remembered lines")]
+        * bool(edits.lines),
+        *[number_of(len(edits.summaries), "{n} summary", "{n} summaries")] * bool(edits.summaries),
+    ]
+    return format_list(parts)
+
+
+def _text(text: str, before: object) -> str:
+    """Return a text, whatever was before."""
+    return text
+
+
+async def _carry_out(ask: Ask, what: Wrong, edits: Edits) -> Reply:
+    conversation = ask.conversation
+    try:
+        for standing, text in edits.summaries:
+            if text:
+                number = standing.summary.number
+                await conversation.summary.change(partial(_text, text), number, WHY)
+    except EditRefused as error:
+        raise CommandError(str(error)) from None
+    await conversation.long_term.end(edits.lines, what.values, ask.person.id, WHY)
+    left = len((await _find_edits(conversation, what)).changes)
+    turns = _turns_with(conversation, what.values)
+    places = _places(edits)
+    text = _("Corrected in {places}.", places=places)
+    if left:
+        text += " " + number_of(left, "{n} place still says so.", "{n} places still say so.")
+    else:
+        text += " " + _("It is in 0 lines, summaries and search results that the model can read.")
+    if turns:
+        text += " " + _(
+            "It was said in {turns}, which are in context as they were said.", turns=turns
+        )
+    data = {"diff": to_data(edits.changes), "left": left, "is_waiting": False}
+    return Reply(text, data, (LIST,))
+
+
+def _turns_with(conversation: Conversation, values: Sequence[EndedValue]) -> str:
+    """Return the turns in context that say an ended value, as people said it."""
+    return format_list(
+        [
+            turn.id
+            for turn in conversation.context.view().turns
+            if any(_says(entry.message.text, values) for entry in turn.entries)
+        ]
+    )
+
+
+def _says(text: str, values: Iterable[EndedValue]) -> bool:
+    return any(True for value in values for _place in find_places(text, value.old))
+
+
+async def _tell_nothing(conversation: Conversation, what: Wrong) -> Reply:
+    turns = _turns_with(conversation, what.values)
+    text = _("No remembered line and no summary says so.")
+    if turns:
+        text += " " + _(
+            "It was said in {turns}, which are in context as they were said.", turns=turns
+        )
+    words = literal(what.values[0].old) if what.values else ""
+    return Reply(text, {"diff": [], "is_waiting": False, "old": words}, (LIST,))

@@ -1,0 +1,23 @@
+"""The check of the search by meaning, for `python main.py doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bot.checks import Finding
+from bot.settings import Settings
+from plugins.recall.encoder import is_installed
+from plugins.recall.settings import SearchSettings
+
+NAME = "Search by meaning"
+
+
+async def examine(settings: Settings, may_connect: bool) -> Sequence[Finding]:
+    """Look whether the packages are there that the setting needs."""
+    del may_connect
+    if not settings.section(SearchSettings).semantic:
+        return ()
+    if not is_installed():
+        advice = "Run: python -m pip install -r plugins/recall/requirements.txt"
+        return (Finding(NAME, False, "The packages of search.semantic are missing.", advice),)
+    return (Finding(NAME, True, "Its model is installed."),)

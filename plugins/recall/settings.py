@@ -1,0 +1,24 @@
+"""The setting of the search by meaning."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import ConfigDict, Field
+
+from plugins.features import SettingsSection
+
+
+class SearchSettings(SettingsSection):
+    """The section `search`: whether meanings are compared."""
+
+    SECTION: ClassVar[str] = "search"
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    semantic: bool = Field(
+        default=False,
+        description="Whether the model's search also finds messages that say the same in other "
+        "words. It needs the packages of plugins/recall/requirements.txt and 150 MB of memory (see "
+        "memory.md).",
+        json_schema_extra={"wants": "true or false", "holds": "within a minute"},
+    )

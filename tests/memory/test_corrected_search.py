@@ -1,0 +1,89 @@
+"""Values that a person corrected are found as they hold: marked, in searches of the model and of
+people, and with the correction before what it corrects. The transcript keeps what was said.
+"""
+
+from __future__ import annotations
+
+from memory.context.ended_values import OLD, EndedValue, show_corrected
+from memory.record.search import Exactly, Head, Words
+from tests.memory.rooms import KEY, Lodge
+
+
+async def test_people_and_letter_by_letter_searches_show_it_too(lodge: Lodge) -> None:
+    await lodge.says("The meeting is on 3 May.", reply="Noted.")
+    await lodge.says("no, it's 4 May, not 3 May", reply="Changed.")
+    conversation = await lodge.conversation()
+    for hits in (
+        (await conversation.memory.search("meeting", 10)).said.hits,
+        (await conversation.search(["meet"], 10)).hits,
+        (await conversation.passages(Words("meeting", 0, 0))).hits,
+    ):
+        assert [hit.text for hit in hits][:2] in (
+            ["The meeting is on 4 May (corrected in t2)."],
+            [f"no, it's 4 May, not {OLD}", "The meeting is on 4 May (corrected in t2)."],
+        )
+
+
+async def test_a_correction_stands_before_what_it_corrects(lodge: Lodge) -> None:
+    await lodge.says("The meeting with the architects is on 3 May in Oslo.", reply="Noted.")
+    await lodge.says("no, it's 4 May, not 3 May", reply="Changed.")
+    await lodge.says("Good.")
+    conversation = await lodge.conversation()
+    hits = (await conversation.memory.recall("meeting with the architects in Oslo", 2)).said.hits
+    assert [hit.text for hit in hits] == [
+        f"no, it's 4 May, not {OLD}",
+        "The meeting with the architects is on 4 May (corrected in t2) in Oslo.",
+    ]
+
+
+async def test_the_transcript_keeps_what_was_said(lodge: Lodge) -> None:
+    await lodge.says("It is on 3 May.", reply="Noted.")
+    await lodge.says("no, it's 4 May, not 3 May", reply="Changed.")
+    conversation = await lodge.conversation()
+    (whole,) = (await conversation.passages(Exactly(1, 1))).hits
+    assert whole.text == "It is on 3 May."
+    assert "It is on 3 May." in [message.text for message in conversation.context.view().messages]
+
+
+async def test_a_correction_that_was_taken_away_corrects_nothing(lodge: Lodge) -> None:
+    await lodge.says("It is on 3 May.", reply="Noted.")
+    await lodge.says("no, it's 4 May, not 3 May", reply="Changed.")
+    conversation = await lodge.conversation()
+
+    async def first() -> str:
+        return (await conversation.passages(Head(1))).hits[0].text
+
+    assert await first() == "It is on 4 May (corrected in t2)."
+    await conversation.editor.drop({2})
+    assert await first() == "It is on 3 May."
+    await conversation.editor.undo()
+    assert await first() == "It is on 4 May (corrected in t2)."
+    await lodge.restart()
+    conversation = await lodge.conversation()
+    assert await first() == "It is on 4 May (corrected in t2)."
+
+
+async def test_a_branch_corrects_for_itself_alone(lodge: Lodge) -> None:
+    await lodge.says("It is on 3 May.", reply="Noted.")
+    await lodge.says("Fine.", reply="Good.")
+    conversation = await lodge.conversation()
+    branch = await lodge.conversations.fork(KEY, 1)
+    await lodge.says("no, it's 4 May, not 3 May", key=branch)
+    here = (await conversation.passages(Head(1))).hits[0].text
+    there = (await (await lodge.conversation(branch)).passages(Head(1))).hits[0].text
+    assert (here, there) == ("It is on 3 May.", "It is on 4 May (corrected in t2).")
+
+
+def test_a_person_who_says_the_old_value_again_means_it() -> None:
+    ended = [EndedValue("3 May", "4 May", 2, 3, said_again=7)]
+    assert show_corrected("3 May is her birthday", ended, "user", 7) == "3 May is her birthday"
+    assert show_corrected("Then 3 May.", ended, "assistant", 8) == "Then 3 May."
+    assert show_corrected("Then 3 May.", ended, "assistant", 6) == "Then 4 May (corrected in t2)."
+    assert show_corrected("3 May", ended, "tool", 2) == "3 May"
+
+
+def test_other_forms_of_the_old_value_are_the_old_value() -> None:
+    ended = [EndedValue("3 May", "4 May", 2, 3)]
+    for text in ("2026-05-03", "May 3rd", "3. Mai", "the 3rd of May"):
+        assert "4 May (corrected in t2)" in show_corrected(f"It is on {text}.", ended), text
+    assert show_corrected("It is on 13 May.", ended) == "It is on 13 May."

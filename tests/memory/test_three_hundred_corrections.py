@@ -1,0 +1,97 @@
+"""Of 300 corrections in three languages, no old value is left in what the model reads: in searches,
+in what is remembered, and in the context after a compaction whose summariser states it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+from memory.context.ended_values import find_places
+from memory.context.summary import SummaryRequest
+from memory.conversation import Conversation
+from memory.keys import ConversationKey
+from memory.long_term.prompt import MemoryPrompts
+from memory.record.search import Hit, Tail
+from tests.memory.rooms import Lodge, texts
+
+_CORPORA = Path(__file__).parent / "corrections"
+_LEAVES = " ".join(
+    f"Step {n} of tea: pluck the leaves, let them wither, and dry." for n in range(12)
+)
+_CHAT = ("Tell me about tea.", _LEAVES, "And coffee?", "Coffee is made of beans.")
+
+
+LEFT = 70
+"""Corrections that a request may have wrong as yet: the audit does not take each for certain, and
+open requests are written as they were made."""
+
+
+def rows() -> list[tuple[list[str], str, str]]:
+    """Return what is said, the last message correcting, the old value and the new one."""
+    found = []
+    for name in ("en", "de", "zh"):
+        for line in (_CORPORA / f"{name}.tsv").read_text(encoding="utf-8").splitlines():
+            said, old, new = line.split("\t")
+            found.append((said.split(" | "), old, new))
+    return found
+
+
+def _shown(hits: Iterable[Hit]) -> list[str]:
+    """Return all texts that a search shows: hits, and what is beside them."""
+    return [
+        text
+        for hit in hits
+        for text in (
+            hit.text,
+            *(entry.message.text for entry in (hit.entry, hit.before, hit.after) if entry),
+        )
+    ]
+
+
+def _state(text: str, request: SummaryRequest) -> str:
+    return text
+
+
+async def _read(conversation: Conversation, prompts: MemoryPrompts, asked: str) -> dict[str, str]:
+    """Return all that the model reads of what was said, by the way it gets there."""
+    found = await conversation.memory.recall(asked, 10)
+    passages = await conversation.passages(Tail(10))
+    remembered = prompts.of(conversation.key.audience, 600).text.partition("<memory>")[2]
+    return {
+        "request": "\n".join(texts(conversation.context.view())),
+        "memory": remembered.partition(": ")[2],
+        "recall": "\n".join(_shown(found.said.hits)),
+        "notes": "\n".join(hit.text for hit in found.notes.hits),
+        "passages": "\n".join(_shown(passages.hits)),
+    }
+
+
+async def test_no_old_value_is_read_and_every_new_one_is(lodge: Lodge) -> None:
+    meter = lodge.conversations.services.meter
+    prompts, count = MemoryPrompts(lodge.folder, meter), 0
+    wrong, left = list[tuple[str, str, str]](), list[tuple[str, str, str]]()
+    await meter.ready()
+    for number, (said, old, new) in enumerate(rows()):
+        key = ConversationKey(f"pipe/{number}", f"pipe-{number}")
+        conversation = await lodge.conversation(key)
+        await conversation.long_term.remember(said[0], "ann")
+        for message in said:
+            await lodge.says(message, reply=f"Noted: {message}", key=key)
+        for question, reply in zip(_CHAT[::2], _CHAT[1::2], strict=True):
+            await lodge.says(question, reply=reply, key=key)
+        hostile = f"{said[0]} They asked about tea: its leaves wither, and dry."
+        lodge.summarizer.answer = partial(_state, hostile)
+        await conversation.compactor.compact_for_person()
+        await lodge.settle()
+        count += 1
+        for name, text in (await _read(conversation, prompts, said[0])).items():
+            says_old = any(find_places(text, old))
+            if text and (says_old or new.removesuffix("th") not in text):
+                (left if name == "request" else wrong).append(
+                    (name, old if says_old else new, text)
+                )
+    assert count == 300
+    assert wrong == [], f"{len(wrong)}:\n" + "\n".join(map(str, wrong))
+    assert len(left) <= LEFT, f"{len(left)}:\n" + "\n".join(map(str, left))

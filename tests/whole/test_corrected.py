@@ -1,0 +1,78 @@
+"""Values that a person corrects, in the chat or by `/memory wrong`, are read as they hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.fakes.openai_server import Call, Received, Say
+from tests.whole.distilling import SETTINGS, commands, file_of, prompt
+from tests.whole.testbot import run_bot
+
+
+async def test_a_correction_in_the_chat_reaches_the_prompt_and_proposes_an_edit(
+    tmp_path: Path,
+) -> None:
+    answers = [Say("Hello."), Say("It is on 4 May then."), Say("Yes.")]
+    async with run_bot(tmp_path, answers, SETTINGS) as bot:
+        await bot.says("Hi.")
+        await bot.says("/remember The meeting is on 3 May.")
+        said = await bot.says("no, the meeting is on 4 May, not 3 May")
+        assert "1 remembered line says the old value." in said.text
+        assert "/memory diff" in commands(said)
+        assert "The meeting is on 4 May (corrected in t2)." in prompt(bot)
+        assert "3 May" not in prompt(bot)
+        assert "The meeting is on 3 May." in file_of(tmp_path).read_text()
+        diff = await bot.says("/memory diff")
+        assert "The meeting is on 4 May." in diff.text
+        await bot.says("/memory diff approve")
+        assert "The meeting is on 4 May." in file_of(tmp_path).read_text()
+        await bot.says("Fine?")
+        assert "The meeting is on 4 May." in prompt(bot)
+        assert "the memory was changed" in (await bot.says("/context history")).text
+
+
+async def test_what_is_wrong_is_corrected_in_lines_and_summaries_after_a_yes(
+    tmp_path: Path,
+) -> None:
+    search = Call("memory_search", '{"query": "meeting"}')
+
+    def answer(request: Received) -> Say:
+        last = request.body["messages"][-1]
+        asks = last["role"] == "user" and "When is" in str(last["content"])
+        return Say(calls=(search,)) if asks else Say("Noted.")
+
+    async with run_bot(tmp_path, answer, SETTINGS) as bot:
+        await bot.says("The meeting is on 3 May in Oslo. " + "The hall is large. " * 200)
+        await bot.says("/remember The meeting is on 3 May.")
+        await bot.says("/remember Grandma was born on 3 May.")
+        await bot.says("Tea?")
+        await bot.says("/context compact t1")
+        await bot.app.conversations.settle()
+        await bot.says("/context summary edit s1 They meet. The meeting is on 3 May in Oslo.")
+        shown = await bot.says("/memory wrong 2 The meeting is on 4 May.")
+        assert "1 remembered line and 1 summary say so." in shown.text
+        (yes,) = [one for one in commands(shown) if one.startswith("/memory wrong yes")]
+        assert "The meeting is on 3 May." in file_of(tmp_path).read_text()
+        done = await bot.says(yes)
+        assert "It is in 0 lines, summaries and search results" in done.text
+        kept = file_of(tmp_path).read_text()
+        assert "The meeting is on 4 May." in kept
+        assert "Grandma was born on 3 May." in kept
+        await bot.says("When is the meeting?")
+        sent = [str(one["content"]) for one in bot.sent_to_model() if one["role"] != "system"]
+        assert any("The meeting is on 4 May in Oslo." in one for one in sent), "the summary"
+        assert any("4 May (corrected) in Oslo" in one for one in sent), "the search"
+        assert all("3 May in Oslo" not in one for one in sent)
+
+
+async def test_what_nobody_says_is_told_and_a_wrong_order_explains_itself(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, [Say("Hello.")], SETTINGS) as bot:
+        await bot.says("Hi.")
+        assert "needs the number of a line" in (await bot.says("/memory wrong")).text
+        assert "There is no line 3" in (await bot.says("/memory wrong 3 Ann is 12")).text
+        assert "No remembered line" in (await bot.says("/memory wrong 3 May -> 4 May")).text
+        await bot.says("/remember The meeting is on 3 May.")
+        shown = await bot.says("/memory wrong 3 May -> 4 May")
+        (yes,) = [one for one in commands(shown) if one.startswith("/memory wrong yes")]
+        await bot.says("/remember The party is on 3 May.")
+        assert "has changed since you saw it" in (await bot.says(yes)).text
