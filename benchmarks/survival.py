@@ -184,24 +184,40 @@ async def run(grade: str) -> dict[str, Row]:
     }
 
 
+GRADES_TOLD = {
+    "extractive": "No model writes: the bot chooses sentences. Others have nothing then.",
+    "good": "It writes down all that matters.",
+    "lossy": "It leaves out a third of what it is told, each time another one. What a first "
+    "summary leaves out is named in its receipt, with a button that adds it; here nobody presses it.",
+    "hostile": "It drops all instructions, numbers and identifiers, tells of values that were "
+    "corrected, and lists finished requests as tasks.",
+}
+PAGE = """\
+# What survives compactions
+
+A conversation has four standing instructions, corrected values, open requests, finished requests,
+numbers and identifiers each, and is compacted again and again (`/context compact`). The figures are
+the share that the next request still has: an instruction word for word, the new value and the old
+one nowhere, what is open as open, what is finished never as a task (a way that forgets everything
+has 100 % of the last).
+
+```console
+python -m benchmarks.survival --write
+```
+
+No key and no network are needed: the models are scripts on this machine, and no model judges. The
+other bots are small models of what their documentation describes, not the programs themselves;
+[the program](../benchmarks/survival.py) says how each is modelled.
+
+![What a hostile summariser leaves](survival.svg)
+"""
+
+
 def page(tables: Mapping[str, Mapping[str, Row]]) -> str:
     """Return the page."""
-    parts = [
-        "# What survives compactions",
-        "Each of the bot's strategies holds a conversation with four standing instructions, four "
-        "corrected values, four open and four finished requests, four numbers and four "
-        "identifiers, and is compacted again and again. The figures are the share that the next "
-        "request still has: an instruction word for word, the new value and the old one nowhere, "
-        "what is open as open, what is finished never as a task.",
-        "```console\npython -m benchmarks.survival --write\n```",
-        "No key and no network are needed: the models are scripts on this machine. The others are "
-        "small models of what their documentation describes, not the programs themselves. The "
-        "program says what each summariser does and how each of the others is modelled "
-        "([benchmarks/survival.py](../benchmarks/survival.py)).",
-        "![What a hostile summariser leaves](survival.svg)",
-    ]
+    parts = [PAGE.rstrip()]
     for grade, rows in tables.items():
-        parts += [f"## The summariser: {grade}", table(rows)]
+        parts += [f"## The summariser: {grade}", GRADES_TOLD[grade], table(rows)]
     return "\n\n".join(parts) + "\n"
 
 
