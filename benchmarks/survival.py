@@ -1,5 +1,5 @@
-"""What survives compactions: instructions, corrections, open and finished requests, numbers and
-identifiers, after 1, 3 and 10 of them.
+"""A measure of what survives compactions: instructions, corrections, open and finished requests,
+numbers and identifiers, after 1, 3 and 10 of them.
 
 `python -m benchmarks.survival [--write]`: the whole bot talks to a model on this machine that
 answers from a script (no key, no network), under each of its strategies. The summaries are written
@@ -188,7 +188,8 @@ GRADES_TOLD = {
     "extractive": "No model writes: the bot chooses sentences. Others have nothing then.",
     "good": "It writes down all that matters.",
     "lossy": "It leaves out a third of what it is told, each time another one. What a first "
-    "summary leaves out is named in its receipt, with a button that adds it; here nobody presses it.",
+    "summary leaves out is named in its receipt, with a button that adds it; nobody presses it "
+    "here.",
     "hostile": "It drops all instructions, numbers and identifiers, tells of values that were "
     "corrected, and lists finished requests as tasks.",
 }

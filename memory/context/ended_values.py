@@ -56,7 +56,10 @@ def show_corrected(
     places: dict[int, tuple[int, str]] = {}
     values = find_values(text)
     for one in concerned:
+        new = [*find_places(text, one.new, values)]  # may have the old one in it: Ann, Ann Lee
         for start, end in find_places(text, one.old, values):
+            if any(first <= start and end <= last for first, last in new):
+                continue
             sentence = _sentence_at(text, start, end)
             if one.is_shared and one.topic.isdisjoint(content_words(sentence)):
                 continue

@@ -29,6 +29,7 @@ WHY = "/memory wrong"
 _ARROW = re.compile(r"\s*(?:->|→|=>)\s*")
 _YES = re.compile(r"yes\s+([0-9a-f]{8})\s+", re.IGNORECASE)
 _LATER = 2**62  # the seq of a correction that holds for all that was said until now
+_SEARCHED = 10  # results
 _FEW = 2  # words by which a wrong sentence is known
 _ALIKE = 0.7  # of the words of a wrong line, in a sentence that says the same
 
@@ -196,7 +197,7 @@ async def _carry_out(ask: Ask, what: Wrong, edits: Edits) -> Reply:
     except EditRefused as error:
         raise CommandError(str(error)) from None
     await conversation.long_term.end(edits.lines, what.values, ask.person.id, WHY)
-    left = len((await _find_edits(conversation, what)).changes)
+    left = len((await _find_edits(conversation, what)).changes) + await _count_read(ask, what)
     turns = _turns_with(conversation, what.values)
     places = _places(edits)
     text = _("Corrected in {places}.", places=places)
@@ -210,6 +211,16 @@ async def _carry_out(ask: Ask, what: Wrong, edits: Edits) -> Reply:
         )
     data = {"diff": to_data(edits.changes), "left": left, "is_waiting": False}
     return Reply(text, data, (LIST,))
+
+
+async def _count_read(ask: Ask, what: Wrong) -> int:
+    """Count the texts in the prompt and in the model's searches that still say an ended value."""
+    read = [ask.bot.remembered(ask.conversation.key).text]
+    for value in what.values:
+        words = " ".join((value.old, *sorted(value.topic)))
+        found = await ask.conversation.memory.recall(words, _SEARCHED)
+        read += [hit.text for hit in (*found.said.hits, *found.notes.hits)]
+    return sum(show_corrected(text, what.values) != text for text in read)
 
 
 def _turns_with(conversation: Conversation, values: Sequence[EndedValue]) -> str:

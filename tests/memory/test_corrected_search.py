@@ -87,3 +87,10 @@ def test_other_forms_of_the_old_value_are_the_old_value() -> None:
     for text in ("2026-05-03", "May 3rd", "3. Mai", "the 3rd of May"):
         assert "4 May (corrected in t2)" in show_corrected(f"It is on {text}.", ended), text
     assert show_corrected("It is on 13 May.", ended) == "It is on 13 May."
+
+
+def test_a_new_value_that_has_the_old_one_in_it_is_left_alone() -> None:
+    ended = [EndedValue("Ann", "Ann Lee", 2, 3)]
+    shown = show_corrected("Ann called; Ann Lee came.", ended)
+    assert shown == "Ann Lee (corrected in t2) called; Ann Lee came."
+    assert show_corrected(shown, ended) == shown
