@@ -41,9 +41,9 @@ LINES = """
 /memory nightly|/memory nightly on|/memory nightly on|/memory nightly x|/memory nightly off
 /memory search|/memory list|/remember Ann likes tea|/remember|/memory list|/memory why 1
 /memory why|/memory why zebra|/memory diff|/memory edit|/cancel|/memory history|/memory undo
-/why|/why t1|/why t99|/without|/without t9|/without t1 t2|/without|/branches 1|/rules|/rules add
-/rules add Never write to my boss without asking me.|/rules|/rules keep 1|/rules edit 1|/rules history
-/rules edit 1 Never write to Ann.|/rules move 1|/rules move 1 chat|/rules undo|/rules dismiss 1
+/why|/why t1|/why t99|/without t9|/without t1 t2|/branches 1|/rules|/rules add
+/rules add ⟦Never write to my boss.⟧|/rules|/rules keep 1|/rules edit 1|/rules history
+/rules edit 1 ⟦Never write to Ann.⟧|/rules move 1|/rules move 1 chat|/rules undo|/rules dismiss 1
 /rules revoke 1|/rules revoke all|/rules undo|/rules undo 9|/rules nonsense|/memory wrong|/memory wrong 1
 /memory wrong zebra|/context keep|/context receipt
 /memory redo|/memory redo|/memory distill|/memory nonsense|/shell|/shell ls|/link|/link XXXX
