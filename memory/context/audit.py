@@ -18,8 +18,9 @@ from typing import Literal
 from msgspec import Struct
 
 from memory.context import shapes
-from memory.context.corrected import choose_certain, says_old
-from memory.context.corrections import Correction, find_corrections
+from memory.context.corrected import SAID, choose_certain, says_old
+from memory.context.corrections import Correction, find_corrections, in_force
+from memory.context.ended_values import EndedValue
 from memory.context.receipt import Receipt, SourceFacts
 from memory.context.requests import NONE, Requests, find_lost, find_requests, find_restated
 from memory.context.wording import language_of, languages_of, shared, split_sentences, stems
@@ -159,9 +160,28 @@ class AuditSource(Struct, frozen=True, dict=True):
     @cached_property
     def current(self) -> list[Correction]:
         """The corrections that hold, of values that a person has plainly ended."""
-        pairs = [(turn.question.text, turn.reply.text if turn.reply else "") for turn in self.turns]
-        said, replies = ([*some] for some in zip(*pairs, strict=True)) if pairs else ([], [])
-        return choose_certain(find_corrections(said, replies), said)
+        return choose_certain(self._corrections, self._said)
+
+    @cached_property
+    def ended(self) -> list[EndedValue]:
+        """The values that were ended; those that a person has not plainly ended are marked."""
+        plain = {(one.old, one.new) for one in self.current}
+        return [
+            EndedValue(
+                *(one.old, one.new, self.turns[one.at].number, SAID, one.topic, one.is_shared),
+                is_marked=(one.old, one.new) not in plain,
+            )
+            for one in in_force(self._corrections)
+        ]
+
+    @cached_property
+    def _said(self) -> list[str]:
+        return [turn.question.text for turn in self.turns]
+
+    @cached_property
+    def _corrections(self) -> list[Correction]:
+        replies = [turn.reply.text if turn.reply else "" for turn in self.turns]
+        return find_corrections(self._said, replies)
 
     @property
     def least_share(self) -> float:

@@ -5,9 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from msgspec import Struct
+
 from memory.context.correction_words import STRONG
 from memory.context.corrections import Correction, content_words, in_force
+from memory.context.ended_values import EndedValue, show_corrected
 from memory.context.values import find_values
+
+SAID, _AFTER = 1, 2
+"""The places of a correction and of a summary that comes after it, as `EndedValue` counts them."""
 
 _DENIES = (
     r"\b(?:and )?not\b|\bnicht\b|\bstatt\b|\banstatt\b|\binstead of\b|\brather than\b|(?:而)?不是"
@@ -17,6 +23,14 @@ _DENIES = (
 _ARTICLE = (
     r"\b(?:the|a|an|der|die|das|den|dem|des|ein|eine|einen|einem|kein|keine|keinen|mein|meine)\s+"
 )
+
+
+class HeldValues(Struct, frozen=True):
+    """The values that hold since a person corrected others: those that are plain, and what each
+    ended."""
+
+    plain: Sequence[Correction] = ()
+    ended: Sequence[EndedValue] = ()
 
 
 def choose_certain(found: Iterable[Correction], said: Sequence[str]) -> list[Correction]:
@@ -50,6 +64,15 @@ def correct(sentence: str, corrections: Iterable[Correction]) -> str:
     return sentence
 
 
+def put_right(text: str, ended: Sequence[EndedValue]) -> str:
+    """Return a summary with the values that hold in place of those that ended. One whose end is not
+    certain is marked with the turn that says so."""
+    for one in ended:
+        if not one.is_marked:
+            text = _denied(one.old.strip(" .,;")).sub("", text)
+    return show_corrected(text, ended, "assistant", _AFTER)
+
+
 def _is_concerned(one: Correction, sentence: str) -> bool:
     return not one.about or not one.about.isdisjoint(content_words(sentence))
 
@@ -72,6 +95,10 @@ def _as_word(value: str) -> re.Pattern[str]:
 def _replace(text: str, old: str, new: str) -> str:
     """Return a text with one value in the place of another, and without what it is not."""
     old = old.strip(" .,;")
+    return _as_word(old).sub(lambda _: new, _denied(old).sub("", text))
+
+
+def _denied(old: str) -> re.Pattern[str]:
+    """Return the pattern of a value that a text says not to hold: ", not 3 May"."""
     known = re.escape(old)
-    denied = re.compile(rf"[,，(]?\s*(?:{_DENIES})\s*{known}\)?[，,]?", re.IGNORECASE)
-    return _as_word(old).sub(lambda _: new, denied.sub("", text))
+    return re.compile(rf"[,，(]?\s*(?:{_DENIES})\s*{known}\)?[，,]?", re.IGNORECASE)

@@ -15,8 +15,7 @@ from math import sqrt
 
 from msgspec import Struct
 
-from memory.context.corrected import correct
-from memory.context.corrections import Correction
+from memory.context.corrected import HeldValues, correct, put_right
 from memory.context.receipt import SourceFacts
 from memory.context.requests import PersonRequest, Requests, list_tasks, make_request
 from memory.context.wording import languages_of, split_sentences
@@ -77,14 +76,14 @@ def extract(
     count: Callable[[str], int],
     facts: SourceFacts,
     requests: Requests,
-    current: Sequence[Correction],
+    held: HeldValues,
 ) -> str:
-    """Return the summary of turns, and of the one so far, in at most so many tokens. `current` are
-    the corrections that hold."""
+    """Return the summary of turns, and of the one so far, in at most so many tokens. `held` are the
+    values that hold since a person corrected others."""
     said = [prior, *(turn.question.text for turn in turns[:20])]
     tail = _tell_requests(requests, said, most // 3, count)
     room = most - count(tail)
-    found = _find(turns, _DONE_LINE.sub("", _OPEN_LINE.sub("", prior)), facts, current, count)
+    found = _find(turns, _DONE_LINE.sub("", _OPEN_LINE.sub("", prior)), facts, held, count)
     chosen = _choose(found, room)
     while chosen:
         text = "\n".join(filter(None, (*_lines(chosen, turns), tail)))
@@ -148,12 +147,12 @@ def _find(
     turns: Sequence[Turn],
     prior: str,
     facts: SourceFacts,
-    current: Sequence[Correction],
+    held: HeldValues,
     count: Callable[[str], int],
 ) -> list[_Sentence]:
     found: list[_Sentence] = []
     for place, text, worth in _candidates(turns, prior):
-        right = correct(text, current)
+        right = correct(text, held.plain) or put_right(text, held.ended)
         if right and len(found) < _MOST:
             worth += 2 * bool(_DECIDES.search(right))
             found.append(_Sentence(place, right, worth, facts.weigh(right), count(right)))

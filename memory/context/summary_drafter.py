@@ -21,6 +21,7 @@ from memory.context.audit import (
 )
 from memory.context.compaction import SummarySpec
 from memory.context.continued import Beginning
+from memory.context.corrected import HeldValues, put_right
 from memory.context.extract import extract, open_line
 from memory.context.limits import Limits
 from memory.context.receipt import Receipt, Taken
@@ -162,9 +163,10 @@ class SummaryDrafter:
         open. Without its section where that does not tell of the new turns: the daily memory gets
         excerpts instead."""
         longest = min(work.limits.summary_tokens, max(1, work.compared.tokens - 1))
-        text = self._clip(one.draft.text, longest)
+        text = self._clip(put_right(one.draft.text, work.compared.ended), longest)
         if lost := find_lost(text, work.compared.requests):
             more = open_line(lost, [turn.question.text for turn in work.source.turns])
+            more = put_right(more, work.compared.ended)
             room = work.compared.tokens - 1 - self._services.meter.count(f"{text}\n{more}")
             text = f"{text}\n{more}" if room >= 0 else text
         receipt = replace(self._receipt(work, text), taken=taken, findings=kinds)
@@ -196,9 +198,10 @@ class SummaryDrafter:
                 meter.count,
                 compared.facts,
                 compared.requests,
-                compared.current,
+                HeldValues(compared.current, compared.ended),
             )
             text = "\n".join(filter(None, (text, chosen)))
+        text = put_right(text, compared.ended)
         receipt = replace(self._receipt(work, text), taken="extract", findings=kinds)
         return SummaryDraft(text, receipt=receipt)
 

@@ -44,8 +44,8 @@ LINES = """
 /why|/why t1|/why t99|/without t9|/without t1 t2|/branches 1|/rules|/rules add
 /rules add ⟦Never write to my boss.⟧|/rules|/rules keep 1|/rules edit 1|/rules history
 /rules edit 1 ⟦Never write to Ann.⟧|/rules move 1|/rules move 1 chat|/rules undo|/rules dismiss 1
-/rules revoke 1|/rules revoke all|/rules undo|/rules undo 9|/rules nonsense|/memory wrong|/memory wrong 1
-/memory wrong zebra|/context keep|/context receipt
+/rules revoke 1|/rules revoke all|/rules undo|/rules undo 9|/rules nonsense|/memory wrong
+/memory wrong 1|/memory wrong zebra|/context keep|/context receipt
 /memory redo|/memory redo|/memory distill|/memory nonsense|/shell|/shell ls|/link|/link XXXX
 /link show|/unlink|/users|/pair|/pair XXXX|/pair here|/revoke|/revoke ann|/invite|/invite ann
 /remind|/remind nonsense|/remind 25:61 tea|/remind tomorrow 9:00|/remind tomorrow 9:00 Ann likes tea

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memory.context.audit import AuditSource
+from memory.context.corrected import HeldValues
 from memory.context.extract import extract, read_open
 from memory.context.requests import Requests
 from tests.memory.audit_corpus import CHATS
@@ -23,7 +24,8 @@ def summarise(lines: Sequence[str], most: int, prior: str = "") -> str:
     source = AuditSource(
         lines[::2], lines[1::2], turns=turns, prior=prior, known=Requests(tuple(read_open(prior)))
     )
-    return extract(turns, prior, most, count, source.facts, source.requests, source.current)
+    held = HeldValues(source.current, source.ended)
+    return extract(turns, prior, most, count, source.facts, source.requests, held)
 
 
 @each_row("chat", list(CHATS))

@@ -23,7 +23,7 @@ _LEAVES = " ".join(
 _CHAT = ("Tell me about tea.", _LEAVES, "And coffee?", "Coffee is made of beans.")
 
 
-LEFT = 70
+LEFT = 0
 """Corrections that a request may have wrong as yet: the audit does not take each for certain, and
 open requests are written as they were made."""
 
