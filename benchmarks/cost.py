@@ -150,7 +150,7 @@ class Bookkeeper:
     async def summarize(self, request: SummaryRequest) -> SummaryResult:
         self.count += 1
         self.provider.aside(self._prompt(request))
-        told = " ".join(dict.fromkeys(_FACT.findall(request.text)))[-SUMMARY * 2 :]
+        told = " ".join(dict.fromkeys(_FACT.findall(request.text)))[: SUMMARY * 3]
         return SummaryResult(_words(f"summary{self.count} {told}", SUMMARY), "benchmark")
 
 

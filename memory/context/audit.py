@@ -67,7 +67,7 @@ TELLING = 4
 words: a name that is inflected, "noon" for 12:00."""
 _MANY = 12  # facts of which a summary has to keep one, however it tells of them
 _TOLD_BEFORE = 6  # facts of the summary that it continues, of which it has to keep
-_LEAST_OF_BEFORE = 0.7  # of them: one that loses a third each time has nothing after ten
+_LEAST_OF_BEFORE = 0.7, 0.4  # of them; the second where it is no shorter, and tells of other things
 _INVENTED = 3  # facts from nowhere, of which no summary has so many,
 _INVENTED_SHARE = 1 / 2  # unless it has as many of those that were said
 _PEOPLE = 2  # the same of names
@@ -284,7 +284,8 @@ def _check_facts(text: str, source: AuditSource, receipt: Receipt) -> Sequence[F
     if is_lost and (receipt.total >= _MANY or not _is_about(text, source)):
         return [Flaw("facts", receipt.missing)]
     before = SourceFacts([], [source.prior], []).receipt(text)
-    if before.total >= _TOLD_BEFORE and before.share < _LEAST_OF_BEFORE:
+    least = _LEAST_OF_BEFORE[len(text) >= len(source.prior)]
+    if before.total >= _TOLD_BEFORE and before.share < least:
         return [Flaw("dropped", before.missing)]
     names, others, told = source.facts.find_invented(shapes.strip_labels(text))
     if len(names) >= _PEOPLE and len(names) > _PEOPLE_SHARE * told:
