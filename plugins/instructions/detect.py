@@ -18,7 +18,7 @@ from plugins.instructions.detect_english import is_english_order
 from plugins.instructions.detect_german import is_german_order
 from plugins.instructions.detect_shapes import SaidSentence, mask_foreign_words, read_sentences
 
-SCANNED = 200_000
+SCANNED = 20_000
 """Characters of a message that are looked through."""
 MOST = 20
 """Instructions of one message."""

@@ -48,8 +48,9 @@ class Trials:
     async def leave_out(self, ask: Ask, key: ConversationKey, part: AnswerPart) -> None:
         """Take a part out of what a branch sends."""
         if part.kind == "memory":
-            digest = digest_of(part.words)
-            await ask.bot.settings.set("memory.left_out", f'["{digest}"]', key.id, ask.person)
+            await ask.bot.settings.set(
+                "memory.left_out", ", ".join(_left_out(ask, part)), key.id, ask.person
+            )
             return
         conversation = await self._conversations.get(key)
         await conversation.editor.drop(part.turns)
@@ -79,6 +80,12 @@ class Trials:
         """Return the answer of a turn; "" where there is none."""
         found = await (await self._conversations.get(key)).context.turns([turn])
         return answer_of(found[0]) if found else ""
+
+
+def _left_out(ask: Ask, part: AnswerPart) -> list[str]:
+    """Return the digests of the memory lines that are left out with this one."""
+    before = ask.bot.settings.describe("memory.left_out", ask.conversation.key.id).value
+    return [*dict.fromkeys((*before, digest_of(part.words)))]
 
 
 def answer_of(turn: Turn) -> str:
@@ -120,6 +127,9 @@ async def without(ask: Ask) -> Reply:
     if first is None:
         gone = f"t{answered.turn}"
         raise CommandError(_("Nothing is kept of {name}: it was deleted.", name=gone))
+    if part.kind == "memory":  # refused before anything is done, where it is not allowed
+        value = {"memory.left_out": _left_out(ask, part)}
+        ask.bot.settings.once(value, ask.conversation.key.id, ask.person)
     trials, before = ask.service(Trials), await current_branch(ask)
     here, named = ask.conversation.key, describe_part(part)
     made = await ask.bot.branches.fork(
@@ -169,4 +179,4 @@ async def _compare(ask: Ask) -> Reply:
     shown = (f"**{literal(one['title'])}**\n\n{clip_text(one['text'])}" for one in sides)
     text = "\n\n".join(shown)
     actions = (Action(_("Go back"), f"/branches {branch.parent}"),)
-    return Reply(text, {"turn": f"t{number}", "answers": sides}, actions)
+    return Reply(text, {"turn": f"t{number}", "compared": sides}, actions)

@@ -87,7 +87,7 @@ async def test_a_question_is_asked_again_without_a_turn_and_both_answers_are_sho
         "> I know red and blue."
     )
     assert compared.data is not None
-    assert [one["text"] for one in compared.data["answers"]] == [
+    assert [one["text"] for one in compared.data["compared"]] == [
         "I know red and blue.",
         "I know blue.",
     ]

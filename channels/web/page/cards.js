@@ -20,7 +20,7 @@ export function card(line, reply, run, ask) {
     h("header", {}, line && h("p", { class: "line" }, line),
       iconButton("close", t("Put this away"), () => element.remove())),
     isRefused && h("p", { class: "verdict" }, t("Not carried out")),
-    reply.data?.answers ? compared(cleaned(reply.html)) : cleaned(reply.html), ...pictures,
+    Array.isArray(reply.data?.compared) ? compared(cleaned(reply.html), reply.data.compared) : cleaned(reply.html), ...pictures,
     reply.form && field(reply.form, run),
     choices);
   const waiting = ask && waitsFor(reply);
@@ -40,11 +40,11 @@ export function card(line, reply, run, ask) {
   return element;
 }
 
-/** Texts that each begin with a title in bold, side by side. */
-function compared(text) {
+/** Texts side by side, each below its title. */
+function compared(text, titles) {
   const sides = [];
   for (const block of [...text.children]) {
-    if (block.firstElementChild?.localName === "strong" && block.textContent === block.firstElementChild.textContent) sides.push(h("div"));
+    if (block.textContent === titles[sides.length]?.title) sides.push(h("div"));
     (sides.at(-1) ?? text).append(block);
   }
   text.append(h("div", { class: "compared" }, sides));
