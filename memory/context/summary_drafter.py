@@ -22,6 +22,7 @@ from memory.context.audit import (
 from memory.context.compaction import SummarySpec
 from memory.context.continued import Beginning
 from memory.context.corrected import HeldValues, put_right
+from memory.context.ended_values import says_old
 from memory.context.extract import extract, open_line
 from memory.context.limits import Limits
 from memory.context.receipt import Receipt, Taken
@@ -207,8 +208,12 @@ class SummaryDrafter:
 
     def _receipt(self, work: _Drafting, text: str) -> Receipt:
         if work.spec.style == "rollup":  # whose model has read less than what is removed
-            return work.source.receipt(text)
-        return work.compared.facts.receipt(text)
+            found = work.source.receipt(text)
+        else:
+            found = work.compared.facts.receipt(text)
+        ended = work.compared.ended  # which nobody misses
+        missing = tuple(fact for fact in found.missing if not says_old(fact, ended))
+        return replace(found, missing=missing)
 
     def _clip(self, text: str, tokens: int) -> str:
         """Return a text in so many tokens, up to the end of a sentence where one is near."""

@@ -177,3 +177,13 @@ async def test_a_question_says_what_is_missing_and_keeps_it_before_the_cut(tmp_p
         await bot.says(edited.actions[0].command)
         await bot.says("question 9")
         assert f"- {BOOKING} (t1)" in asked(bot)
+
+
+async def test_a_value_that_was_corrected_is_missed_by_nobody(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, model) as bot:
+        await bot.says(BOOKING)
+        await bot.says("Sorry, my booking number is 4712, not 4711.")
+        await talk(bot, 3, 2)
+        done = await bot.says("/context compact")
+    assert "4712" in done.data["receipt"]["missing"]
+    assert "4711" not in done.data["receipt"]["missing"]
