@@ -8,6 +8,7 @@ about the same thing are concerned.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,6 +39,8 @@ from memory.context.correction_words import (
     WEAK,
 )
 from memory.context.values import SCANNED, Value, find_values
+
+log = logging.getLogger(__name__)
 
 MOST = 200
 """Corrections of a conversation that are kept: the newest."""
@@ -92,16 +95,25 @@ class CorrectionFinder:
         self._heard = deque[str](maxlen=_HEARD)
 
     def hear(self, message: str) -> list[Correction]:
-        """Return the corrections in the next message of a person."""
+        """Return the corrections in the next message of a person. None is worth a turn: where
+        looking for them fails, there are none."""
         message = message[:SCANNED]
-        found: list[Correction] = []
-        if SIGN.search(message):
-            earlier = _Earlier(self._heard)
-            is_strong = len(message) < 2 * _SHORT and bool(STRONG.search(message))
-            for sentence in islice(split_sentences(message), _SENTENCES):
-                found += _in_sentence(sentence, earlier, is_strong=is_strong)
-        self.note(message)
-        return found
+        try:
+            return self._find(message) if SIGN.search(message) else []
+        except Exception:
+            log.exception("the corrections in a message could not be found")
+            return []
+        finally:
+            self.note(message)
+
+    def _find(self, message: str) -> list[Correction]:
+        earlier = _Earlier(self._heard)
+        is_strong = len(message) < 2 * _SHORT and bool(STRONG.search(message))
+        return [
+            correction
+            for sentence in islice(split_sentences(message), _SENTENCES)
+            for correction in _in_sentence(sentence, earlier, is_strong=is_strong)
+        ]
 
     def note(self, reply: str) -> None:
         """Take note of what may be corrected later: a reply."""
@@ -323,10 +335,10 @@ def _as_number(value: Value) -> Value:
 def _with_number(date: Value, day: Value) -> Value:
     """Return a date or a time with another number in the place of its own."""
     number = re.search(r"\d+", day.text)
-    if number is None:
+    places = [*re.finditer(r"\d+|[一二三四五六七八九十两]+", date.text)]
+    if number is None or not places:
         return day
     is_iso = re.fullmatch(r"\d{4}-\d{1,2}-\d{1,2}", date.text)
-    places = [*re.finditer(r"\d+", date.text)]
     place = places[-1] if is_iso or "月" in date.text else places[0]
     text = date.text[: place.start()] + number[0] + date.text[place.end() :]
     (made,) = find_values(text)[:1] or (day,)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from memory.context import corrections
 from memory.context.corrections import find_corrections, in_force
 from memory.context.values import find_values
 
@@ -72,3 +73,35 @@ def test_quoted_words_correct_nothing() -> None:
     assert (
         find_corrections(["It is on Monday.", "> Tuesday, not Monday\nwhat does that mean"]) == []
     )
+
+
+_TIMES = ("2", "三点", "下午三点半", "15:00", "3pm", "5月3日", "三号", "3 May", "周五", "十二点", "3.")
+
+
+@pytest.mark.parametrize(
+    "said", ["把{}改到{}", "会议改到{1}，不是{0}", "Not {}, {}", "change {} to {}", "nicht {}, {}"]
+)
+def test_no_pair_of_values_fails(said: str, caplog: pytest.LogCaptureFixture) -> None:
+    for old in _TIMES:
+        for new in _TIMES:
+            find_corrections([f"It is on {old}.", said.format(old, new)])
+    assert caplog.records == []
+
+
+def test_an_hour_in_digits_is_put_right_by_one_in_words() -> None:
+    (found,) = find_corrections(["会议在2点。", "会议改到三点，不是2"])
+    assert (found.old, found.new) == ("2点", "三点")
+
+
+def test_where_looking_fails_nothing_is_corrected(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(text: str) -> None:
+        raise ValueError(text)
+
+    said = ["It is on Monday.", "Tuesday, not Monday"]
+    with monkeypatch.context() as broken:
+        broken.setattr(corrections, "find_values", fails)
+        assert find_corrections(said) == []
+    assert "could not be found" in caplog.text
+    assert len(find_corrections(said)) == 1
