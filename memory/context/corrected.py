@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from memory.context.correction_words import STRONG
-from memory.context.corrections import Correction, content_words, in_force
+from memory.context.corrections import Correction, content_words, in_force, split_sentences
 from memory.context.ended_values import EndedValue, show_corrected
 from memory.context.values import find_values
 
@@ -43,7 +43,7 @@ def choose_certain(found: Iterable[Correction], said: Sequence[str]) -> list[Cor
 def _is_plain(one: Correction, message: str) -> bool:
     if one.kind == "name" and re.search(rf"{_ARTICLE}{re.escape(one.old)}", message, re.IGNORECASE):
         return False
-    return _says(message, one.old) or bool(STRONG.search(message))
+    return _says(message, one.old) or any(map(STRONG.search, split_sentences(message)))
 
 
 def says_old(one: Correction, sentence: str) -> bool:

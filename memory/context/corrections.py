@@ -12,6 +12,7 @@ import logging
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
 
 from msgspec import Struct
@@ -383,5 +384,10 @@ def in_force(corrections: Iterable[Correction]) -> list[Correction]:
 
 def _is_value(one: str, other: str) -> bool:
     return one.casefold() == other.casefold() or any(
-        a.is_same(b) for a in find_values(one) for b in find_values(other)
+        a.is_same(b) for a in _values_in(one) for b in _values_in(other)
     )
+
+
+@lru_cache(maxsize=1_000)
+def _values_in(value: str) -> tuple[Value, ...]:
+    return tuple(find_values(value))

@@ -14,6 +14,8 @@ from memory.messages import Role
 OLD = "[the old value]"
 """The words in place of the old value where the new one stands beside it."""
 
+_AROUND = 400  # characters of a sentence on each side of a value
+
 
 class EndedValue(Struct, frozen=True):
     """A value that a person ended in a turn, by the message of this seq, and the one that holds.
@@ -53,23 +55,27 @@ def show_corrected(
     concerned = [one for one in ended if one.concerns(role, seq)]
     if not concerned:
         return text
-    places: dict[int, tuple[int, str]] = {}
+    places: list[tuple[int, int, str]] = []
+    taken = bytearray(len(text))
     values = find_values(text)
     for one in concerned:
-        new = [*find_places(text, one.new, values)]  # may have the old one in it: Ann, Ann Lee
+        holds = bytearray(len(text))  # the new value may have the old one in it: Ann, Ann Lee
+        for start, end in find_places(text, one.new, values):
+            holds[start:end] = b"\1" * (end - start)
         for start, end in find_places(text, one.old, values):
-            if any(first <= start and end <= last for first, last in new):
+            if all(holds[start:end]) or any(taken[start:end]):
                 continue
             sentence = _sentence_at(text, start, end)
             if one.is_shared and one.topic.isdisjoint(content_words(sentence)):
                 continue
             is_beside = 0 < one.seq <= seq and (seq == one.seq or one.new in sentence)
-            if not any(start < last and first < end for first, (last, _) in places.items()):
-                places[start] = end, OLD if is_beside else one.mark
-    for start in sorted(places, reverse=True):
-        end, words = places[start]
-        text = text[:start] + words + text[end:]
-    return text
+            taken[start:end] = b"\1" * (end - start)
+            places.append((start, end, OLD if is_beside else one.mark))
+    shown, done = [], 0
+    for start, end, words in sorted(places):
+        shown += [text[done:start], words]
+        done = end
+    return "".join((*shown, text[done:]))
 
 
 def says_old(text: str, ended: Iterable[EndedValue]) -> bool:
@@ -98,6 +104,7 @@ def find_places(
 
 def _sentence_at(text: str, start: int, end: int) -> str:
     signs = (". ", "! ", "? ", "\n", "。", "！", "？")
-    first = max((text.rfind(sign, 0, start) for sign in signs), default=-1)
-    ends = [place for sign in signs if (place := text.find(sign, end)) >= 0]
-    return text[first + 1 : min(ends, default=len(text))]
+    begin, stop = max(0, start - _AROUND), min(len(text), end + _AROUND)
+    first = max(max(text.rfind(sign, begin, start) for sign in signs), begin - 1)
+    ends = [place for sign in signs if (place := text.find(sign, end, stop)) >= 0]
+    return text[first + 1 : min(ends, default=stop)]

@@ -57,7 +57,7 @@ _DAY = re.compile(
 _MONTHS = "|".join(sorted(MONTH_OF, key=len, reverse=True))
 _MONTH_BEFORE = re.compile(rf"\b(?:{_MONTHS})\.?\s$", re.IGNORECASE)
 _MONTH_BEHIND = re.compile(rf"\s(?:of\s)?(?:{_MONTHS})\b", re.IGNORECASE)
-_CJK_MONEY = re.compile(r"(\d[\d.,]*)\s?([百千万亿])(?:美元|欧元|元|块钱?|人民币)?")
+_CJK_MONEY = re.compile(r"(?<![\d.,])(\d[\d.,]{0,20})\s?([百千万亿])(?:美元|欧元|元|块钱?|人民币)?")
 _DIGIT = re.compile(r"(?<![A-Za-z0-9_.,/:-])\d{1,9}(?![A-Za-z0-9_/:-]|[.,]\d)")
 _CHINESE = re.compile(r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
 _VERSION = re.compile(r"(?<![A-Za-z0-9])[vV]\d+(?:\.\d+){1,3}")
@@ -167,7 +167,9 @@ def _day_numbers(text: str) -> _Places:
     for found in _DAY.finditer(text):
         group = 1 if found[1] else 2
         start = found.start(group)
-        if _MONTH_BEFORE.search(text[:start]) or _MONTH_BEHIND.match(text[found.end() :]):
+        if _MONTH_BEFORE.search(text[max(0, start - 16) : start]) or _MONTH_BEHIND.match(
+            text, found.end()
+        ):
             continue
         yield "day", start, found.end(), frozenset({found[group].lstrip("0")})
 
