@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
 from memory.context.correction_words import STRONG
 from memory.context.corrections import Correction, content_words, in_force, split_sentences
 from memory.context.ended_values import EndedValue, show_corrected
-from memory.context.values import find_values
+from memory.context.values import SCANNED, Value, find_values
 
 SAID, _AFTER = 1, 2
 """The places of a correction and of a summary that comes after it, as `EndedValue` counts them."""
@@ -80,9 +81,14 @@ def _is_concerned(one: Correction, sentence: str) -> bool:
 def _says(sentence: str, value: str) -> bool:
     """Return whether a sentence has a value, in any form."""
     wanted = find_values(value)
-    if wanted and any(a.is_same(b) for a in wanted for b in find_values(sentence)):
+    if wanted and any(a.is_same(b) for a in wanted for b in _values_in(sentence[:SCANNED])):
         return True
     return bool(_as_word(value).search(sentence))
+
+
+@lru_cache(maxsize=16)  # a long message is asked about each of its many corrections
+def _values_in(text: str) -> tuple[Value, ...]:
+    return tuple(find_values(text))
 
 
 def _as_word(value: str) -> re.Pattern[str]:

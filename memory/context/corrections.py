@@ -65,6 +65,8 @@ class Correction(Struct, frozen=True):
     kind: str = ""
     topic: frozenset[str] = frozenset()
     is_shared: bool = False
+    said: frozenset[str] = frozenset()
+    """The words of what it is about in the sentence that corrects, alone."""
 
     @property
     def about(self) -> frozenset[str]:
@@ -147,6 +149,13 @@ def content_words(text: str) -> frozenset[str]:
     return frozenset(words) - _COMMON - _COMMON_STEMS
 
 
+_VERBS_OF_ANYTHING = """
+    cost costs takes starts begins ends leaves goes comes works suits called want need needs meet
+    kostet kosten dauert beginnt fängt fährt geht kommt passt heißt heißen will wollen brauche
+    later earlier later again today später früher wieder heute wrong falsch 改成 改到 改为 说错 错了
+    更正 应该
+"""
+_OF_ANYTHING = frozenset(word[:6] for word in re.findall(r"\S+", _VERBS_OF_ANYTHING))
 _COMMON_STEMS = frozenset(word[:6] for word in _COMMON)
 
 
@@ -236,7 +245,8 @@ def _in_sentence(sentence: str, earlier: _Earlier, *, is_strong: bool) -> Iterat
     for old, new in pairs[:_MOST]:
         old, new = _complete(old, new)
         topic, is_shared = _topic(sentence, old, new, earlier)
-        yield Correction(old.text, new.text, 0, old.kind, topic, is_shared)
+        said = content_words(sentence) - content_words(f"{old.text} {new.text}") - _OF_ANYTHING
+        yield Correction(old.text, new.text, 0, old.kind, topic, is_shared, said)
 
 
 def _pairs(sentence: str, earlier: _Earlier) -> Iterator[tuple[Value, Value]]:
@@ -369,17 +379,23 @@ def _topic(sentence: str, old: Value, new: Value, earlier: _Earlier) -> tuple[fr
 
 def in_force(corrections: Iterable[Correction]) -> list[Correction]:
     """Return which values ended, each with the one that holds in the end: a new value that was
-    corrected again is no more, and one that came back never ended."""
+    corrected again is no more, and one that came back never ended. Corrections of different things
+    that have equal values have nothing to do with each other."""
     held: list[Correction] = []
     for late in corrections:
         kept = []
         for one in held:
-            if _is_value(one.new, late.old):
+            is_of_the_same = _is_about_the_same(one, late)
+            if is_of_the_same and _is_value(one.new, late.old):
                 one = replace(one, new=late.new, at=late.at)
-            if not _is_value(one.old, late.new):
+            if not is_of_the_same or not _is_value(one.old, late.new):
                 kept.append(one)
         held = [*kept, late]
     return held
+
+
+def _is_about_the_same(one: Correction, other: Correction) -> bool:
+    return not one.said or not other.said or not one.said.isdisjoint(other.said)
 
 
 def _is_value(one: str, other: str) -> bool:

@@ -69,6 +69,21 @@ def test_of_a_chain_the_last_value_holds_and_one_that_came_back_never_ended() ->
     assert [(one.old, one.new) for one in back] == [("Tuesday", "Monday")]
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("The flight costs 200 euros, not 300 euros.", "The hotel costs 150 euros, not 200 euros."),
+        ("Buy 3 eggs, not 2.", "We are in room 2, not 5."),
+        ("Der Flug kostet 200 Euro, nicht 300 Euro.", "Das Hotel kostet 150 Euro, nicht 200 Euro."),
+        ("机票是200元，不是300元。", "酒店是150元，不是200元。"),
+    ],
+)
+def test_equal_values_of_different_things_make_no_chain(first: str, second: str) -> None:
+    found = find_corrections([first, second])
+    assert len(found) == 2
+    assert in_force(found) == found
+
+
 def test_quoted_words_correct_nothing() -> None:
     assert (
         find_corrections(["It is on Monday.", "> Tuesday, not Monday\nwhat does that mean"]) == []
