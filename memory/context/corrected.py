@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from memory.context.correction_words import STRONG
 from memory.context.corrections import Correction, content_words, in_force, split_sentences
-from memory.context.ended_values import EndedValue, show_corrected
+from memory.context.ended_values import EndedValue, find_changeable, show_corrected
 from memory.context.values import SCANNED, Value, find_values
 
 SAID, _AFTER = 1, 2
@@ -50,17 +50,18 @@ def _is_plain(one: Correction, message: str) -> bool:
 def says_old(one: Correction, sentence: str) -> bool:
     """Return whether a sentence says the value that ended, and not the one that holds."""
     return (
-        _is_concerned(one, sentence) and _says(sentence, one.old) and not _says(sentence, one.new)
+        _is_concerned(one, sentence)
+        and bool(find_changeable(sentence, one.old, one.topic))
+        and not _says(sentence, one.new)
     )
 
 
 def correct(sentence: str, corrections: Iterable[Correction]) -> str:
     """Return a sentence with the values that hold now; "" for one that can't be put right."""
     for one in corrections:
-        if not _is_concerned(one, sentence) or not _says(sentence, one.old):
+        if not _is_concerned(one, sentence) or not find_changeable(sentence, one.old, one.topic):
             continue
-        sentence = _replace(sentence, one.old, one.new)
-        if _says(sentence, one.old):  # in another form
+        if not (sentence := _replace(sentence, one)):
             return ""
     return sentence
 
@@ -98,10 +99,16 @@ def _as_word(value: str) -> re.Pattern[str]:
     return re.compile(f"{start}{re.escape(value)}{end}", re.IGNORECASE)
 
 
-def _replace(text: str, old: str, new: str) -> str:
-    """Return a text with one value in the place of another, and without what it is not."""
-    old = old.strip(" .,;")
-    return _as_word(old).sub(lambda _: new, _denied(old).sub("", text))
+def _replace(text: str, one: Correction) -> str:
+    """Return a text with the value that holds in the place of the old one, and without what it is
+    not; "" for one that says it in another form."""
+    old = one.old.strip(" .,;")
+    text = _denied(old).sub("", text)
+    for start, end in sorted(find_changeable(text, old, one.topic), reverse=True):
+        if text[start:end].strip(" .,;").casefold() != old.casefold():
+            return ""
+        text = text[:start] + one.new + text[end:]
+    return text
 
 
 def _denied(old: str) -> re.Pattern[str]:

@@ -362,16 +362,19 @@ def _topic(sentence: str, old: Value, new: Value, earlier: _Earlier) -> tuple[fr
     about = content_words(sentence) - content_words(new.text)
     digits = [re.compile(rf"(?<!\d)0?{one}(?!\d)") for one in re.findall(r"\d+", old.text)]
     parts = [
-        words
+        (words, part)
         for message in earlier.messages
         if old.text in message or (digits and all(one.search(message) for one in digits))
         for part in split_sentences(message)
         if old.text in part or (digits and says(part, old))
         if (words := content_words(part) - content_words(old.text))
     ]
-    own = next((words for words in parts if not about.isdisjoint(words)), parts[0] if parts else ())
-    about = (about | frozenset(own)) - content_words(old.text)
-    return about, any(about.isdisjoint(words) for words in parts)
+    first = parts[0] if parts else (frozenset[str](), "")
+    own, said = next((one for one in parts if not about.isdisjoint(one[0])), first)
+    if not about.isdisjoint(own) and sum(old.is_same(one) for one in find_values(said)) > 1:
+        return about - content_words(old.text), True  # "3 kids and 3 dogs": of one of them
+    about = (about | own) - content_words(old.text)
+    return about, any(about.isdisjoint(words) for words, _part in parts)
 
 
 # --- what holds ----------------------------------------------------------------------------------

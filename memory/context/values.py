@@ -74,7 +74,9 @@ _WORDS_OF_NO_NAME = """
     die das ein mein meine unser unsere und oder am im um uhr euro ja korrektur update moment
     quatsch tippfehler entschuldigung mach nimm ruf dort beim
 """
-_NO_NAMES = frozenset((*re.findall(r"\S+", _WORDS_OF_NO_NAME), *MONTH_OF, *_DAY_OF))
+_NO_PART = frozenset((*re.findall(r"\S+", _WORDS_OF_NO_NAME), *MONTH_OF, *_DAY_OF))
+NO_NAMES = _NO_PART | _TITLES
+"""Capitalised words, folded, that are no names."""
 
 
 def find_values(text: str, *, has_names: bool = True) -> list[Value]:
@@ -183,9 +185,9 @@ def _names(text: str) -> _Places:
     for found in _CAPITALS.finditer(text):
         words = found[0].split()
         start = found.start()
-        while words and words[0].casefold() in (_NO_NAMES | _TITLES):
+        while words and words[0].casefold() in NO_NAMES:
             start = text.find(words[1], start + len(words[0])) if len(words) > 1 else start
             words.pop(0)
-        if words and not any(word.casefold() in _NO_NAMES for word in words):
+        if words and not any(word.casefold() in _NO_PART for word in words):
             name = " ".join(words)
             yield "name", start, start + len(name), frozenset({name.casefold()})
