@@ -199,11 +199,11 @@ class Conversation:
                 if (at := times.get(one.seq)) is not None
             ]
 
-        new = await self._services.store.read(read)
         try:
+            new = await self._services.store.read(read)
             if await asyncio.to_thread(ended.update, data, key.audience, key.id, new):
                 self.context.notify()
-        except OSError:
+        except Exception:
             log.exception("the corrections of %s could not be kept", key.id)
 
     # --- in memory -----------------------------------------------------------------------------

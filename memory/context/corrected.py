@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
 from memory.context.correction_words import STRONG
-from memory.context.corrections import Correction, content_words, in_force
-from memory.context.ended_values import EndedValue, show_corrected
-from memory.context.values import find_values
+from memory.context.corrections import Correction, content_words, in_force, split_sentences
+from memory.context.ended_values import EndedValue, find_changeable, show_corrected
+from memory.context.values import SCANNED, Value, find_values
 
 SAID, _AFTER = 1, 2
 """The places of a correction and of a summary that comes after it, as `EndedValue` counts them."""
@@ -43,23 +44,24 @@ def choose_certain(found: Iterable[Correction], said: Sequence[str]) -> list[Cor
 def _is_plain(one: Correction, message: str) -> bool:
     if one.kind == "name" and re.search(rf"{_ARTICLE}{re.escape(one.old)}", message, re.IGNORECASE):
         return False
-    return _says(message, one.old) or bool(STRONG.search(message))
+    return _says(message, one.old) or any(map(STRONG.search, split_sentences(message)))
 
 
 def says_old(one: Correction, sentence: str) -> bool:
     """Return whether a sentence says the value that ended, and not the one that holds."""
     return (
-        _is_concerned(one, sentence) and _says(sentence, one.old) and not _says(sentence, one.new)
+        _is_concerned(one, sentence)
+        and bool(find_changeable(sentence, one.old, one.topic))
+        and not _says(sentence, one.new)
     )
 
 
 def correct(sentence: str, corrections: Iterable[Correction]) -> str:
     """Return a sentence with the values that hold now; "" for one that can't be put right."""
     for one in corrections:
-        if not _is_concerned(one, sentence) or not _says(sentence, one.old):
+        if not _is_concerned(one, sentence) or not find_changeable(sentence, one.old, one.topic):
             continue
-        sentence = _replace(sentence, one.old, one.new)
-        if _says(sentence, one.old):  # in another form
+        if not (sentence := _replace(sentence, one)):
             return ""
     return sentence
 
@@ -80,9 +82,14 @@ def _is_concerned(one: Correction, sentence: str) -> bool:
 def _says(sentence: str, value: str) -> bool:
     """Return whether a sentence has a value, in any form."""
     wanted = find_values(value)
-    if wanted and any(a.is_same(b) for a in wanted for b in find_values(sentence)):
+    if wanted and any(a.is_same(b) for a in wanted for b in _values_in(sentence[:SCANNED])):
         return True
     return bool(_as_word(value).search(sentence))
+
+
+@lru_cache(maxsize=16)  # a long message is asked about each of its many corrections
+def _values_in(text: str) -> tuple[Value, ...]:
+    return tuple(find_values(text))
 
 
 def _as_word(value: str) -> re.Pattern[str]:
@@ -92,10 +99,16 @@ def _as_word(value: str) -> re.Pattern[str]:
     return re.compile(f"{start}{re.escape(value)}{end}", re.IGNORECASE)
 
 
-def _replace(text: str, old: str, new: str) -> str:
-    """Return a text with one value in the place of another, and without what it is not."""
-    old = old.strip(" .,;")
-    return _as_word(old).sub(lambda _: new, _denied(old).sub("", text))
+def _replace(text: str, one: Correction) -> str:
+    """Return a text with the value that holds in the place of the old one, and without what it is
+    not; "" for one that says it in another form."""
+    old = one.old.strip(" .,;")
+    text = _denied(old).sub("", text)
+    for start, end in sorted(find_changeable(text, old, one.topic), reverse=True):
+        if text[start:end].strip(" .,;").casefold() != old.casefold():
+            return ""
+        text = text[:start] + one.new + text[end:]
+    return text
 
 
 def _denied(old: str) -> re.Pattern[str]:

@@ -24,7 +24,7 @@ SENTENCE = re.compile(
     r"(?<=\d)\.(?=,)[^.!?。！？\n;；]*)*[.!?。！？]*"
 )
 QUOTED = re.compile(
-    r"```.*?(?:```|\Z)|\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|„[^“”\n]{1,300}[“”]|「[^」\n]{1,300}」|"
+    r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|«[^»\n]{1,300}»|『[^』\n]{1,300}』|\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|„[^“”\n]{1,300}[“”]|「[^」\n]{1,300}」|"
     r"`[^`\n]{1,300}`|^>[^\n]*$",
     re.MULTILINE | re.DOTALL,
 )
@@ -85,9 +85,9 @@ STRONG = re.compile(
     r"tippfehler|vertippt|verlesen|verwechselt|geirrt|falsche?\w*|richtig ist|mein fehler|ups|"
     r"quatsch|stattdessen|müsste|draus|daraus|mach lieber)(?!\w)"
     r"|\b(?:got|was|were|is|been|has) (?:moved|changed|postponed|rescheduled|shifted|"
-    r"pushed) to\b|\b(?:wurde|ist|wird)\b.*\bauf\b.*\b(?:verschoben|verlegt|geändert)\b"
+    r"pushed) to\b|\b(?:wurde|ist|wird)\b.{0,80}?\bauf\b.{0,80}?\b(?:verschoben|verlegt|geändert)\b"
     r"|^\W*(?:please |can you |let's |bitte )?(?:change|move|shift|postpone|reschedule|update|"
-    r"set|ändere|ändre|verschiebe?|verlege?|leg)\b.*\b(?:to|auf)\b"
+    r"set|ändere|ändre|verschiebe?|verlege?|leg)\b.{0,160}\b(?:to|auf)\b"
     r"|更正|纠正|我是说|指的是|意思是|改成|改为|改到|改用|换成|改一下|应该是|"
     r"[说记打输搞看写弄]错|[弄搞]混|错了|正确的是|推迟到|提前到|[挪调]到",
     re.IGNORECASE,

@@ -8,9 +8,11 @@ about the same thing are concerned.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
 
 from msgspec import Struct
@@ -39,6 +41,8 @@ from memory.context.correction_words import (
 )
 from memory.context.values import SCANNED, Value, find_values
 
+log = logging.getLogger(__name__)
+
 MOST = 200
 """Corrections of a conversation that are kept: the newest."""
 _BACK = 8  # messages in which a value is looked for that is only named by its kind
@@ -61,6 +65,8 @@ class Correction(Struct, frozen=True):
     kind: str = ""
     topic: frozenset[str] = frozenset()
     is_shared: bool = False
+    said: frozenset[str] = frozenset()
+    """The words of what it is about in the sentence that corrects, alone."""
 
     @property
     def about(self) -> frozenset[str]:
@@ -92,16 +98,25 @@ class CorrectionFinder:
         self._heard = deque[str](maxlen=_HEARD)
 
     def hear(self, message: str) -> list[Correction]:
-        """Return the corrections in the next message of a person."""
+        """Return the corrections in the next message of a person. None is worth a turn: where
+        looking for them fails, there are none."""
         message = message[:SCANNED]
-        found: list[Correction] = []
-        if SIGN.search(message):
-            earlier = _Earlier(self._heard)
-            is_strong = len(message) < 2 * _SHORT and bool(STRONG.search(message))
-            for sentence in islice(split_sentences(message), _SENTENCES):
-                found += _in_sentence(sentence, earlier, is_strong=is_strong)
-        self.note(message)
-        return found
+        try:
+            return self._find(message) if SIGN.search(message) else []
+        except Exception:
+            log.exception("the corrections in a message could not be found")
+            return []
+        finally:
+            self.note(message)
+
+    def _find(self, message: str) -> list[Correction]:
+        earlier = _Earlier(self._heard)
+        is_strong = len(message) < 2 * _SHORT and bool(STRONG.search(message))
+        return [
+            correction
+            for sentence in islice(split_sentences(message), _SENTENCES)
+            for correction in _in_sentence(sentence, earlier, is_strong=is_strong)
+        ]
 
     def note(self, reply: str) -> None:
         """Take note of what may be corrected later: a reply."""
@@ -134,6 +149,13 @@ def content_words(text: str) -> frozenset[str]:
     return frozenset(words) - _COMMON - _COMMON_STEMS
 
 
+_VERBS_OF_ANYTHING = """
+    cost costs takes starts begins ends leaves goes comes works suits called want need needs meet
+    kostet kosten dauert beginnt fängt fährt geht kommt passt heißt heißen will wollen brauche
+    later earlier later again today später früher wieder heute wrong falsch 改成 改到 改为 说错 错了
+    更正 应该
+"""
+_OF_ANYTHING = frozenset(word[:6] for word in re.findall(r"\S+", _VERBS_OF_ANYTHING))
 _COMMON_STEMS = frozenset(word[:6] for word in _COMMON)
 
 
@@ -223,7 +245,8 @@ def _in_sentence(sentence: str, earlier: _Earlier, *, is_strong: bool) -> Iterat
     for old, new in pairs[:_MOST]:
         old, new = _complete(old, new)
         topic, is_shared = _topic(sentence, old, new, earlier)
-        yield Correction(old.text, new.text, 0, old.kind, topic, is_shared)
+        said = content_words(sentence) - content_words(f"{old.text} {new.text}") - _OF_ANYTHING
+        yield Correction(old.text, new.text, 0, old.kind, topic, is_shared, said)
 
 
 def _pairs(sentence: str, earlier: _Earlier) -> Iterator[tuple[Value, Value]]:
@@ -323,10 +346,10 @@ def _as_number(value: Value) -> Value:
 def _with_number(date: Value, day: Value) -> Value:
     """Return a date or a time with another number in the place of its own."""
     number = re.search(r"\d+", day.text)
-    if number is None:
+    places = [*re.finditer(r"\d+|[一二三四五六七八九十两]+", date.text)]
+    if number is None or not places:
         return day
     is_iso = re.fullmatch(r"\d{4}-\d{1,2}-\d{1,2}", date.text)
-    places = [*re.finditer(r"\d+", date.text)]
     place = places[-1] if is_iso or "月" in date.text else places[0]
     text = date.text[: place.start()] + number[0] + date.text[place.end() :]
     (made,) = find_values(text)[:1] or (day,)
@@ -339,16 +362,19 @@ def _topic(sentence: str, old: Value, new: Value, earlier: _Earlier) -> tuple[fr
     about = content_words(sentence) - content_words(new.text)
     digits = [re.compile(rf"(?<!\d)0?{one}(?!\d)") for one in re.findall(r"\d+", old.text)]
     parts = [
-        words
+        (words, part)
         for message in earlier.messages
         if old.text in message or (digits and all(one.search(message) for one in digits))
         for part in split_sentences(message)
         if old.text in part or (digits and says(part, old))
         if (words := content_words(part) - content_words(old.text))
     ]
-    own = next((words for words in parts if not about.isdisjoint(words)), parts[0] if parts else ())
-    about = (about | frozenset(own)) - content_words(old.text)
-    return about, any(about.isdisjoint(words) for words in parts)
+    first = parts[0] if parts else (frozenset[str](), "")
+    own, said = next((one for one in parts if not about.isdisjoint(one[0])), first)
+    if not about.isdisjoint(own) and sum(old.is_same(one) for one in find_values(said)) > 1:
+        return about - content_words(old.text), True  # "3 kids and 3 dogs": of one of them
+    about = (about | own) - content_words(old.text)
+    return about, any(about.isdisjoint(words) for words, _part in parts)
 
 
 # --- what holds ----------------------------------------------------------------------------------
@@ -356,20 +382,31 @@ def _topic(sentence: str, old: Value, new: Value, earlier: _Earlier) -> tuple[fr
 
 def in_force(corrections: Iterable[Correction]) -> list[Correction]:
     """Return which values ended, each with the one that holds in the end: a new value that was
-    corrected again is no more, and one that came back never ended."""
+    corrected again is no more, and one that came back never ended. Corrections of different things
+    that have equal values have nothing to do with each other."""
     held: list[Correction] = []
     for late in corrections:
         kept = []
         for one in held:
-            if _is_value(one.new, late.old):
+            is_of_the_same = _is_about_the_same(one, late)
+            if is_of_the_same and _is_value(one.new, late.old):
                 one = replace(one, new=late.new, at=late.at)
-            if not _is_value(one.old, late.new):
+            if not is_of_the_same or not _is_value(one.old, late.new):
                 kept.append(one)
         held = [*kept, late]
     return held
 
 
+def _is_about_the_same(one: Correction, other: Correction) -> bool:
+    return not one.said or not other.said or not one.said.isdisjoint(other.said)
+
+
 def _is_value(one: str, other: str) -> bool:
     return one.casefold() == other.casefold() or any(
-        a.is_same(b) for a in find_values(one) for b in find_values(other)
+        a.is_same(b) for a in _values_in(one) for b in _values_in(other)
     )
+
+
+@lru_cache(maxsize=1_000)
+def _values_in(value: str) -> tuple[Value, ...]:
+    return tuple(find_values(value))

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from msgspec import Struct
 
+from memory.context.correction_words import QUOTED
 from memory.context.corrections import content_words
-from memory.context.values import Value, find_values
+from memory.context.values import NO_NAMES, Value, find_values
 from memory.messages import Role
 
 OLD = "[the old value]"
 """The words in place of the old value where the new one stands beside it."""
+
+_NEAR = 24  # characters beside a value
+_WHOLE = frozenset(("url", "address", "path", "identifier"))
+_CAPITAL = r"[A-ZÀ-ÖØ-Þ][\w'’]+"
+_NEXT_NAME = re.compile(rf"[ \t]({_CAPITAL})")
+_NAME_BEFORE = re.compile(rf"[\w,][ \t]({_CAPITAL})[ \t]$")  # the first word has a capital anyhow
+_BESIDE = re.compile(r"[\d,;.!?，；。！？、\n]|\b(?:and|or|und|oder)\b|和")
+_AROUND = 400  # characters of a sentence on each side of a value
 
 
 class EndedValue(Struct, frozen=True):
@@ -53,29 +62,83 @@ def show_corrected(
     concerned = [one for one in ended if one.concerns(role, seq)]
     if not concerned:
         return text
-    places: dict[int, tuple[int, str]] = {}
+    places: list[tuple[int, int, str]] = []
+    taken = bytearray(len(text))
     values = find_values(text)
     for one in concerned:
-        new = [*find_places(text, one.new, values)]  # may have the old one in it: Ann, Ann Lee
-        for start, end in find_places(text, one.old, values):
-            if any(first <= start and end <= last for first, last in new):
+        holds = bytearray(len(text))  # the new value may have the old one in it: Ann, Ann Lee
+        for start, end in find_places(text, one.new, values):
+            holds[start:end] = b"\1" * (end - start)
+        for start, end in find_changeable(text, one.old, one.topic, values):
+            if all(holds[start:end]) or any(taken[start:end]):
                 continue
             sentence = _sentence_at(text, start, end)
             if one.is_shared and one.topic.isdisjoint(content_words(sentence)):
                 continue
             is_beside = 0 < one.seq <= seq and (seq == one.seq or one.new in sentence)
-            if not any(start < last and first < end for first, (last, _) in places.items()):
-                places[start] = end, OLD if is_beside else one.mark
-    for start in sorted(places, reverse=True):
-        end, words = places[start]
-        text = text[:start] + words + text[end:]
-    return text
+            taken[start:end] = b"\1" * (end - start)
+            places.append((start, end, OLD if is_beside else one.mark))
+    shown, done = [], 0
+    for start, end, words in sorted(places):
+        shown += [text[done:start], words]
+        done = end
+    return "".join((*shown, text[done:]))
 
 
 def says_old(text: str, ended: Iterable[EndedValue]) -> bool:
     """Return whether a text says a value that was ended."""
     values = find_values(text)
-    return any(True for one in ended for _ in find_places(text, one.old, values))
+    return any(find_changeable(text, one.old, one.topic, values) for one in ended)
+
+
+def find_changeable(
+    text: str, value: str, topic: Set[str] = frozenset(), values: Sequence[Value] | None = None
+) -> list[tuple[int, int]]:
+    """Return the places of a value that a correction may change: none in code, in what is quoted,
+    in a longer address, path or name; and where a sentence says a number several times, those
+    beside a word of `topic`."""
+    values = find_values(text) if values is None else values
+    places = [*find_places(text, value, values)]
+    if not places:
+        return []
+    kept = bytearray(len(text))
+    for one in QUOTED.finditer(text):
+        if (one.start() + 1, one.end() - 1) not in places or text[one.start()] != "`":
+            kept[one.start() : one.end()] = b"\1" * (one.end() - one.start())
+    for long in values:
+        if long.kind in _WHOLE and not any(a <= long.start and long.end <= b for a, b in places):
+            kept[long.start : long.end] = b"\1" * (long.end - long.start)
+    free = [(start, end) for start, end in places if not any(kept[start:end])]
+    kinds = {one.kind for one in find_values(value)}
+    if kinds <= {"name"}:
+        return [place for place in free if not _is_in_longer_name(text, *place)]
+    return _beside_topic(text, free, topic) if value.strip().isdigit() else free
+
+
+def _is_in_longer_name(text: str, start: int, end: int) -> bool:
+    """Return whether a name goes on: Tim Cook, tim@x.org, Porto-Alegre."""
+    before, behind = text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
+    if re.search(r"[/\\@#_]$|[\w.][-.]$", before) or re.match(r"[/\\@_]|[-.]\w", behind):
+        return True
+    if (after := _NEXT_NAME.match(behind)) and after[1].casefold() not in NO_NAMES:
+        return True
+    word = _NAME_BEFORE.search(before)
+    return word is not None and word[1].casefold() not in NO_NAMES
+
+
+def _beside_topic(
+    text: str, places: Sequence[tuple[int, int]], topic: Set[str]
+) -> list[tuple[int, int]]:
+    found = []
+    for start, end in places:
+        sentence = _sentence_at(text, start, end)
+        is_said_once = len(re.findall(rf"(?<!\d){re.escape(text[start:end])}(?!\d)", sentence)) < 2
+        beside = content_words(_BESIDE.split(text[end : end + _NEAR])[0]) or content_words(
+            _BESIDE.split(text[max(0, start - _NEAR) : start])[-1]
+        )
+        if is_said_once or not beside or not topic.isdisjoint(beside):
+            found.append((start, end))
+    return found
 
 
 def find_places(
@@ -98,6 +161,7 @@ def find_places(
 
 def _sentence_at(text: str, start: int, end: int) -> str:
     signs = (". ", "! ", "? ", "\n", "。", "！", "？")
-    first = max((text.rfind(sign, 0, start) for sign in signs), default=-1)
-    ends = [place for sign in signs if (place := text.find(sign, end)) >= 0]
-    return text[first + 1 : min(ends, default=len(text))]
+    begin, stop = max(0, start - _AROUND), min(len(text), end + _AROUND)
+    first = max(max(text.rfind(sign, begin, start) for sign in signs), begin - 1)
+    ends = [place for sign in signs if (place := text.find(sign, end, stop)) >= 0]
+    return text[first + 1 : min(ends, default=stop)]

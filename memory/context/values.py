@@ -57,7 +57,7 @@ _DAY = re.compile(
 _MONTHS = "|".join(sorted(MONTH_OF, key=len, reverse=True))
 _MONTH_BEFORE = re.compile(rf"\b(?:{_MONTHS})\.?\s$", re.IGNORECASE)
 _MONTH_BEHIND = re.compile(rf"\s(?:of\s)?(?:{_MONTHS})\b", re.IGNORECASE)
-_CJK_MONEY = re.compile(r"(\d[\d.,]*)\s?([百千万亿])(?:美元|欧元|元|块钱?|人民币)?")
+_CJK_MONEY = re.compile(r"(?<![\d.,])(\d[\d.,]{0,20})\s?([百千万亿])(?:美元|欧元|元|块钱?|人民币)?")
 _DIGIT = re.compile(r"(?<![A-Za-z0-9_.,/:-])\d{1,9}(?![A-Za-z0-9_/:-]|[.,]\d)")
 _CHINESE = re.compile(r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
 _VERSION = re.compile(r"(?<![A-Za-z0-9])[vV]\d+(?:\.\d+){1,3}")
@@ -74,7 +74,9 @@ _WORDS_OF_NO_NAME = """
     die das ein mein meine unser unsere und oder am im um uhr euro ja korrektur update moment
     quatsch tippfehler entschuldigung mach nimm ruf dort beim
 """
-_NO_NAMES = frozenset((*re.findall(r"\S+", _WORDS_OF_NO_NAME), *MONTH_OF, *_DAY_OF))
+_NO_PART = frozenset((*re.findall(r"\S+", _WORDS_OF_NO_NAME), *MONTH_OF, *_DAY_OF))
+NO_NAMES = _NO_PART | _TITLES
+"""Capitalised words, folded, that are no names."""
 
 
 def find_values(text: str, *, has_names: bool = True) -> list[Value]:
@@ -167,7 +169,9 @@ def _day_numbers(text: str) -> _Places:
     for found in _DAY.finditer(text):
         group = 1 if found[1] else 2
         start = found.start(group)
-        if _MONTH_BEFORE.search(text[:start]) or _MONTH_BEHIND.match(text[found.end() :]):
+        if _MONTH_BEFORE.search(text[max(0, start - 16) : start]) or _MONTH_BEHIND.match(
+            text, found.end()
+        ):
             continue
         yield "day", start, found.end(), frozenset({found[group].lstrip("0")})
 
@@ -181,9 +185,9 @@ def _names(text: str) -> _Places:
     for found in _CAPITALS.finditer(text):
         words = found[0].split()
         start = found.start()
-        while words and words[0].casefold() in (_NO_NAMES | _TITLES):
+        while words and words[0].casefold() in NO_NAMES:
             start = text.find(words[1], start + len(words[0])) if len(words) > 1 else start
             words.pop(0)
-        if words and not any(word.casefold() in _NO_NAMES for word in words):
+        if words and not any(word.casefold() in _NO_PART for word in words):
             name = " ".join(words)
             yield "name", start, start + len(name), frozenset({name.casefold()})

@@ -23,6 +23,9 @@ from channels.telegram.telegram import Telegram
 from channels.terminal import display
 from channels.terminal.display import StreamedAnswer, without_controls
 from channels.web.markup import html
+from memory.context.corrected import choose_certain
+from memory.context.corrections import find_corrections
+from memory.context.ended_values import EndedValue, show_corrected
 from memory.context.limits import Limits
 from memory.context.summary import check_answer
 from memory.context.terse import TerseFilter, extract
@@ -126,6 +129,13 @@ def _mcp_message(text: str) -> None:
             encode(read_messages(line.encode()))
 
 
+def _corrections(text: str) -> None:
+    """A person's words before a correction, as one, and as what it changes."""
+    said = [text, f"no, 4 May, not 3 May {text}", f"I meant 5. {text}"]
+    found = choose_certain(find_corrections(said), said)
+    show_corrected(text, [EndedValue(one.old, one.new, 1, 1) for one in found])
+
+
 _mask = make_masker(["a" * 8, "sk-secret", "1" * 6])
 
 PARSERS: dict[str, Callable[[str], object]] = {
@@ -147,6 +157,7 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "the search's words": _searched,
     "a search": lambda text: finder(text[:LONGEST_QUERY]).search(text[1:]),
     "a search's spans": lambda text: spans(text, [text[:50].casefold(), "a", "1"]),
+    "corrections": _corrections,
     "a voice": to_spoken,
     "a mail's head": _mail_head,
     "a mail's body": _mail_body,

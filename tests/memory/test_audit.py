@@ -50,3 +50,23 @@ def test_what_is_always_turned_away_is_so_at_every_level() -> None:
 def test_each_finding_has_a_reason_for_people() -> None:
     found = {kind for chat, _kind, text in BAD for kind in judge(chat, text).kinds}
     assert found <= set(REASONS)
+
+
+@each_row(
+    ("said", "summary"),
+    [
+        ("请处理数据分析部分，然后写报告。", "用户要求处理数据。\n- 下一步：数据分析"),
+        ("清水寺の近くのホテルを予約して。", "旅行の計画です。宿は清水寺の近くのホテ"),
+        ("Talk about the deployment first.", "They talked. Much is open.\nNext step: deploy"),
+        ("Talk about the deployment first.", "They talked. Much is open.\n- deploy"),
+        ("Wie lang ist die Kündigungsfrist?", "Es ging um Fristen. Er fragte.\nOffen: Kündigung"),
+    ],
+)
+def test_an_item_and_a_word_of_chinese_may_begin_one_that_was_said(said: str, summary: str) -> None:
+    assert "cut" not in audit(Candidate(summary, 20), AuditSource([said])).kinds
+
+
+def test_a_sentence_that_ends_within_a_word_is_cut() -> None:
+    source = AuditSource(["Talk about the deployment first."])
+    found = audit(Candidate("They talked. It was about the deploym", 20), source)
+    assert found.kinds == ("cut",)

@@ -4,8 +4,15 @@ people, and with the correction before what it corrects. The transcript keeps wh
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
+from memory.context.corrected import correct
+from memory.context.corrections import Correction, find_corrections
 from memory.context.ended_values import OLD, EndedValue, show_corrected
+from memory.messages import Message, ToolCall
 from memory.record.search import Exactly, Head, Words
+from memory.record.search.corrected import correct as correct_entry
+from memory.turns import Entry
 from tests.memory.rooms import KEY, Lodge
 
 
@@ -94,3 +101,50 @@ def test_a_new_value_that_has_the_old_one_in_it_is_left_alone() -> None:
     shown = show_corrected("Ann called; Ann Lee came.", ended)
     assert shown == "Ann Lee (corrected in t2) called; Ann Lee came."
     assert show_corrected(shown, ended) == shown
+
+
+def test_only_what_speaks_of_the_same_thing_is_changed() -> None:
+    for old, new, text in (
+        ("300 euros", "200 euros", 'He said: "it costs 300 euros".'),
+        ("300", "200", "Run `price = 300`."),
+        ("300", "200", "```\nprice = 300\n```"),
+        ("300", "200", "~~~\nprice = 300\n~~~"),
+        ("300", "200", "> it was 300"),
+        ("300", "200", "他说「要300」。"),
+        ("Tim", "Tom", "Write to tim@x.org, or see https://x.org/Tim and /srv/Tim/a.csv."),
+        ("Tim", "Tom", "A book by Tim O'Reilly, and one that Uncle Tim wrote; @tim and tim.py."),
+        ("Porto", "Lisbon", "Her flight is to Porto Alegre, or Porto-Novo."),
+    ):
+        ended = [EndedValue(old, new, 2, 3)]
+        assert show_corrected(text, ended) == text
+        assert correct(text, [Correction(old, new, 1)]) == text
+
+
+def test_a_name_is_changed_behind_a_verb_or_a_title_and_before_a_day() -> None:
+    ended = [EndedValue("Tim", "Tom", 0, 3)]
+    for text in ("Ask {}.", "It is for Mr {}.", "Noted: call {} Monday.", "Is {}'s car red?"):
+        changed = text.format("Tom (corrected)")
+        assert show_corrected(text.format("Tim"), ended) == changed
+
+
+def test_a_value_alone_in_code_is_the_value() -> None:
+    ended = [EndedValue("/a/b.csv", "/a/c.csv", 0, 3)]
+    assert show_corrected("It is `/a/b.csv`.", ended) == "It is `/a/c.csv (corrected)`."
+
+
+def test_a_number_is_changed_beside_what_it_counts() -> None:
+    said = ["I have 3 kids and 3 dogs.", "I have 4 kids, not 3."]
+    (one,) = find_corrections(said)
+    ended = EndedValue(one.old, one.new, 0, 3, one.topic, one.is_shared)
+    assert show_corrected(said[0], [ended]) == "I have 4 (corrected) kids and 3 dogs."
+    assert correct(said[0], [one]) == "I have 4 kids and 3 dogs."
+
+
+def test_arguments_of_tool_calls_are_shown_as_they_were() -> None:
+    call = ToolCall("1", "send", '{"day": "3 May"}')
+    message = Message("assistant", "On 3 May.", tool_calls=(call,))
+    shown = correct_entry(
+        Entry(1, 1, message, 9, datetime.now(UTC)), [EndedValue("3 May", "4 May", 0, 3)]
+    ).message
+    assert shown.text == "On 4 May (corrected)."
+    assert shown.tool_calls == (call,)

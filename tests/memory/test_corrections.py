@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from memory.context import corrections
 from memory.context.corrections import find_corrections, in_force
 from memory.context.values import find_values
 
@@ -68,7 +69,54 @@ def test_of_a_chain_the_last_value_holds_and_one_that_came_back_never_ended() ->
     assert [(one.old, one.new) for one in back] == [("Tuesday", "Monday")]
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("The flight costs 200 euros, not 300 euros.", "The hotel costs 150 euros, not 200 euros."),
+        ("Buy 3 eggs, not 2.", "We are in room 2, not 5."),
+        ("Der Flug kostet 200 Euro, nicht 300 Euro.", "Das Hotel kostet 150 Euro, nicht 200 Euro."),
+        ("机票是200元，不是300元。", "酒店是150元，不是200元。"),
+    ],
+)
+def test_equal_values_of_different_things_make_no_chain(first: str, second: str) -> None:
+    found = find_corrections([first, second])
+    assert len(found) == 2
+    assert in_force(found) == found
+
+
 def test_quoted_words_correct_nothing() -> None:
     assert (
         find_corrections(["It is on Monday.", "> Tuesday, not Monday\nwhat does that mean"]) == []
     )
+
+
+_TIMES = ("2", "三点", "下午三点半", "15:00", "3pm", "5月3日", "三号", "3 May", "周五", "3.")
+
+
+@pytest.mark.parametrize(
+    "said", ["把{}改到{}", "会议改到{1}，不是{0}", "Not {}, {}", "change {} to {}", "nicht {}, {}"]
+)
+def test_no_pair_of_values_fails(said: str, caplog: pytest.LogCaptureFixture) -> None:
+    for old in _TIMES:
+        for new in _TIMES:
+            find_corrections([f"It is on {old}.", said.format(old, new)])
+    assert caplog.records == []
+
+
+def test_an_hour_in_digits_is_put_right_by_one_in_words() -> None:
+    (found,) = find_corrections(["会议在2点。", "会议改到三点，不是2"])
+    assert (found.old, found.new) == ("2点", "三点")
+
+
+def test_where_looking_fails_nothing_is_corrected(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(text: str) -> None:
+        raise ValueError(text)
+
+    said = ["It is on Monday.", "Tuesday, not Monday"]
+    with monkeypatch.context() as broken:
+        broken.setattr(corrections, "find_values", fails)
+        assert find_corrections(said) == []
+    assert "could not be found" in caplog.text
+    assert len(find_corrections(said)) == 1

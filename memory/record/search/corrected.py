@@ -117,10 +117,6 @@ def correct(entry: Entry, ended: Sequence[EndedValue]) -> Entry:
     """Return an entry as it is shown after corrections; the transcript keeps it as it was said."""
     message = entry.message
     text = show_corrected(message.text, ended, message.role, entry.seq)
-    calls = tuple(
-        replace(call, arguments=show_corrected(call.arguments, ended, message.role, entry.seq))
-        for call in message.tool_calls
-    )
-    if text == message.text and calls == message.tool_calls:
+    if text == message.text:
         return entry
-    return replace(entry, message=replace(message, text=text, tool_calls=calls))
+    return replace(entry, message=replace(message, text=text))
