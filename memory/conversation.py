@@ -58,6 +58,7 @@ from memory.record.conversations import Standing
 from memory.record.forget import StoredCounts
 from memory.record.search import Found, Wanted
 from memory.record.search.corrected import Corrections
+from memory.record.store import StoreError
 from memory.record.search.reach import Scope
 from memory.services import MemoryServices
 from memory.summary_editor import SummaryEditor
@@ -183,9 +184,9 @@ class Conversation:
         if any(map(may_correct, texts)):
             await self._keep_corrections()
 
-    async def _keep_corrections(self) -> None:
-        """Keep the values that were ended here beside what is remembered. Where that fails, what
-        is remembered is shown as it was said."""
+    async def _keep_corrections(self) -> bool:
+        """Keep the values that were ended here beside what is remembered; return whether that was
+        possible. Where it is not, what is remembered is shown as it was said."""
         row, away, zone = self.context.row, self.context.replayed.taken_away, self._services.zone()
         book, data, key = self._shared.indexer.corrections, self._services.data, self.key
 
@@ -205,6 +206,8 @@ class Conversation:
                 self.context.notify()
         except Exception:
             log.exception("the corrections of %s could not be kept", key.id)
+            return False
+        return True
 
     # --- in memory -----------------------------------------------------------------------------
 
@@ -478,9 +481,14 @@ class Conversation:
                 for one in (self, *sharing):
                     await one._load()
         for one in (self, *sharing):
-            await one._keep_corrections()
+            is_left |= not await one._keep_corrections()
             one.context.notify()
             one._shared.mirror.touch(one)
+        try:
+            await asyncio.to_thread(ended.drop_copies, data, audience)
+        except StoreError:
+            log.exception("copies of the corrections of %s could not be deleted", audience)
+            is_left = True
         return replace(gone, is_left=is_left)
 
     async def retire(self) -> bool:

@@ -5,8 +5,11 @@ themselves change by an approved edit alone.
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Collection, Iterable, Sequence
+import tempfile
+import threading
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,10 +22,17 @@ from memory.context.ended_values import EndedValue, find_places, show_corrected
 from memory.long_term.document import MemoryLine, Source
 from memory.record import daily, fence
 from memory.record.daily import Note
+from memory.record.memory_file import MemoryFileError
+
+log = logging.getLogger(__name__)
 
 NAME = ".corrected.json"
 MOST = 500
-"""Values of an audience that are kept: those that were ended last."""
+"""Values of an audience that are kept: those that were ended last in the chat, besides those that
+were ended by a command."""
+DAMAGED = ".corrected.damaged.json"
+"""The name that a file gets which can't be read as what it should be."""
+_ONE_WRITER = threading.Lock()  # values that two conversations end at once are both kept
 
 
 class EndedInAudience(Struct, frozen=True):
@@ -40,35 +50,118 @@ def path_of(data: Path, audience: str) -> Path:
 
 
 def read(path: Path) -> tuple[EndedInAudience, ...]:
-    """Return what is kept there; a file that is none of ours holds nothing."""
-    with suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode(path.read_bytes(), type=tuple[EndedInAudience, ...])
+    """Return what is kept there, nothing where there is no file or one that can't be used; the log
+    has why."""
+    try:
+        return _load(path)
+    except MemoryFileError as error:
+        log.warning("%s", error)
+    except msgspec.MsgspecError as error:
+        log.warning("%s holds no corrections: %s", path, error)
     return ()
+
+
+def _load(path: Path) -> tuple[EndedInAudience, ...]:
+    """Return what is kept there. Raises MemoryFileError, and MsgspecError for a damaged file."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise _refusal(path, error, "read") from error
+    return msgspec.json.decode(content, type=tuple[EndedInAudience, ...])
+
+
+def _refusal(path: Path, error: OSError, verb: str) -> MemoryFileError:
+    return MemoryFileError(f"{path} can't be {verb}: {error.strerror or error}.")
 
 
 def update(data: Path, audience: str, conversation: str, new: Sequence[EndedInAudience]) -> bool:
     """Put what was ended in a conversation in the place of what was known of it; return whether
-    that is something else. Raises OSError."""
-    path = path_of(data, audience)
-    before = read(path)
-    others = [one for one in before if one.conversation != conversation]
-    after = (*others, *new)[-MOST:]
-    if after == before:
-        return False
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".draft")
-    fence.confirm()
-    draft.write_bytes(msgspec.json.encode(after))
-    os.replace(draft, path)
-    return True
+    that is something else. Raises MemoryFileError, and StoreError where others have taken over."""
+
+    def change(before: Kept) -> Kept:
+        return (*(one for one in before if one.conversation != conversation), *new)
+
+    return _change(data, audience, change)
 
 
 def add_by_hand(data: Path, audience: str, new: Sequence[EndedInAudience]) -> None:
-    """Keep values that were ended by a command, beside those that were before. Raises OSError."""
+    """Keep values that were ended by a command, beside those that were before. Raises
+    MemoryFileError, and StoreError where others have taken over."""
     ended = {one.value.old for one in new}
-    kept = read(path_of(data, audience))
-    before = [one for one in kept if not one.conversation and one.value.old not in ended]
-    update(data, audience, "", [*before, *new])
+
+    def change(before: Kept) -> Kept:
+        kept = (one for one in before if one.conversation or one.value.old not in ended)
+        return (*kept, *new)
+
+    _change(data, audience, change)
+
+
+Kept = tuple[EndedInAudience, ...]
+
+
+def _change(data: Path, audience: str, change: Callable[[Kept], Kept]) -> bool:
+    """Change what is kept of an audience; return whether that made it something else."""
+    path = path_of(data, audience)
+    with _ONE_WRITER:
+        try:
+            before = _load(path)
+        except msgspec.MsgspecError as error:
+            _put_aside(path, error)
+            before = ()
+        after = _within_most(change(before))
+        if after == before:
+            return False
+        try:
+            _write(path, msgspec.json.encode(after))
+        except OSError as error:
+            raise _refusal(path, error, "written") from error
+    return True
+
+
+def drop_copies(data: Path, audience: str) -> None:
+    """Delete a damaged file that was kept, and drafts that a crash left: what is forgotten may be
+    in them. Raises MemoryFileError, and StoreError where others have taken over."""
+    path = path_of(data, audience)
+    with _ONE_WRITER:
+        for copy in (path.with_name(DAMAGED), *path.parent.glob(f"{NAME}*.draft")):
+            try:
+                if os.path.lexists(copy):
+                    fence.confirm()
+                    copy.unlink()
+            except OSError as error:
+                raise _refusal(copy, error, "deleted") from error
+
+
+def _within_most(kept: Kept) -> Kept:
+    said = [one for one in kept if one.conversation]
+    gone = {id(one) for one in said[:-MOST]}
+    return tuple(one for one in kept if id(one) not in gone)
+
+
+def _put_aside(path: Path, why: Exception) -> None:
+    aside = path.with_name(DAMAGED)
+    log.error("%s holds no corrections (%s); it is kept as %s", path, why, aside)
+    fence.confirm()
+    try:
+        os.replace(path, aside)
+    except OSError as error:
+        raise _refusal(path, error, "moved") from error
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fence.confirm()
+    number, draft = tempfile.mkstemp(".draft", NAME, path.parent)
+    try:
+        with open(number, "wb") as file:
+            file.write(content)
+        os.replace(draft, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(draft)
+        raise
 
 
 def by_hand(data: Path, audience: str) -> tuple[EndedValue, ...]:

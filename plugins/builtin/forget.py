@@ -34,8 +34,8 @@ _STAYS = {
     "all": "Settings and the bill stay; neither contains a word of what was said.",
 }
 _LEFT = (
-    "A plugin keeps what leaves the context, and did not delete its part; the bot's owner can do "
-    "that where the plugin keeps it (the log has the details)."
+    "Some of it could not be deleted: a plugin's copy, or the file with corrected values. The log "
+    "says which; the bot's owner can delete it by hand."
 )
 _BEYOND = "I can't delete what a model's provider, a messaging app or a backup keeps."
 

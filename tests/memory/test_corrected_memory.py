@@ -4,12 +4,20 @@ prompt and in daily files, at once; the file itself changes by an approved edit 
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 
+import pytest
+
+from memory.context.ended_values import EndedValue
+from memory.long_term import ended as ended_file
 from memory.long_term.document import facts
+from memory.long_term.ended import DAMAGED, EndedInAudience
 from memory.long_term.prompt import MemoryPrompts
 from memory.record import daily
 from memory.record.daily import Note
+from memory.record.memory_file import MemoryFileError
 from tests.memory.rooms import KEY, Lodge
 
 
@@ -73,3 +81,57 @@ async def test_a_daily_file_is_read_as_it_holds_now(lodge: Lodge) -> None:
     (folder / f"{today}.md").write_text("The meeting with the board is on 3 May.\n")
     (hit,) = (await conversation.memory.recall("board meeting", 1)).notes.hits
     assert hit.note == Note(today, "The meeting with the board is on 4 May (corrected in t2).")
+
+
+def value(old: str, new: str, conversation: str = "") -> EndedInAudience:
+    return EndedInAudience(EndedValue(old, new, 1, 1), conversation, "2026-11-20", "10:00")
+
+
+def test_conversations_that_write_at_once_lose_no_value_and_leave_no_draft(tmp_path: Path) -> None:
+    def work(name: str) -> None:
+        for number in range(60):
+            ended_file.update(tmp_path, "a", name, [value(f"{number} May", "4 June", name)])
+
+    names = ["pipe/1", "pipe/2", "pipe/3", "pipe/4"]
+    with ThreadPoolExecutor(len(names)) as pool:
+        list(pool.map(work, names))
+    path = ended_file.path_of(tmp_path, "a")
+    kept = {one.conversation: one.value.old for one in ended_file.read(path)}
+    assert kept == dict.fromkeys(names, "59 May")
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+def test_a_damaged_file_is_kept_aside_and_one_that_cannot_be_read_is_left(tmp_path: Path) -> None:
+    path = ended_file.path_of(tmp_path, "a")
+    path.parent.mkdir(parents=True)
+    path.write_text("[{")
+    assert ended_file.read(path) == ()
+    ended_file.add_by_hand(tmp_path, "a", [value("3 May", "4 May")])
+    assert path.with_name(DAMAGED).read_text() == "[{"
+    assert [one.value.old for one in ended_file.read(path)] == ["3 May"]
+    path.unlink()
+    path.mkdir()
+    assert ended_file.read(path) == ()
+    with pytest.raises(MemoryFileError, match=r"can't be read"):
+        ended_file.update(tmp_path, "a", "pipe/1", [value("3 May", "4 May", "pipe/1")])
+
+
+async def test_forgetting_tells_where_corrected_values_are_left(lodge: Lodge) -> None:
+    await lodge.says("the meeting is on 4 May, not 3 May")
+    conversation = await lodge.conversation()
+    path = ended_file.path_of(lodge.folder, KEY.audience)
+    copies = [path.with_name(DAMAGED), path.with_name(f"{path.name}1.draft")]
+    for copy in copies:
+        copy.write_text("3 May")
+    path.unlink()
+    path.mkdir()
+    assert (await conversation.forget({1})).is_left
+    assert not any(copy.exists() for copy in copies)
+
+
+def test_values_ended_by_hand_stay_however_many_are_ended_in_the_chat(tmp_path: Path) -> None:
+    ended_file.add_by_hand(tmp_path, "a", [value("3 May", "4 May")])
+    many = [value(f"x{number}", "y", "pipe/1") for number in range(ended_file.MOST + 5)]
+    ended_file.update(tmp_path, "a", "pipe/1", many)
+    kept = ended_file.read(ended_file.path_of(tmp_path, "a"))
+    assert [one.value.old for one in kept[:2]] == ["3 May", "x5"]
