@@ -311,7 +311,8 @@ def _new_alone(
         if sum(_fits(other, new) for other in values) > 1:
             continue
         rest = f"{sentence[: new.start]} , {sentence[new.end :]}"
-        about = content_words(_SIGNS_ALONE.sub(" ", rest))
+        words = content_words(_SIGNS_ALONE.sub(" ", rest))
+        about = frozenset(word for word in words if len(word) > 1)
         if new.kind == "name" and (about or not MEANT.search(sentence)):
             continue
         if is_strong and new.kind in _TELLING:
@@ -336,7 +337,7 @@ _OF_A_PERSON = re.compile(r"\b(?:i|i'm|he|she|we|they|ich|er|wir)\b|[我他她]"
 def _unit_of(value: Value, text: str) -> frozenset[str]:
     """Return the word behind a number, of what it counts."""
     found = re.match(r"\s([^\W\d_]{3,30})", text[value.end :]) if value.kind == "number" else None
-    return content_words(found[1]) if found else frozenset()
+    return content_words(_SIGNS_ALONE.sub(" ", found[1])) if found else frozenset()
 
 
 def _nearest(values: Sequence[Value], part: str, words: frozenset[str]) -> Value:
