@@ -1,5 +1,5 @@
-"""Of 299 of 300 corrections in three languages, no old value is left in what the model reads: in searches,
-in what is remembered, and in the context after a compaction whose summariser states it.
+"""Of 300 corrections in three languages but one, no old value is left in what the model reads: in
+searches, in what is remembered, and in the context after a compaction whose summariser states it.
 """
 
 from __future__ import annotations
