@@ -84,9 +84,6 @@ _SEVERAL = 3  # turns
 _LINES_MAY = frozenset(("empty", "cut", "loop"))
 _CAPITAL = re.compile(r"\b[A-ZÀ-ÖØ-Þ]\w{3,60}")
 _CJK = re.compile(r"[\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
-_FREE_LINE = re.compile(
-    r"\s*(?:[-*+•]|\d{1,3}[.)])\s|[^.!?:：]{1,40}[:：]"
-)  # an item, or "Open: x"
 _LAST_WORD = re.compile(r"([^\W\d_]{2,20})\Z")
 
 
@@ -267,7 +264,7 @@ def _check_end(text: str, source: AuditSource) -> Sequence[Flaw]:
     last = _LAST_WORD.search(text.casefold())
     if last is None or _CJK.search(last[1]) or len(split_sentences(text)) < 2:
         return []
-    if _FREE_LINE.match(text.rsplit("\n", 1)[-1]):
+    if shapes.ends_freely(text):
         return []
     is_word = re.search(rf"\b{last[1]}\b", source.facts.text)
     begun = re.search(rf"\b{last[1]}[^\W\d_]{{3}}", source.facts.text)

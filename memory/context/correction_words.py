@@ -116,3 +116,13 @@ CUES = re.compile(
     r"jetzt)\b|不对|抱歉|不好意思|等等|其实|现在",
     re.IGNORECASE,
 )
+STRONG_WORDS = re.compile(
+    r"\b(?:update|instead|correction|please|correct|make (?:it|that|them)|scratch that|typo|"
+    r"mistyped|misread|i was wrong|(?:i made a|my) mistake|mix(?:ed)? up|wrong|oops|hmm|better|"
+    r"should be|after all|let's|make|change|move|set|tippfehler|vertippt|verlesen|geirrt|mich|hab|"
+    r"falsche?\w*|richtig|fehler|ups|quatsch|stattdessen|müsste|sein|draus|daraus|mach|lieber|"
+    r"doch|nun|korrektur|korrigiere?|bitte|lass uns|update)\b|更正|纠正|我是说|指的是|意思是|"
+    r"改[成为到用]|换成|改一下|应该是|[我]?[说记打输搞看写弄给]错了?|正确的是|推迟到|提前到|"
+    r"[挪调]到|更新|还是|[吧了把个]",
+    re.IGNORECASE,
+)

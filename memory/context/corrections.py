@@ -36,6 +36,7 @@ from memory.context.correction_words import (
     SENTENCE,
     SIGN,
     STRONG,
+    STRONG_WORDS,
     TO,
     WEAK,
 )
@@ -165,23 +166,23 @@ class _Earlier:
     def __init__(self, newest: Iterable[str]) -> None:
         self.messages = [*newest]
 
-    def last(self, new: Value, sentence: str, *, must_share: bool) -> Value | None:
-        """Return the value of the kind of `new` that was said last, one about the same thing before
-        any other."""
-        about = content_words(sentence)
-        nearest: Value | None = None
-        for distance, message in enumerate(self.messages[:_BACK]):
+    def last(
+        self, new: Value, about: frozenset[str], unit: frozenset[str] = frozenset()
+    ) -> Value | None:
+        """Return the value of the kind of `new` that was said last of the same thing; where
+        `about` has no words to tell it by, the one in the last two messages. `unit` is what the new
+        one counts."""
+        for message in self.messages[: _BACK if about else 2]:
             for part in reversed([*split_sentences(message)]):
-                values = [
-                    v
-                    for v in find_values(part)
-                    if _fits(v, new) and _has_same_unit(v, new) and not v.is_same(new)
-                ]
-                if values and not about.isdisjoint(content_words(part)):
+                values = [v for v in find_values(part) if _may_be_ended(v, new)]
+                words = content_words(part)
+                if not values or not unit <= words:
+                    continue
+                if not about:
                     return values[-1]
-                if values and nearest is None and (distance < 2 or not must_share):
-                    nearest = values[-1]
-        return nearest
+                if shared := (about & words) - content_words(values[-1].text):
+                    return _nearest(values, part, shared)
+        return None
 
     def has(self, words: str) -> bool:
         wanted = words.casefold()
@@ -269,8 +270,13 @@ def _pairs(sentence: str, earlier: _Earlier) -> Iterator[tuple[Value, Value]]:
             SAID.search(before) and BUT.match(between)
         ):
             pair = first, second
-        if pair and (pair[0].kind != "name" or earlier.names(pair[0], sentence)):
+        is_thing = pair and pair[0].kind == "name" and _ARTICLE_BEFORE.search(before)
+        if pair and not is_thing and (pair[0].kind != "name" or earlier.names(pair[0], sentence)):
             yield pair
+
+
+_ARTICLE_BEFORE = re.compile(r"\b(?:der|die|das|den|dem|ein|eine|einen|einem)\s$", re.IGNORECASE)
+"""Before a German noun, which is no name."""
 
 
 def _without_repeated(between: str, before: str) -> str:
@@ -300,28 +306,48 @@ def _new_alone(
     alone."""
     if len(sentence) > _SHORT or not (is_strong or WEAK.search(sentence)):
         return
-    rest = CUES.sub(" ", sentence)
-    is_short = len(re.findall(r"[a-zäöüß]{3,}|[\u4e00-\u9fff]{3}", rest, re.IGNORECASE)) < 3
     values = find_values(sentence)
     for new in reversed(values):
         if sum(_fits(other, new) for other in values) > 1:
             continue
-        if new.kind == "name" and not (is_short and MEANT.search(sentence)):
+        rest = f"{sentence[: new.start]} , {sentence[new.end :]}"
+        words = content_words(_SIGNS_ALONE.sub(" ", rest))
+        about = frozenset(word for word in words if len(word) > 1)
+        if new.kind == "name" and (about or not MEANT.search(sentence)):
             continue
-        old = earlier.last(new, sentence, must_share=not is_strong and not is_short)
-        if old is not None and (is_strong or _is_about(sentence, old, earlier, is_short)):
+        if is_strong and new.kind in _TELLING:
+            old = earlier.last(new, about) or earlier.last(new, frozenset())
+        elif about or not _OF_A_PERSON.search(_SIGNS_ALONE.sub(" ", rest)):
+            old = earlier.last(new, about, _unit_of(new, sentence))
+        else:
+            old = None
+        if old is not None:
             yield old, new
             return
 
 
-def _is_about(sentence: str, old: Value, earlier: _Earlier, is_short: bool) -> bool:
-    """Return whether a sentence with a weak sign speaks of what the old value belongs to."""
-    about = content_words(sentence)
-    for message in earlier.messages[:_BACK]:
-        for part in split_sentences(message):
-            if old.text in part and not about.isdisjoint(content_words(part)):
-                return True
-    return is_short and any(old.text in message for message in earlier.messages[:2])
+_TELLING = frozenset(("address", "url", "path", "identifier"))
+"""Kinds of which a person says few: what is wrong is the last one."""
+_SIGNS_ALONE = re.compile(
+    f"(?:{CUES.pattern}|{MEANT.pattern}|{STRONG_WORDS.pattern})", re.IGNORECASE
+)
+_OF_A_PERSON = re.compile(r"\b(?:i|i'm|he|she|we|they|ich|er|wir)\b|[我他她]", re.IGNORECASE)
+
+
+def _unit_of(value: Value, text: str) -> frozenset[str]:
+    """Return the word behind a number, of what it counts."""
+    found = re.match(r"\s([^\W\d_]{3,30})", text[value.end :]) if value.kind == "number" else None
+    return content_words(_SIGNS_ALONE.sub(" ", found[1])) if found else frozenset()
+
+
+def _nearest(values: Sequence[Value], part: str, words: frozenset[str]) -> Value:
+    """Return the value that is nearest to one of these words; of two, the one before it."""
+    folded = part.casefold()
+    spans = [one.span() for word in words for one in re.finditer(rf"{re.escape(word)}\w*", folded)]
+    return min(
+        values,
+        key=lambda v: min((max(start - v.end, v.start - end) for start, end in spans), default=0),
+    )
 
 
 def _complete(old: Value, new: Value) -> tuple[Value, Value]:

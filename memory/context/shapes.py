@@ -128,9 +128,18 @@ def _breaks_off(text: str) -> bool:
     *before, last = split_sentences(text)
     ended = sum(bool(_ENDED.search(one)) for one in before)
     is_prose = len(before) >= 2 and ended == len(before) and not _LISTED.match(last)
-    return is_prose and not _ENDED.search(last) and len(last) > 8
+    return is_prose and not _ENDED.search(last) and len(last) > 8 and not ends_freely(text)
 
 
+def ends_freely(text: str) -> bool:
+    """Return whether the last line is the item of a list, or a few words behind a label, which need
+    no full stop."""
+    return bool(_FREE_LINE.match(text.rstrip().rsplit("\n", 1)[-1]))
+
+
+_FREE_LINE = re.compile(
+    r"\s*(?:[-*+•]|\d{1,3}[.)])\s|[^.!?:：]{1,40}[:：]\s*\S{1,40}(?:\s\S{1,40}){0,3}$"
+)
 _HEADING = re.compile(r"#{1,6}\s|[-=*_]{3,}\s*$|<[^<>]{1,60}>\s*$|[^\n]{0,60}[:：]\**\s*$")
 _NOTHING = re.compile(
     r"(?:[-*•]\s*)?(?:\*\*)?(?:[\w ]{1,40}[:：]\s*)?(?:\*\*)?\s*"

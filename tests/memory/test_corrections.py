@@ -120,3 +120,33 @@ def test_where_looking_fails_nothing_is_corrected(
         assert find_corrections(said) == []
     assert "could not be found" in caplog.text
     assert len(find_corrections(said)) == 1
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The timeout is 30 seconds and the cache 128 MB. | Change the retries to 5 please",
+        "I have 3 kids. | Make it 4 pizzas.",
+        "The timeout is 30. | Update: the timeout error occurs after 45 seconds.",
+        "The flight budget for Lisbon is 300 euros. | Now book a hotel for 200 euros.",
+        "We have 5 steps. | Now step 2.",
+        "All 10 tests pass. | Now 3 fail.",
+        "My brother is 28. | I'm 31 now.",
+        "The rent is 900 euros. | Move 200 euros to savings.",
+        "He has 212 files. | Run it every 15 minutes instead of every hour.",
+        "Wir haben 3 Kinder. | Jetzt 4 Pizzen bestellen.",
+        "Die Miete ist 900 Euro. | Mach 3 Fotos.",
+        "Ich rechne das Arbeitszimmer ab. | Nimm die Tagespauschale und nicht das Arbeitszimmer.",
+        "启动要6.2秒。 | 改完以后是4.1秒",
+        "我有3个孩子。 | 改成4个披萨",
+    ],
+)
+def test_a_value_of_something_else_corrects_nothing(said: str) -> None:
+    assert find_corrections(said.split(" | ")) == []
+
+
+@pytest.mark.parametrize("who", ["Bob", "Carl"])
+def test_of_several_values_the_one_beside_the_subject_is_meant(who: str) -> None:
+    said = ["I see them at 10:00 with Bob and at 14:00 with Carl.", f"Move {who} to 11:00."]
+    (found,) = find_corrections(said)
+    assert found.old == {"Bob": "10:00", "Carl": "14:00"}[who]
