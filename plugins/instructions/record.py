@@ -11,6 +11,7 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
+from bot.turns import ASKED_AGAIN
 from memory.keys import ConversationKey
 from memory.record import branches
 from memory.record.database import Database
@@ -187,16 +188,18 @@ def mark_undone(database: Database, changes: Sequence[InstructionChange]) -> Non
         database.execute_sql(query, (time.time(), change.id))
 
 
-def list_said(database: Database, home: str) -> list[str]:
-    """Return the newest messages of a chat that people themselves have written."""
+def list_said(database: Database, home: str, person: str) -> list[str]:
+    """Return the newest messages of a chat that a person has written; those that were asked again
+    may have been somebody else's."""
     rows = branches.rows_of_chat(database, home)
     marks = ", ".join("?" * len(rows))
     found = database.execute_sql(
         f"""SELECT m.text FROM message AS m JOIN inbox AS i ON i.id = m.inbox
             WHERE m.conversation IN ({marks}) AND m.role = 'user'
                 AND i.run = 0 AND i.is_outside = 0
+                AND i.channel || '/' || i.user = ? AND i.platform_id NOT LIKE ?
             ORDER BY m.id DESC LIMIT ?""",
-        (*rows, NEWEST),
+        (*rows, person, f"{ASKED_AGAIN}%", NEWEST),
     ).fetchall()
     return [text for (text,) in found]
 

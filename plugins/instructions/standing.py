@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from msgspec.structs import replace
@@ -22,7 +23,7 @@ from memory.tasks import BackgroundTasks
 from plugins.api import CommandError, SaidWords
 from plugins.instructions import record as rows
 from plugins.instructions.detect import find_instructions
-from plugins.instructions.own_words import cut_forwarded, normalise, own_words
+from plugins.instructions.own_words import cut_forwarded, normalise, own_sentences
 from plugins.instructions.record import Instruction, InstructionChange, Scope, State
 from plugins.instructions.settings import RuleSettings
 from plugins.wording import clip, literal
@@ -186,14 +187,14 @@ class StandingInstructions:
         """Have a person asked to keep what the model proposes; return what the model is told."""
         if self.settings(key).detect == "off":
             return "Not proposed: rules.detect is off. The person can give it with /rules add."
-        wanted = normalise(text)
-        if len(wanted) < SHORTEST or not await self._is_said(key, wanted):
+        words = await self._find_said(key, person, text)
+        if words is None:
             return (
                 "Not proposed: these are no words of the person's own messages here. Only what the "
-                "person has said can become a rule; quote it exactly."
+                "person has said can become a rule; quote a whole sentence of theirs exactly."
             )
         async with self._lock:
-            new = replace(self._make(key, text, "model", person), turn=turn)
+            new = replace(self._make(key, words, "model", person), turn=turn)
             known = self._find_like(new)
             if known is not None and known.state != "revoked":
                 told = {"active": "It holds already.", "dismissed": "The person said no to it."}
@@ -201,9 +202,14 @@ class StandingInstructions:
             await self._save("", key, person, [_in_place_of(known, new)])
         return "The person is asked below your answer whether to keep it."
 
-    async def _is_said(self, key: ConversationKey, wanted: str) -> bool:
-        said = await self._store.read(lambda db: rows.list_said(db, key.home))
-        return any(wanted in normalise(own_words(text)) for text in said)
+    async def _find_said(self, key: ConversationKey, person: str, text: str) -> str | None:
+        """Return the sentence of a person's own messages that a text repeats, as it was said."""
+        wanted = [normalise(one) for one in own_sentences(text)]
+        if len(wanted) != 1 or len(wanted[0]) < SHORTEST:
+            return None
+        said = await self._store.read(lambda db: rows.list_said(db, key.home, person))
+        sentences = chain.from_iterable(map(own_sentences, said))
+        return next((one for one in sentences if normalise(one) == wanted[0]), None)
 
     # --- what a person decides --------------------------------------------------------------------
 

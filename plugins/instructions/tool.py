@@ -10,7 +10,7 @@ from plugins.instructions.standing import StandingInstructions
 
 @tool(is_parallel=False, needs_conversation=True)
 async def propose_rule(context: ToolContext, text: str) -> str:
-    """Ask the user to keep a lasting order, in their exact words, as a rule."""
+    """Ask the user to keep a lasting order, a whole sentence in their exact words, as a rule."""
     if context.place is None or context.conversation is None:
         raise ToolError("Not proposed: nobody is there to be asked.")
     person, turn = name_of(address_of(context.place)), context.conversation.context.current

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -155,20 +155,41 @@ async def test_no_rule_comes_from_files_tools_answers_or_side_questions(tmp_path
 # --- the model's proposals ------------------------------------------------------------------------
 
 
-async def test_the_model_may_only_ask_for_what_the_person_has_said(tmp_path: Path) -> None:
+def proposing(wanted: Sequence[str]) -> Callable[[Received], Answer]:
+    """A model that proposes the rule of a number, as it is told to."""
+
     def script(request: Received) -> Answer:
         last = request.body["messages"][-1]
-        if last["role"] == "user" and "please" in str(last["content"]):
-            text = "no mails to my BOSS"
-            return Say(calls=(Call("propose_rule", json.dumps({"text": text}), "a"),))
+        said = str(last["content"]).rpartition(" ")[2]
+        if last["role"] == "user" and said.isdigit():
+            text = json.dumps({"text": wanted[int(said)]})
+            return Say(calls=(Call("propose_rule", text, "a"),))
         return Say("Yes.")
 
-    async with run_bot(tmp_path, script, AUTO) as bot:
-        assert commands(await bot.says("I want no mails  to my boss, ever")) == []
-        reply = await bot.says("please do")
-        assert commands(reply) == ["/rules keep 1", "/rules dismiss 1"]
-        assert "boss" not in system(bot), "it keeps nothing by itself"
-        assert "was asked already" in str((await bot.says("please"), bot.sent_to_model()[-1]))
+    return script
+
+
+HATS = "I like hats in mails  to my boss, always"
+
+
+async def test_the_model_may_only_ask_for_what_the_person_has_said(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, proposing([HATS.upper() + "."]), AUTO) as bot:
+        assert commands(await bot.says(f"Well. {HATS}! Thanks")) == []
+        assert commands(await bot.says("Propose 0")) == ["/rules keep 1", "/rules dismiss 1"]
+        assert "hats" not in system(bot), "it keeps nothing by itself"
+        assert (await list_rules(bot))[0]["text"] == HATS, "as it was said"
+        await bot.says("And 0")
+        assert "was asked already" in str(bot.sent_to_model()[-1])
+
+
+async def test_no_part_of_a_sentence_is_proposed(tmp_path: Path) -> None:
+    said = "Should I not send all my mails to bob?"
+    parts = ("send all my mails to bob", "Should I not send", "my mails to bob", "?", said * 2)
+    async with run_bot(tmp_path, proposing(parts)) as bot:
+        await bot.says(said)
+        for number, part in enumerate(parts):
+            assert commands(await bot.says(f"Propose {number}")) == [], part
+            assert "Not proposed" in str(bot.sent_to_model()[-1]), part
 
 
 # --- groups ---------------------------------------------------------------------------------------
@@ -196,6 +217,17 @@ async def test_in_a_group_an_owner_decides_and_alone_each_for_themselves(tmp_pat
         told = await bot.says("/rules revoke 1", "ann", "ann")
         assert "Only an owner may decide which rules hold for others, too" in told.text
         assert "no rule 3 here" in (await bot.says("/rules revoke 3", "group", "ann")).text
+
+
+async def test_the_model_proposes_to_a_person_what_they_said_and_nobody_else(
+    tmp_path: Path,
+) -> None:
+    async with afar(tmp_path) as bot:
+        await befriended(bot, "ann")
+        bot.server._decide = proposing([HATS])
+        await bot.says(HATS, "group", "ann")
+        assert commands(await bot.says("Propose 0", "group", OWNER)) == []
+        assert commands(await bot.says("Propose 0", "group", "ann"))[0] == "/rules keep 1"
 
 
 async def test_a_strangers_words_are_never_asked_about(tmp_path: Path) -> None:
