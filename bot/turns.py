@@ -338,12 +338,11 @@ class Turns:
         for said in heard:
             received, key = said.received, conversation.key
             person = self._access.identify(received.address)
-            texts = (said.text, *(file.heard or "" for file in received.files))
-            if person is None or received.run or received.is_outside or not any(texts):
+            spoken = tuple(file.heard for file in received.files if file.heard)
+            is_own = not (received.run or received.is_outside or received.id.startswith(ASKED_AGAIN))
+            if person is None or not is_own or not (said.text or spoken):
                 continue
-            words = SaidWords(
-                key, turn.number, tuple(filter(None, texts)), received.address, person
-            )
+            words = SaidWords(key, turn.number, said.text, spoken, received.address, person)
             for hear in self.answers.features.said:
                 try:
                     await hear(words)

@@ -27,6 +27,11 @@ def cut_forwarded(text: str) -> str:
     return "\n".join(line.removeprefix(HEARD) for line in lines if not _FILE.fullmatch(line))
 
 
+def is_forwarded(text: str) -> bool:
+    """Return whether a message has the mark of a forwarded one."""
+    return any(_FORWARDED.fullmatch(line.strip()) for line in text.split("\n"))
+
+
 def own_words(text: str) -> str:
     """Return a message in which the words of others say nothing."""
     return mask_foreign_words(cut_forwarded(text))

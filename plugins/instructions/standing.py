@@ -23,7 +23,7 @@ from memory.tasks import BackgroundTasks
 from plugins.api import CommandError, SaidWords
 from plugins.instructions import record as rows
 from plugins.instructions.detect import find_instructions
-from plugins.instructions.own_words import cut_forwarded, normalise, own_sentences
+from plugins.instructions.own_words import cut_forwarded, is_forwarded, normalise, own_sentences
 from plugins.instructions.record import Instruction, InstructionChange, Scope, State
 from plugins.instructions.settings import RuleSettings
 from plugins.wording import clip, literal
@@ -156,10 +156,14 @@ class StandingInstructions:
         mode = self.settings(said.key).detect
         if mode == "off":
             return
-        found = [one.text for text in said.texts for one in find_instructions(cut_forwarded(text))]
         decides = said.person.is_owner or said.address.is_private
-        for text in found:
-            await self._take_up(said, text, is_auto=mode == "auto" and decides)
+        written = cut_forwarded(said.written)
+        for found in find_instructions(written):
+            await self._take_up(said, found.text, is_auto=mode == "auto" and decides)
+        spoken = () if is_forwarded(said.written) else said.spoken
+        for text in spoken:  # others may be heard in it: a person has to say yes
+            for found in find_instructions(text):
+                await self._take_up(said, found.text, is_auto=False)
 
     async def _take_up(self, said: SaidWords, text: str, *, is_auto: bool) -> None:
         """Propose a rule that was said, or keep it."""

@@ -9,13 +9,18 @@ from typing import Any
 
 import pytest
 
+from channels.kit.platform import IncomingMessage
 from channels.message import Attachment, Reply
+from channels.whatsapp import reading
 from plugins.instructions.detect import find_instructions
-from plugins.instructions.own_words import cut_forwarded, own_words
+from plugins.instructions.own_words import cut_forwarded, is_forwarded, own_words
+from plugins.instructions.record import list_said
 from tests.fakes.openai_server import Answer, Call, Received, Say, echo
 from tests.tables import each_row
+from tests.voice.test_voice import NOTE, VOICE
 from tests.whole.scenario import say_all
 from tests.whole.test_access import OWNER, afar, befriended
+from tests.whole.test_variants import again
 from tests.whole.testbot import TestBot, run_bot
 
 BOSS = "Never send anything to my boss without asking me"
@@ -150,6 +155,39 @@ async def test_no_rule_comes_from_files_tools_answers_or_side_questions(tmp_path
         ]
         assert [commands(reply) for reply in replies] == [[]] * 4
         assert await list_rules(bot) == []
+
+
+async def test_what_is_heard_in_a_sound_is_asked_about_unless_it_was_forwarded(
+    tmp_path: Path,
+) -> None:
+    async with run_bot(tmp_path, echo, {**VOICE, **AUTO}) as bot:
+        bot.server.voice.transcripts.extend([f"{BOSS}.", "Never lie.", "Never lie."])
+        assert commands(await bot.says("", files=NOTE)) == ["/rules keep 1", "/rules dismiss 1"]
+        for text in ("Forwarded from Bob:", "Forwarded:\nlisten"):
+            assert commands(await bot.says(text, files=NOTE)) == [], text
+        assert [rule["state"] for rule in await list_rules(bot)] == ["proposed"]
+
+
+@pytest.mark.parametrize("kind", ["text", "audio", "image"])
+@pytest.mark.parametrize("mark", ["forwarded", "frequently_forwarded", ""])
+def test_whatsapp_marks_what_was_forwarded_with_text_or_without(kind: str, mark: str) -> None:
+    content = {"id": "f", "mime_type": "audio/ogg", "body": BOSS}
+    message = {"from": "4912", "id": "m", "timestamp": "1", "type": kind, kind: content}
+    message |= {"context": {mark: True}} if mark else {}
+    value = {"metadata": {"phone_number_id": "p"}, "messages": [message]}
+    (arrival,) = reading.read({"entry": [{"changes": [{"value": value}]}]}, "p", "49")
+    assert isinstance(arrival, reading.WhatsAppArrival)
+    assert isinstance(arrival.event, IncomingMessage)
+    assert is_forwarded(arrival.event.text) is bool(mark)
+
+
+async def test_what_is_asked_again_is_not_said_again(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo, {"rules": {"detect": "off"}}) as bot:
+        await say_all(bot, BOSS, "/config rules.detect auto")
+        await again(bot, "/regenerate")
+        assert await list_rules(bot) == []
+        said = await bot.app.store.read(lambda db: list_said(db, "pipe/main", "pipe/"))
+        assert said == [BOSS]
 
 
 # --- the model's proposals ------------------------------------------------------------------------
