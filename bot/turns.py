@@ -339,7 +339,9 @@ class Turns:
             received, key = said.received, conversation.key
             person = self._access.identify(received.address)
             spoken = tuple(file.heard for file in received.files if file.heard)
-            is_own = not (received.run or received.is_outside or received.id.startswith(ASKED_AGAIN))
+            is_own = not (
+                received.run or received.is_outside or received.id.startswith(ASKED_AGAIN)
+            )
             if person is None or not is_own or not (said.text or spoken):
                 continue
             words = SaidWords(key, turn.number, said.text, spoken, received.address, person)

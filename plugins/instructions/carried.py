@@ -50,8 +50,8 @@ async def bring(
     is_rehearsal: bool,
 ) -> int:
     """Bring the rules of a conversation back, and return how many are new. Those of an export that
-    is not the person's own wait for a yes, and hold nowhere else; long ones are left out. Raises ValueError for a file that
-    is none of ours, and StoreError."""
+    is not the person's own wait for a yes, and hold nowhere else; long ones are left out. Raises
+    ValueError for a file that is none of ours, and StoreError."""
     try:
         found = msgspec.json.decode(content, type=tuple[CarriedRule, ...])
     except msgspec.MsgspecError as error:

@@ -195,7 +195,7 @@ async def _add(ask: Ask, rest: str) -> Reply:
         ask.require_owner("give a rule that holds everywhere")
     is_proposal = not _decides(ask, scope)
     standing, key = ask.service(StandingInstructions), ask.conversation.key
-    rule = await standing.add(key, ask.person.id, text, scope, is_proposal=is_proposal)
+    rule = await standing.add(key, ask.person, text, scope, is_proposal=is_proposal)
     if is_proposal:
         said = _("An owner has to keep this rule first: /rules keep {n}.", n=rule.id)
         shown = f"{said}\n\n{await _line(ask, rule)}"

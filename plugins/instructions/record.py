@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import orjson
@@ -209,8 +209,8 @@ class InstructionRows:
 
     noun = "standing rule"
 
-    def __init__(self, on_gone: Callable[[Collection[int]], None]) -> None:
-        """Have `on_gone` told of each that is deleted."""
+    def __init__(self, on_gone: Callable[[], None]) -> None:
+        """Have `on_gone` called when some are deleted, before that is committed."""
         self._on_gone = on_gone
 
     def count(self, database: Database, key: ConversationKey, turns: Sequence[str] | None) -> int:
@@ -246,4 +246,5 @@ class InstructionRows:
         for rule in rules:
             database.execute_sql("DELETE FROM instructions_change WHERE rule = ?", (rule,))
             database.execute_sql("DELETE FROM instructions_rule WHERE id = ?", (rule,))
-        self._on_gone(rules)
+        if rules:
+            self._on_gone()

@@ -15,6 +15,7 @@ from channels.whatsapp import reading
 from plugins.instructions.detect import find_instructions
 from plugins.instructions.own_words import cut_forwarded, is_forwarded, own_words
 from plugins.instructions.record import list_said
+from plugins.instructions.standing import MOST_OPEN
 from tests.fakes.openai_server import Answer, Call, Received, Say, echo
 from tests.tables import each_row
 from tests.voice.test_voice import NOTE, VOICE
@@ -266,6 +267,29 @@ async def test_the_model_proposes_to_a_person_what_they_said_and_nobody_else(
         await bot.says(HATS, "group", "ann")
         assert commands(await bot.says("Propose 0", "group", OWNER)) == []
         assert commands(await bot.says("Propose 0", "group", "ann"))[0] == "/rules keep 1"
+
+
+async def test_a_person_may_have_ten_rules_wait_and_an_owner_more(tmp_path: Path) -> None:
+    many = "! ".join(f"Never tell anybody the number {n}" for n in range(20))
+    async with afar(tmp_path) as bot:
+        await befriended(bot, "ann")
+        await bot.says(many, "group", "ann")
+        bot.server._decide = proposing([HATS])
+        await bot.says(HATS, "group", "ann")
+        await bot.says("Propose 0", "group", "ann")
+        refused = await bot.says("/rules add No jokes.", "group", "ann")
+        assert refused.problem == "command_refused"
+        assert "10 rules of yours wait" in refused.text
+        assert len(await list_rules(bot, "group", OWNER)) == MOST_OPEN
+        await bot.says(many.replace("number", "letter"), "group", OWNER)
+        assert len(await list_rules(bot, "group", OWNER)) == MOST_OPEN + 20
+
+
+async def test_an_order_that_waits_is_kept_when_it_is_said_under_auto(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo) as bot:
+        await say_all(bot, BOSS, "/config rules.detect auto")
+        assert "Kept as a rule" in (await bot.says(BOSS)).text
+        assert [rule["state"] for rule in await list_rules(bot)] == ["active"]
 
 
 async def test_a_strangers_words_are_never_asked_about(tmp_path: Path) -> None:
