@@ -25,6 +25,7 @@ from memory.tasks import BackgroundTasks
 from plugins.api import CommandError, Person, SaidWords
 from plugins.instructions import record as rows
 from plugins.instructions.detect import find_instructions
+from plugins.instructions.detect_shapes import is_plain
 from plugins.instructions.own_words import cut_forwarded, is_forwarded, normalise, own_sentences
 from plugins.instructions.record import Instruction, InstructionChange, Scope, State
 from plugins.instructions.settings import RuleSettings
@@ -170,7 +171,8 @@ class StandingInstructions:
         decides = said.person.is_owner or said.address.is_private
         written = cut_forwarded(said.written)
         for found in find_instructions(written):
-            await self._take_up(said, found.text, is_auto=mode == "auto" and decides)
+            is_auto = mode == "auto" and decides and is_plain(written, found.start)
+            await self._take_up(said, found.text, is_auto=is_auto)
         spoken = () if is_forwarded(said.written) else said.spoken
         for text in spoken:  # others may be heard in it: a person has to say yes
             for found in find_instructions(text):

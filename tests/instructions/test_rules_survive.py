@@ -49,7 +49,7 @@ def hostile(request: Received) -> Answer:
 async def test_no_rule_is_lost_over_ten_compactions(tmp_path: Path, strategy: str) -> None:
     config = {"context": {"strategy": strategy}, "rules": {"max_tokens": 2_000, "detect": "auto"}}
     async with run_bot(tmp_path, hostile, config) as bot:
-        await say_all(bot, *("\n".join(RULES[n : n + 10]) for n in range(0, 50, 10)))
+        await say_all(bot, *("! ".join(RULES[n : n + 10]) for n in range(0, 50, 10)))
         for number in range(10):
             await bot.says(f"question {number}")
             compacted = await bot.says("/context compact")
