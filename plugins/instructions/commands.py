@@ -12,8 +12,8 @@ from channels.language import _, number_of
 from memory.turn_log import OpenTurn
 from plugins.api import Action, Ask, CommandError, Reply, command
 from plugins.builtin.context.show import moment
-from plugins.instructions.record import Instruction, Scope
-from plugins.instructions.standing import StandingInstructions, place_at
+from plugins.instructions.record import Instruction, Scope, place_at
+from plugins.instructions.standing import StandingInstructions
 from plugins.wording import clip, count, literal
 
 SCOPES: Mapping[str, Scope] = {

@@ -75,6 +75,7 @@ _WORK_ON_TEXT = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _LEADS_TO_TEXT = re.compile(r"^[^\n]{1,300}[:：][ \t]*\n(?=\s*\S)", re.MULTILINE)
+_REPLIED_TO = re.compile(r"(?:[ \t]*>[^\n]*\n)+[ \t]*\n")
 _LEADS_TO_RULES = re.compile(
     r"\b(?:rules?|remember|from now on|going forward|always|never|instructions? for you|"
     r"preferences|"
@@ -112,7 +113,7 @@ def mask_foreign_words(text: str) -> str:
         if found := _WORK_ON_TEXT.search(text):
             text = text[: found.start(1)] + _blank(found[1])
         for found in _LEADS_TO_TEXT.finditer(text):
-            is_reply = quoting[found.end() :].lstrip(" \t").startswith(">")  # that ends by itself
+            is_reply = _REPLIED_TO.match(quoting, found.end())  # and its end is known
             if not is_reply and not _LEADS_TO_RULES.search(found[0]):
                 text = text[: found.end()] + _blank(text[found.end() :])
                 break

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, Literal
 
 import orjson
@@ -15,7 +16,7 @@ from bot.turns import ASKED_AGAIN
 from memory.keys import ConversationKey
 from memory.record import branches
 from memory.record.database import Database
-from plugins.instructions.own_words import normalise
+from plugins.instructions.own_words import normalise, own_sentences
 
 Scope = Literal["conversation", "audience", "everywhere"]
 State = Literal["proposed", "active", "dismissed", "revoked"]
@@ -75,6 +76,17 @@ class Instruction(Struct, frozen=True):
     def reaches(self, audience: str, home: str) -> bool:
         """Return whether it is about a chat of this audience."""
         return self.home in ("", home) and self.audience in ("", audience)
+
+
+def place_at(rule: Instruction, key: ConversationKey, scope: Scope) -> Instruction:
+    """Return the rule as it holds in this scope, seen from a conversation."""
+    audience = "" if scope == "everywhere" else key.audience
+    return replace(rule, audience=audience, home=key.home if scope == "conversation" else "")
+
+
+def in_place_of(known: Instruction | None, new: Instruction) -> Instruction:
+    """Return a new rule with the row of one that says the same in the same place, if it is one."""
+    return replace(new, id=known.id) if known and known.place == new.place else new
 
 
 class InstructionChange(Struct, frozen=True):
@@ -202,6 +214,14 @@ def list_said(database: Database, home: str, person: str) -> list[str]:
         (*rows, person, f"{ASKED_AGAIN}%", NEWEST),
     ).fetchall()
     return [text for (text,) in found]
+
+
+def find_said(database: Database, home: str, person: str, text: str) -> str | None:
+    """Return the sentence of a person's own messages that a text repeats, as it was said."""
+    wanted = [normalise(one) for one in own_sentences(text)]
+    said = list_said(database, home, person) if len(wanted) == 1 else ()
+    sentences = chain.from_iterable(map(own_sentences, said))
+    return next((one for one in sentences if normalise(one) == wanted[0]), None)
 
 
 class InstructionRows:

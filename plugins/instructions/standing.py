@@ -10,7 +10,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from typing import Any
 
 from msgspec.structs import replace
@@ -26,8 +25,15 @@ from plugins.api import CommandError, Person, SaidWords
 from plugins.instructions import record as rows
 from plugins.instructions.detect import find_instructions
 from plugins.instructions.detect_shapes import is_plain
-from plugins.instructions.own_words import cut_forwarded, is_forwarded, normalise, own_sentences
-from plugins.instructions.record import Instruction, InstructionChange, Scope, State
+from plugins.instructions.own_words import cut_forwarded, is_forwarded, normalise
+from plugins.instructions.record import (
+    Instruction,
+    InstructionChange,
+    Scope,
+    State,
+    in_place_of,
+    place_at,
+)
 from plugins.instructions.settings import RuleSettings
 from plugins.wording import clip, literal
 
@@ -188,7 +194,7 @@ class StandingInstructions:
             )
             if known is not None and known.state != "revoked" and not (is_auto and is_waiting):
                 return
-            new = _in_place_of(known, replace(new, turn=said.turn))
+            new = in_place_of(known, replace(new, turn=said.turn))
             if is_auto:
                 try:
                     await self._save(
@@ -215,8 +221,8 @@ class StandingInstructions:
         if self.settings(key).detect == "off":
             return "Not proposed: rules.detect is off. The person can give it with /rules add."
         person = name_of(address)
-        words = await self._find_said(key, person, text)
-        if words is None:
+        words = await self._store.read(lambda db: rows.find_said(db, key.home, person, text))
+        if words is None or len(normalise(words)) < SHORTEST:
             return (
                 "Not proposed: these are no words of the person's own messages here. Only what the "
                 "person has said can become a rule; quote a whole sentence of theirs exactly."
@@ -229,17 +235,8 @@ class StandingInstructions:
                 return told.get(known.state, "The person was asked already.")
             if self._is_full(key, self._access.identify(address)):
                 return "Not proposed: too many rules of this person wait for a yes (/rules)."
-            await self._save("", key, person, [_in_place_of(known, new)])
+            await self._save("", key, person, [in_place_of(known, new)])
         return "The person is asked below your answer whether to keep it."
-
-    async def _find_said(self, key: ConversationKey, person: str, text: str) -> str | None:
-        """Return the sentence of a person's own messages that a text repeats, as it was said."""
-        wanted = [normalise(one) for one in own_sentences(text)]
-        if len(wanted) != 1 or len(wanted[0]) < SHORTEST:
-            return None
-        said = await self._store.read(lambda db: rows.list_said(db, key.home, person))
-        sentences = chain.from_iterable(map(own_sentences, said))
-        return next((one for one in sentences if normalise(one) == wanted[0]), None)
 
     # --- what a person decides --------------------------------------------------------------------
 
@@ -254,7 +251,7 @@ class StandingInstructions:
             known = self._find_like(new)
             if known is not None and known.state == "active":
                 raise CommandError(_("This is rule {n} already.", n=known.id))
-            new = _in_place_of(known, new)
+            new = in_place_of(known, new)
             if is_proposal:
                 if (known is None or known.state != "proposed") and self._is_full(key, person):
                     raise CommandError(
@@ -406,14 +403,3 @@ class StandingInstructions:
         return await self.count(
             [r for r in rules if r.state == "active" and r.reaches(audience, home)]
         )
-
-
-def place_at(rule: Instruction, key: ConversationKey, scope: Scope) -> Instruction:
-    """Return the rule as it holds in this scope, seen from a conversation."""
-    audience = "" if scope == "everywhere" else key.audience
-    return replace(rule, audience=audience, home=key.home if scope == "conversation" else "")
-
-
-def _in_place_of(known: Instruction | None, new: Instruction) -> Instruction:
-    """Return a new rule with the row of one that says the same in the same place, if it is one."""
-    return replace(new, id=known.id) if known and known.place == new.place else new
