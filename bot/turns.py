@@ -49,6 +49,9 @@ BUSY = (
     "the answers, or send /stop."
 )
 INTERRUPTED = "Stopped, because you wrote again."
+ASKED_AGAIN = "again-"
+"""The beginning of the ids of messages that are brought again: they may have been said by others
+than who has them asked again."""
 MOST_RESUMES = 3
 """The most times in a row that a turn may be taken up after a crash without getting any further."""
 PUT_ASIDE = (
@@ -158,7 +161,7 @@ class Turns:
         words, files = ask_again(said)
         is_command = words.lstrip().startswith("/")  # or would be, when the inbox is read again
         text = f"/{words.lstrip()}" if is_command else words
-        inbound = Inbound(f"again-{uuid4().hex}", address, text, said.speaker)
+        inbound = Inbound(f"{ASKED_AGAIN}{uuid4().hex}", address, text, said.speaker)
         received, _is_new = await self._delivery.receive(
             inbound, key, None, files, is_outside=said.is_tainted
         )
@@ -335,12 +338,13 @@ class Turns:
         for said in heard:
             received, key = said.received, conversation.key
             person = self._access.identify(received.address)
-            texts = (said.text, *(file.heard or "" for file in received.files))
-            if person is None or received.run or received.is_outside or not any(texts):
-                continue
-            words = SaidWords(
-                key, turn.number, tuple(filter(None, texts)), received.address, person
+            spoken = tuple(file.heard for file in received.files if file.heard)
+            is_own = not (
+                received.run or received.is_outside or received.id.startswith(ASKED_AGAIN)
             )
+            if person is None or not is_own or not (said.text or spoken):
+                continue
+            words = SaidWords(key, turn.number, said.text, spoken, received.address, person)
             for hear in self.answers.features.said:
                 try:
                     await hear(words)

@@ -463,13 +463,20 @@ class Ask(Struct, frozen=True):
 
 class SaidWords(Struct, frozen=True):
     """The words that a person has written or spoken themselves, of a message that was taken into a
-    turn of this number: never a job's prompt, nor text that was marked as somebody else's."""
+    turn of this number: never a job's prompt, nor text that was marked as somebody else's, nor a
+    message that is asked again. `spoken` is what was heard in its sounds, of whomever."""
 
     key: ConversationKey
     turn: int
-    texts: tuple[str, ...]
+    written: str
+    spoken: tuple[str, ...]
     address: Address
     person: Person
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Return all that was said, by whatever means."""
+        return tuple(filter(None, (self.written, *self.spoken)))
 
 
 InForce = Callable[[ConversationKey], tuple[str, Mapping[str, Any]]]

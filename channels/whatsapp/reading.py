@@ -157,13 +157,15 @@ def _event(message: Json, sender: Author, number: str, at: datetime) -> Event | 
         said = re.sub(rf"^\s*@{number}\b[\s,:]*", "", text)
         is_for_bot = said != text or text.startswith("/") or context.get("from") == number
         text = said
-    if text and (context.get("forwarded") or context.get("frequently_forwarded")):
-        text = f"Forwarded:\n{text}"
+    files = _files(message, kind)
+    is_forwarded = context.get("forwarded") or context.get("frequently_forwarded")
+    if is_forwarded and (text or files):
+        text = f"Forwarded:\n{text}".strip()
     return IncomingMessage(
         place,
         sender,
         text,
-        files=_files(message, kind),
+        files=files,
         is_for_bot=is_for_bot,
         left_out=(_NOT_TAKEN[kind],) if kind in _NOT_TAKEN else (),
         at=at,

@@ -12,8 +12,10 @@ from msgspec import Struct
 from memory.keys import ConversationKey
 from memory.record.database import Database
 from plugins.instructions import record as rows
-from plugins.instructions.record import Instruction, Scope
-from plugins.instructions.standing import StandingInstructions, place_at
+from plugins.instructions.detect_shapes import LONGEST
+from plugins.instructions.own_words import normalise
+from plugins.instructions.record import Instruction, Scope, place_at
+from plugins.instructions.standing import StandingInstructions
 
 FILE, NOUN, WHERE = "rules.json", "standing rule", "/rules"
 
@@ -48,8 +50,8 @@ async def bring(
     is_rehearsal: bool,
 ) -> int:
     """Bring the rules of a conversation back, and return how many are new. Those of an export that
-    is not the person's own wait for a yes, and hold nowhere else. Raises ValueError for a file that
-    is none of ours, and StoreError."""
+    is not the person's own wait for a yes, and hold nowhere else; long ones are left out. Raises
+    ValueError for a file that is none of ours, and StoreError."""
     try:
         found = msgspec.json.decode(content, type=tuple[CarriedRule, ...])
     except msgspec.MsgspecError as error:
@@ -57,12 +59,15 @@ async def bring(
     standing = services.get(StandingInstructions)
     count = 0
     for one in found:
-        if one.state == "dismissed" and not is_own:
+        text, turn = one.text.strip(), one.turn
+        if not is_own:  # a person is to see all of it before they keep it
+            text, turn = " ".join(text.split()), 0
+        if not normalise(text):
+            continue
+        if not is_own and (one.state == "dismissed" or len(text) > LONGEST):
             continue
         state = one.state if is_own else "proposed"
-        rule = Instruction(
-            one.text.strip(), state, "", "", key.id, one.turn, one.person, "person", one.at
-        )
+        rule = Instruction(text, state, "", "", key.id, turn, one.person, "person", one.at)
         rule = place_at(rule, key, one.scope if is_own else "conversation")
         if not isinstance(standing, StandingInstructions):
             count += 1  # there is no bot yet

@@ -12,8 +12,8 @@ from channels.language import _, number_of
 from memory.turn_log import OpenTurn
 from plugins.api import Action, Ask, CommandError, Reply, command
 from plugins.builtin.context.show import moment
-from plugins.instructions.record import Instruction, Scope
-from plugins.instructions.standing import StandingInstructions, place_at
+from plugins.instructions.record import Instruction, Scope, place_at
+from plugins.instructions.standing import StandingInstructions
 from plugins.wording import clip, count, literal
 
 SCOPES: Mapping[str, Scope] = {
@@ -148,15 +148,16 @@ def _time(at: float) -> datetime:
 
 
 async def _history(ask: Ask, rest: str) -> Reply:
-    standing = ask.service(StandingInstructions)
-    changes = await standing.list_changes(ask.conversation.key, NEWEST)
+    standing, key = ask.service(StandingInstructions), ask.conversation.key
+    changes = await standing.list_changes(key, NEWEST)
     lines, data = [], []
     for one in changes:
         rule = standing.look(one.rule)
-        text = rule.text if rule else ""
+        is_shown = rule is not None and rule.reaches(key.audience, key.home)
+        text = rule.text if rule is not None and is_shown else ""
         at = moment(_time(one.at), ask.bot.zone())
         undone = f" ({_('undone')})" if one.undone else ""
-        what = f"{_(KINDS[one.kind])}{undone}: {literal(clip(text, 120))}"
+        what = f"{_(KINDS[one.kind])}{undone}" + (f": {literal(clip(text, 120))}" if text else "")
         lines.append(f"- {at} · {literal(one.person)} · **{one.rule}** {what}")
         data.append(
             {
@@ -165,7 +166,7 @@ async def _history(ask: Ask, rest: str) -> Reply:
                 "person": one.person,
                 "at": _time(one.at).isoformat(),
                 "text": text,
-                "was": one.was.text if one.was else "",
+                "was": one.was.text if one.was and is_shown else "",
                 "is_undone": bool(one.undone),
             }
         )
@@ -194,10 +195,11 @@ async def _add(ask: Ask, rest: str) -> Reply:
         ask.require_owner("give a rule that holds everywhere")
     is_proposal = not _decides(ask, scope)
     standing, key = ask.service(StandingInstructions), ask.conversation.key
-    rule = await standing.add(key, ask.person.id, text, scope, is_proposal=is_proposal)
+    rule = await standing.add(key, ask.person, text, scope, is_proposal=is_proposal)
     if is_proposal:
         said = _("An owner has to keep this rule first: /rules keep {n}.", n=rule.id)
-        return Reply(said, await _to_data(ask, [rule]), _buttons(rule))
+        shown = f"{said}\n\n{await _line(ask, rule)}"
+        return Reply(shown, await _to_data(ask, [rule]), _buttons(rule))
     return await _tell_kept(ask, [rule])
 
 
@@ -213,7 +215,7 @@ def _read_scope(text: str) -> tuple[Scope, str]:
 
 async def _tell_kept(ask: Ask, kept: Sequence[Instruction]) -> Reply:
     ask.conversation.context.notify()
-    named = ", ".join(f"“{literal(clip(rule.text, 200))}”" for rule in kept)
+    named = ", ".join(f"“{literal(rule.text)}”" for rule in kept)
     place = _(PLACES[kept[0].scope])
     text = _("Kept as a rule {place}: {named}", place=place, named=named)
     actions = [Action("Undo", "/rules undo")]
@@ -293,7 +295,8 @@ async def _undo(ask: Ask, rest: str) -> Reply:
     touched = [rule for one in changes for rule in (standing.look(one.rule), one.was) if rule]
     _require(ask, touched)
     done = await standing.undo(key, ask.person.id, changes)
-    lines = [f"{literal(clip(rule.text, 120))}: {_(STATES[rule.state])}" for rule in done]
+    shown = {r.id: clip(r.text, 120) for r in done if r.reaches(key.audience, key.home)}
+    lines = [f"{literal(shown.get(r.id, str(r.id)))}: {_(STATES[r.state])}" for r in done]
     return await _tell_done(ask, "\n".join((_("Undone."), *lines)))
 
 
@@ -359,14 +362,14 @@ def list_notes(standing: StandingInstructions, turn: OpenTurn) -> list[str | Rep
     asked = [rule for rule in mine if rule.state == "proposed"]
     notes: list[str | Reply] = [
         Reply(
-            _("Kept as a rule: “{text}”", text=literal(clip(rule.text, 300))),
+            _("Kept as a rule: “{text}”", text=literal(rule.text)),
             actions=(Action(_("Undo"), f"/rules undo {rule.id}"),),
         )
         for rule in kept
     ]
     notes += [
         Reply(
-            _("Keep this as a rule? “{text}”", text=literal(clip(rule.text, 300))),
+            _("Keep this as a rule? “{text}”", text=literal(rule.text)),
             actions=_buttons(rule, is_alone=len(asked) == 1),
         )
         for rule in asked[:ASKED]

@@ -43,18 +43,27 @@ _FENCE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
 _INLINE = re.compile(r"`[^`\n]{1,300}`")
 _QUOTED_LINE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _QUOTATION = re.compile(
-    r"\"[^\"\n]{1,400}\"|“[^”\n]{1,400}”|„[^“”\"\n]{1,400}[“”\"]|«[^»\n]{1,400}»"
-    r"|「[^」\n]{1,400}」|『[^』\n]{1,400}』|(?<!\w)[‘'][^'’\n]{1,200}[’'](?!\w)"
+    r"\"[^\"]{1,2000}\"|“[^“”]{1,2000}”|„[^„“”\"]{1,2000}[“”\"]|«[^«»]{1,2000}»"
+    r"|「[^「」]{1,2000}」|『[^『』]{1,2000}』|《[^《》]{1,2000}》"
+    r"|(?<!\w)[‘'][^'’\n]{1,200}[’'](?!\w)"
 )
+_ELEMENT = re.compile(
+    r"<(quote|blockquote|q|cite|message|mail|email|document|text)\b[^<>]{0,200}>.*?(?:</\1>|\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
+_ODD_MARK = re.compile(r"[\"“”„«»「」『』《》]")
+_PREFIX = re.compile(r"\s*(?:\[[^\n\]]{1,40}\]\s*)?[^\s:：]{1,30}(?: [^\s:：]{1,30}){0,2}\s?[:：]")
 _MAIL = re.compile(
-    r"^(?:from|to|subject|von|an|betreff|发件人|收件人|主题)[:：].*\Z"
+    r"^(?:from|to|subject|von|an|betreff|de|à|objet|expéditeur|fwd|fw|wg|发件人|收件人|主题|转发)"
+    r" ?[:：].*\Z"
+    r"|^-{3,40}[ \t]*\w[^\n]{0,80}-{3,40}[ \t]*$.*\Z"
     r"|^-{3,} ?(?:original|forwarded|urspr|weitergel).*\Z|^(?:on|am) .{5,100} (?:wrote|"
     r"schrieb.{0,40}):.*\Z",
     re.MULTILINE | re.IGNORECASE | re.DOTALL,
 )
 _LOG_LINE = re.compile(
-    r"^(?:\[?\d[\d:., /-]{3,20}\]?\s)?[A-ZÄÖÜ\u4e00-\u9fff][\w.]{0,20}(?: [A-Z]\w{0,20})?[:：] ?\S"
-    r".*$",
+    r"^(\[?\d[\d:., /-]{3,20}(?: ?[AP]M)?\]?\s(?:- )?)?"
+    r"([A-ZÄÖÜ\u4e00-\u9fff][\w.]{0,20}(?: [A-Z]\w{0,20})?)[:：] ?\S.*$",
     re.MULTILINE,
 )
 _WORK_ON_TEXT = re.compile(
@@ -66,6 +75,7 @@ _WORK_ON_TEXT = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _LEADS_TO_TEXT = re.compile(r"^[^\n]{1,300}[:：][ \t]*\n(?=\s*\S)", re.MULTILINE)
+_REPLIED_TO = re.compile(r"(?:[ \t]*>[^\n]*\n)+[ \t]*\n")
 _LEADS_TO_RULES = re.compile(
     r"\b(?:rules?|remember|from now on|going forward|always|never|instructions? for you|"
     r"preferences|"
@@ -75,26 +85,66 @@ _LEADS_TO_RULES = re.compile(
 )
 
 
+_TOPIC = re.compile(
+    r"\b(?:answers?|answering|repl(?:y|ies)|responses?|format|style|tone|languages?|code|mails?|emails?"
+    r"|dates?|units?|numbers?|todo|hint|beachte|antwort(?:en)?|stil|ton|sprachen?|einheiten|daten?"
+    r"|zahlen|tipp|vorgaben?|bitte|please)\b|规定|回答|回复|格式|语言|语气|风格|日期|单位|事",
+    re.IGNORECASE,
+)
+"""Matters of orders that stand before a colon, where a name would stand."""
+
+
 def mask_foreign_words(text: str) -> str:
     """Return a text of the same length in which the words of others say nothing: code, quoted lines
     and quotations, mails, logs of chats, and what was pasted to be worked on."""
     if "`" in text or "~~~" in text:
         text = _INLINE.sub(_as_name, _FENCE.sub(_as_nothing, text))
+    quoting = text
     if ">" in text:
         text = _QUOTED_LINE.sub(_as_nothing, text)
+    if "<" in text:
+        text = _ELEMENT.sub(_as_nothing, text)
     text = _QUOTATION.sub(_as_name, text)
     if "\n" in text:
         text = _MAIL.sub(_as_nothing, text)
-        if len(_LOG_LINE.findall(text)) > 1:
-            text = _LOG_LINE.sub(_as_nothing, text)
     if ":" in text or "：" in text:
+        is_chat = len(_LOG_LINE.findall(text)) > 1
+        text = _LOG_LINE.sub(lambda found: _without_line(found, is_chat=is_chat), text)
         if found := _WORK_ON_TEXT.search(text):
             text = text[: found.start(1)] + _blank(found[1])
         for found in _LEADS_TO_TEXT.finditer(text):
-            if not _LEADS_TO_RULES.search(found[0]):
+            is_reply = _REPLIED_TO.match(quoting, found.end())  # and its end is known
+            if not is_reply and not _LEADS_TO_RULES.search(found[0]):
                 text = text[: found.end()] + _blank(text[found.end() :])
                 break
     return text
+
+
+def is_plain(text: str, start: int) -> bool:
+    """Return whether what stands at a place in a message can be but the person's own words: in the
+    first line of a single paragraph, without a name before it or a quotation that does not end."""
+    first = text.lstrip().partition("\n")[0]
+    at = len(text) - len(text.lstrip())
+    prefix = _PREFIX.match(first)
+    return (
+        start <= at + len(first)
+        and not re.search(r"\n[^\S\n]*\n", text.strip())
+        and not _ODD_MARK.search(mask_foreign_words(text))
+        and not (prefix and not _leads_to_own(prefix[0]))
+    )
+
+
+def _without_line(found: re.Match[str], *, is_chat: bool) -> str:
+    is_others = is_chat or found[1] or not _leads_to_own(f"{found[2]}: ")
+    return _as_nothing(found) if is_others else found[0]
+
+
+def _leads_to_own(name: str) -> bool:
+    """Return whether the words before a colon can't be a person's name: they lead to a rule, name
+    the matter of one, or are a word with which people begin."""
+    return any(one.search(name) for one in (_LEADS_TO_RULES, _TOPIC)) or bool(
+        _LEAD.fullmatch(f"{name.rstrip()} ")
+    )
 
 
 def _as_name(found: re.Match[str]) -> str:

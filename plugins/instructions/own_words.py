@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import takewhile
 
 from bot.attachments import HEARD
-from plugins.instructions.detect_shapes import mask_foreign_words
+from plugins.instructions.detect_shapes import mask_foreign_words, read_sentences
 
 _FILE = re.compile(r"\[file: [^\n]*\]")
 _FORWARDED = re.compile(
@@ -14,6 +15,7 @@ _FORWARDED = re.compile(
     r"|-{2,}\s?(?:转发的?邮件|转发的消息|原始邮件)\s?-{2,}",
     re.IGNORECASE,
 )
+_QUOTED = re.compile(r"[q\W]+")  # as a quotation is masked
 _BREAKS = re.compile(r"[\s\u200b\ufeff]+")
 _EDGES = " .,;:!?。，；：！？…\"'“”„‘’«»`*_-"
 
@@ -25,9 +27,23 @@ def cut_forwarded(text: str) -> str:
     return "\n".join(line.removeprefix(HEARD) for line in lines if not _FILE.fullmatch(line))
 
 
+def is_forwarded(text: str) -> bool:
+    """Return whether a message has the mark of a forwarded one."""
+    return any(_FORWARDED.fullmatch(line.strip()) for line in text.split("\n"))
+
+
 def own_words(text: str) -> str:
     """Return a message in which the words of others say nothing."""
     return mask_foreign_words(cut_forwarded(text))
+
+
+def own_sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a message that are not the words of others, as they were said."""
+    text = cut_forwarded(text)
+    masked = mask_foreign_words(text)
+    for sentence in read_sentences(masked):
+        if not _QUOTED.fullmatch(masked, sentence.start, sentence.end):
+            yield text[sentence.start : sentence.end]
 
 
 def normalise(text: str) -> str:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, Literal
 
 import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
+from bot.turns import ASKED_AGAIN
 from memory.keys import ConversationKey
 from memory.record import branches
 from memory.record.database import Database
-from plugins.instructions.own_words import normalise
+from plugins.instructions.own_words import normalise, own_sentences
 
 Scope = Literal["conversation", "audience", "everywhere"]
 State = Literal["proposed", "active", "dismissed", "revoked"]
@@ -74,6 +76,17 @@ class Instruction(Struct, frozen=True):
     def reaches(self, audience: str, home: str) -> bool:
         """Return whether it is about a chat of this audience."""
         return self.home in ("", home) and self.audience in ("", audience)
+
+
+def place_at(rule: Instruction, key: ConversationKey, scope: Scope) -> Instruction:
+    """Return the rule as it holds in this scope, seen from a conversation."""
+    audience = "" if scope == "everywhere" else key.audience
+    return replace(rule, audience=audience, home=key.home if scope == "conversation" else "")
+
+
+def in_place_of(known: Instruction | None, new: Instruction) -> Instruction:
+    """Return a new rule with the row of one that says the same in the same place, if it is one."""
+    return replace(new, id=known.id) if known and known.place == new.place else new
 
 
 class InstructionChange(Struct, frozen=True):
@@ -187,18 +200,28 @@ def mark_undone(database: Database, changes: Sequence[InstructionChange]) -> Non
         database.execute_sql(query, (time.time(), change.id))
 
 
-def list_said(database: Database, home: str) -> list[str]:
-    """Return the newest messages of a chat that people themselves have written."""
+def list_said(database: Database, home: str, person: str) -> list[str]:
+    """Return the newest messages of a chat that a person has written; those that were asked again
+    may have been somebody else's."""
     rows = branches.rows_of_chat(database, home)
     marks = ", ".join("?" * len(rows))
     found = database.execute_sql(
         f"""SELECT m.text FROM message AS m JOIN inbox AS i ON i.id = m.inbox
             WHERE m.conversation IN ({marks}) AND m.role = 'user'
                 AND i.run = 0 AND i.is_outside = 0
+                AND i.channel || '/' || i.user = ? AND i.platform_id NOT LIKE ?
             ORDER BY m.id DESC LIMIT ?""",
-        (*rows, NEWEST),
+        (*rows, person, f"{ASKED_AGAIN}%", NEWEST),
     ).fetchall()
     return [text for (text,) in found]
+
+
+def find_said(database: Database, home: str, person: str, text: str) -> str | None:
+    """Return the sentence of a person's own messages that a text repeats, as it was said."""
+    wanted = [normalise(one) for one in own_sentences(text)]
+    said = list_said(database, home, person) if len(wanted) == 1 else ()
+    sentences = chain.from_iterable(map(own_sentences, said))
+    return next((one for one in sentences if normalise(one) == wanted[0]), None)
 
 
 class InstructionRows:
@@ -206,8 +229,8 @@ class InstructionRows:
 
     noun = "standing rule"
 
-    def __init__(self, on_gone: Callable[[Collection[int]], None]) -> None:
-        """Have `on_gone` told of each that is deleted."""
+    def __init__(self, on_gone: Callable[[], None]) -> None:
+        """Have `on_gone` called when some are deleted, before that is committed."""
         self._on_gone = on_gone
 
     def count(self, database: Database, key: ConversationKey, turns: Sequence[str] | None) -> int:
@@ -243,4 +266,5 @@ class InstructionRows:
         for rule in rules:
             database.execute_sql("DELETE FROM instructions_change WHERE rule = ?", (rule,))
             database.execute_sql("DELETE FROM instructions_rule WHERE id = ?", (rule,))
-        self._on_gone(rules)
+        if rules:
+            self._on_gone()

@@ -9,21 +9,31 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
+from bot.access import name_of
 from bot.kernel import Kernel
 from channels.language import _, figure, number_of
+from channels.message import Address
 from memory.keys import ConversationKey
 from memory.record.store import StoreError
 from memory.tasks import BackgroundTasks
-from plugins.api import CommandError, SaidWords
+from plugins.api import CommandError, Person, SaidWords
 from plugins.instructions import record as rows
 from plugins.instructions.detect import find_instructions
-from plugins.instructions.own_words import cut_forwarded, normalise, own_words
-from plugins.instructions.record import Instruction, InstructionChange, Scope, State
+from plugins.instructions.detect_shapes import is_plain
+from plugins.instructions.own_words import cut_forwarded, is_forwarded, normalise
+from plugins.instructions.record import (
+    Instruction,
+    InstructionChange,
+    Scope,
+    State,
+    in_place_of,
+    place_at,
+)
 from plugins.instructions.settings import RuleSettings
 from plugins.wording import clip, literal
 
@@ -38,8 +48,8 @@ SHORTEST = 4
 """Characters of a rule, without the signs around it."""
 NAMED = 5
 """Rules that a receipt names."""
-MOST_OPEN = 50
-"""Rules of a chat that wait for a yes; more are not asked about."""
+MOST_OPEN = 10
+"""Rules of a person, but of an owner, that wait for a yes in a chat; more are not asked about."""
 _MOST_KNOWN = 1_000  # places whose section is remembered
 _UNDOES = {"edit": ("text",), "move": ("audience", "home")}
 _OPEN: tuple[State, ...] = ("active", "proposed")
@@ -57,7 +67,7 @@ class StandingInstructions:
 
     def __init__(self, kernel: Kernel) -> None:
         self._store, self._config, self._changed = kernel.store, kernel.config, kernel.changes
-        self._meter = kernel.conversations.services.meter
+        self._access, self._meter = kernel.access, kernel.conversations.services.meter
         self._rules: dict[int, Instruction] = {}
         self._sections: dict[tuple[str, str], str] = {}
         self._lock = asyncio.Lock()
@@ -76,11 +86,20 @@ class StandingInstructions:
         """Go on with these."""
         self._rules, self._sections = {rule.id: rule for rule in rules}, {}
 
-    def drop(self, rules: Collection[int]) -> None:
-        """Go on without these, which are being deleted. It may be called in any thread."""
-        self.take([rule for rule in self._rules.values() if rule.id not in rules])
-        if rules and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._changed)
+    def drop(self) -> None:
+        """Read them anew once the transaction that deletes some is over, and have other processes
+        do so. It may be called in any thread."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(lambda: self.tasks.start(self._drop()))
+
+    async def _drop(self) -> None:
+        try:
+            async with self._lock:  # in the line of writes it comes behind that transaction
+                self.take(await self._store.write(rows.load, is_synced=False, is_long=True))
+        except StoreError:
+            log.exception("the standing instructions could not be read anew")
+        else:
+            self._changed()
 
     def reload(self) -> None:
         """Read them anew: another process has changed something."""
@@ -155,19 +174,27 @@ class StandingInstructions:
         mode = self.settings(said.key).detect
         if mode == "off":
             return
-        found = [one.text for text in said.texts for one in find_instructions(cut_forwarded(text))]
         decides = said.person.is_owner or said.address.is_private
-        for text in found:
-            await self._take_up(said, text, is_auto=mode == "auto" and decides)
+        written = cut_forwarded(said.written)
+        for found in find_instructions(written):
+            is_auto = mode == "auto" and decides and is_plain(written, found.start)
+            await self._take_up(said, found.text, is_auto=is_auto)
+        spoken = () if is_forwarded(said.written) else said.spoken
+        for text in spoken:  # others may be heard in it: a person has to say yes
+            for found in find_instructions(text):
+                await self._take_up(said, found.text, is_auto=False)
 
     async def _take_up(self, said: SaidWords, text: str, *, is_auto: bool) -> None:
         """Propose a rule that was said, or keep it."""
         async with self._lock:
             new = self._make(said.key, text, "auto" if is_auto else "found", said.person.id)
             known = self._find_like(new)
-            if known is not None and known.state != "revoked":
+            is_waiting = (
+                known is not None and known.state == "proposed" and known.place == new.place
+            )
+            if known is not None and known.state != "revoked" and not (is_auto and is_waiting):
                 return
-            new = _in_place_of(known, replace(new, turn=said.turn))
+            new = in_place_of(known, replace(new, turn=said.turn))
             if is_auto:
                 try:
                     await self._save(
@@ -177,52 +204,66 @@ class StandingInstructions:
                     new = replace(new, origin="found")
                 else:
                     return
-            if len(self.find(said.key, "proposed")) >= MOST_OPEN:
+            if not is_waiting and self._is_full(said.key, said.person):
                 log.info("%s: too many rules wait for a yes; one is not asked about", said.key.id)
                 return
             await self._save("", said.key, said.person.id, [new])
 
-    async def propose(self, key: ConversationKey, turn: int, person: str, text: str) -> str:
+    def _is_full(self, key: ConversationKey, person: Person | None) -> bool:
+        """Return whether so many rules of a person wait for a yes that one more is refused."""
+        if person is not None and person.is_owner:
+            return False
+        name = person.id if person else ""
+        return sum(rule.person == name for rule in self.find(key, "proposed")) >= MOST_OPEN
+
+    async def propose(self, key: ConversationKey, turn: int, address: Address, text: str) -> str:
         """Have a person asked to keep what the model proposes; return what the model is told."""
         if self.settings(key).detect == "off":
             return "Not proposed: rules.detect is off. The person can give it with /rules add."
-        wanted = normalise(text)
-        if len(wanted) < SHORTEST or not await self._is_said(key, wanted):
+        person = name_of(address)
+        words = await self._store.read(lambda db: rows.find_said(db, key.home, person, text))
+        if words is None or len(normalise(words)) < SHORTEST:
             return (
                 "Not proposed: these are no words of the person's own messages here. Only what the "
-                "person has said can become a rule; quote it exactly."
+                "person has said can become a rule; quote a whole sentence of theirs exactly."
             )
         async with self._lock:
-            new = replace(self._make(key, text, "model", person), turn=turn)
+            new = replace(self._make(key, words, "model", person), turn=turn)
             known = self._find_like(new)
             if known is not None and known.state != "revoked":
                 told = {"active": "It holds already.", "dismissed": "The person said no to it."}
                 return told.get(known.state, "The person was asked already.")
-            await self._save("", key, person, [_in_place_of(known, new)])
+            if self._is_full(key, self._access.identify(address)):
+                return "Not proposed: too many rules of this person wait for a yes (/rules)."
+            await self._save("", key, person, [in_place_of(known, new)])
         return "The person is asked below your answer whether to keep it."
-
-    async def _is_said(self, key: ConversationKey, wanted: str) -> bool:
-        said = await self._store.read(lambda db: rows.list_said(db, key.home))
-        return any(wanted in normalise(own_words(text)) for text in said)
 
     # --- what a person decides --------------------------------------------------------------------
 
     async def add(
-        self, key: ConversationKey, person: str, text: str, scope: Scope, *, is_proposal: bool
+        self, key: ConversationKey, person: Person, text: str, scope: Scope, *, is_proposal: bool
     ) -> Instruction:
         """Keep what a person gives, or propose it. Raises CommandError."""
         async with self._lock:
-            new = place_at(self._make(key, text, "person", person), key, scope)
+            new = place_at(self._make(key, text, "person", person.id), key, scope)
             if len(normalise(text)) < SHORTEST:
                 raise CommandError(_("This is too short for a rule. Say it in a sentence."))
             known = self._find_like(new)
             if known is not None and known.state == "active":
                 raise CommandError(_("This is rule {n} already.", n=known.id))
-            new = _in_place_of(known, new)
+            new = in_place_of(known, new)
             if is_proposal:
+                if (known is None or known.state != "proposed") and self._is_full(key, person):
+                    raise CommandError(
+                        _(
+                            "{n} rules of yours wait for a yes already; an owner keeps or "
+                            "dismisses them with /rules.",
+                            n=MOST_OPEN,
+                        )
+                    )
                 await self._check_size(key, [replace(new, state="active")])
-                return (await self._save("", key, person, [new]))[0]
-            return (await self._save("add", key, person, [replace(new, state="active")]))[0]
+                return (await self._save("", key, person.id, [new]))[0]
+            return (await self._save("add", key, person.id, [replace(new, state="active")]))[0]
 
     async def settle(
         self, key: ConversationKey, person: str, kind: str, wanted: Sequence[Instruction]
@@ -362,14 +403,3 @@ class StandingInstructions:
         return await self.count(
             [r for r in rules if r.state == "active" and r.reaches(audience, home)]
         )
-
-
-def place_at(rule: Instruction, key: ConversationKey, scope: Scope) -> Instruction:
-    """Return the rule as it holds in this scope, seen from a conversation."""
-    audience = "" if scope == "everywhere" else key.audience
-    return replace(rule, audience=audience, home=key.home if scope == "conversation" else "")
-
-
-def _in_place_of(known: Instruction | None, new: Instruction) -> Instruction:
-    """Return a new rule with the row of one that says the same in the same place, if it is one."""
-    return replace(new, id=known.id) if known and known.place == new.place else new

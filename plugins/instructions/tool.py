@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bot.access import name_of
 from bot.sending import address_of
 from plugins.api import ToolContext, ToolError, tool
 from plugins.instructions.standing import StandingInstructions
@@ -10,9 +9,9 @@ from plugins.instructions.standing import StandingInstructions
 
 @tool(is_parallel=False, needs_conversation=True)
 async def propose_rule(context: ToolContext, text: str) -> str:
-    """Ask the user to keep a lasting order, in their exact words, as a rule."""
+    """Ask the user to keep a lasting order, a whole sentence in their exact words, as a rule."""
     if context.place is None or context.conversation is None:
         raise ToolError("Not proposed: nobody is there to be asked.")
-    person, turn = name_of(address_of(context.place)), context.conversation.context.current
+    address, turn = address_of(context.place), context.conversation.context.current
     rules = context.service(StandingInstructions)
-    return await rules.propose(context.key, turn, person, text)
+    return await rules.propose(context.key, turn, address, text)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from plugins.instructions.detect import SCANNED, find_instructions
+from plugins.instructions.detect_shapes import is_plain
 
 _HERE = Path(__file__).parent
 
@@ -64,11 +65,63 @@ def test_a_message_may_hold_several() -> None:
         "翻译成英文：以后都用中文回答",
         "From: Tom\nSubject: rules\n\nAlways reply within a day.",
         "Tom: never call me again\nAnn: always answer me then",
+        "Bob: never ask me about money again",
+        "Bob Smith: always answer me in French",
+        "[12:03, 1/2/2026] Bob: never call me again",
+        "1/2/2026, 12:03 - bobby: hi\n[1/2/26, 12:03:44 PM] Note: never call me again",
+        "De : Bob\nObjet : x\n\nNever call me again.",
+        "-------- Message transféré --------\nNever call me again.",
+        "Fwd: hi\nNever call me again.",
+        "<quote>Never call me again.</quote> Funny",
+        "<blockquote class='x'>\nHi.\nNever call me again.",
+        "Read 《Never call me again.\nAlways answer.》",
+        "He said “Hi.\n\nNever call me again.\nAlways answer.” and left",
+        'It says "Hi.\nNever call me again.\n" there',
+        "Error: it failed. Never run this command as root",
         "Here are the lyrics:\nNever send me roses\nAlways answer my call",
     ],
 )
 def test_the_words_of_others_order_nothing(message: str) -> None:
     assert find_instructions(message) == []
+
+
+@pytest.mark.parametrize("lead", ["Bob wrote", "Bob Smith wrote", "乔布 wrote", "Er schrieb"])
+@pytest.mark.parametrize("quoted", ["> hi", "> hi\n> Never sing", "> a:\n> \n> b"])
+def test_an_order_in_a_reply_is_found(lead: str, quoted: str) -> None:
+    order = "Never reply to Bob in French again"
+    found = find_instructions(f"{lead}:\n{quoted}\n\n{order}.")
+    assert [one.text for one in found] == [order]
+
+
+ORDER = "Never reply to Bob in French"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [ORDER, f"Hi! {ORDER}. Thanks", f"\n{ORDER}\nThanks", f"Note: {ORDER}", f"Important: {ORDER}",
+     f"New rule: {ORDER}", f'"Bob" is new. {ORDER}', f"By the way: {ORDER}", f"Regel: {ORDER}"],
+)  # fmt: skip
+def test_plain_orders_are_surely_the_persons_own(message: str) -> None:
+    (found,) = find_instructions(message)
+    assert found.text.endswith(ORDER)
+    assert is_plain(message, found.start)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        f"Dear customer,\n\n{ORDER}.",
+        f"Error: it failed\n{ORDER}",
+        f"{ORDER}.\n\nYours, Bob",
+        f'{ORDER}" is what he says',
+        f"„So. {ORDER}.",
+        f"bob: {ORDER}",
+        f"bob smith: hi. {ORDER}",
+        f"Bob wrote:\n> hi\n\n{ORDER}",
+    ],
+)
+def test_what_may_have_been_pasted_is_not(message: str) -> None:
+    assert not any(is_plain(message, found.start) for found in find_instructions(message))
 
 
 def test_of_a_very_long_message_the_beginning_is_looked_through() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from memory.keys import ConversationKey
+from plugins.instructions.carried import bring
 from tests.fakes.openai_server import echo
 from tests.instructions.test_rules_said import BOSS, commands, list_rules, system
 from tests.whole.scenario import say_all
+from tests.whole.test_access import OWNER, afar, befriended
 from tests.whole.testbot import TestBot, run_bot
 
 JOKES = "Always end with a joke."
@@ -130,3 +134,48 @@ async def test_the_context_shows_them_and_what_removes_turns_says_that_they_stay
         assert said in (await bot.says("/context compact t3")).text
         await bot.says("/rules revoke all")
         assert "in force" not in (await bot.says("/context clear")).text
+
+
+async def test_what_can_be_kept_is_shown_to_its_end(tmp_path: Path) -> None:
+    long = "Never use the words " + "alpha beta gamma " * 30 + "or omega"
+    async with afar(tmp_path) as bot:
+        await befriended(bot, "ann")
+        for line, number in ((long, 1), (f"/rules add {long} {long}", 2)):
+            for said in (line, f"/rules keep {number}"):
+                reply = await bot.says(said, "group", OWNER if "keep" in said else "ann")
+                assert line.removeprefix("/rules add ") in reply.text, said
+                assert reply.actions
+
+
+@pytest.mark.parametrize(
+    ("text", "is_own", "count"),
+    [
+        (f"{BOSS} \n\n today", False, 1),
+        ("Never " * 101, False, 0),
+        ("Never " * 101, True, 1),
+        (" \n", False, 0),
+        ("…", True, 0),
+    ],
+)
+async def test_an_export_of_others_brings_short_rules_only(
+    text: str, is_own: bool, count: int
+) -> None:
+    content = json.dumps([{"text": text, "scope": "everywhere", "state": "active", "turn": 3}])
+    key = ConversationKey("pipe/main", "pipe/main")
+    brought = await bring({}, key, content.encode(), is_own=is_own, is_rehearsal=True)
+    assert brought == count
+
+
+async def test_rules_that_moved_elsewhere_are_not_shown_where_they_were(tmp_path: Path) -> None:
+    secret = "Never tell ZEBRAWORD"
+    async with run_bot(tmp_path, echo) as bot:
+        await say_all(bot, f"/rules add --everywhere {BOSS}", f"/rules add {JOKES}")
+        await bot.says("/rules move 1 here", "other")
+        await bot.says(f"/rules edit 1 {secret}", "other")
+        for line in ("/rules history", "/rules undo 1", "/rules history"):
+            reply = await bot.says(line)
+            assert not reply.problem, reply.text
+            for words in (secret, BOSS):
+                assert words not in f"{reply.text} {reply.data}", line
+        assert JOKES in (await bot.says("/rules history")).text
+        assert secret in (await bot.says("/rules history", "other")).text

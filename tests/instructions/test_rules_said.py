@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from channels.kit.platform import IncomingMessage
 from channels.message import Attachment, Reply
+from channels.whatsapp import reading
 from plugins.instructions.detect import find_instructions
-from plugins.instructions.own_words import cut_forwarded, own_words
+from plugins.instructions.own_words import cut_forwarded, is_forwarded, own_words
+from plugins.instructions.record import list_said
+from plugins.instructions.standing import MOST_OPEN
 from tests.fakes.openai_server import Answer, Call, Received, Say, echo
 from tests.tables import each_row
+from tests.voice.test_voice import NOTE, VOICE
 from tests.whole.scenario import say_all
 from tests.whole.test_access import OWNER, afar, befriended
+from tests.whole.test_variants import again
 from tests.whole.testbot import TestBot, run_bot
 
 BOSS = "Never send anything to my boss without asking me"
@@ -152,23 +158,77 @@ async def test_no_rule_comes_from_files_tools_answers_or_side_questions(tmp_path
         assert await list_rules(bot) == []
 
 
+async def test_what_is_heard_in_a_sound_is_asked_about_unless_it_was_forwarded(
+    tmp_path: Path,
+) -> None:
+    async with run_bot(tmp_path, echo, {**VOICE, **AUTO}) as bot:
+        bot.server.voice.transcripts.extend([f"{BOSS}.", "Never lie.", "Never lie."])
+        assert commands(await bot.says("", files=NOTE)) == ["/rules keep 1", "/rules dismiss 1"]
+        for text in ("Forwarded from Bob:", "Forwarded:\nlisten"):
+            assert commands(await bot.says(text, files=NOTE)) == [], text
+        assert [rule["state"] for rule in await list_rules(bot)] == ["proposed"]
+
+
+@pytest.mark.parametrize("kind", ["text", "audio", "image"])
+@pytest.mark.parametrize("mark", ["forwarded", "frequently_forwarded", ""])
+def test_whatsapp_marks_what_was_forwarded_with_text_or_without(kind: str, mark: str) -> None:
+    content = {"id": "f", "mime_type": "audio/ogg", "body": BOSS}
+    message = {"from": "4912", "id": "m", "timestamp": "1", "type": kind, kind: content}
+    message |= {"context": {mark: True}} if mark else {}
+    value = {"metadata": {"phone_number_id": "p"}, "messages": [message]}
+    (arrival,) = reading.read({"entry": [{"changes": [{"value": value}]}]}, "p", "49")
+    assert isinstance(arrival, reading.WhatsAppArrival)
+    assert isinstance(arrival.event, IncomingMessage)
+    assert is_forwarded(arrival.event.text) is bool(mark)
+
+
+async def test_what_is_asked_again_is_not_said_again(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo, {"rules": {"detect": "off"}}) as bot:
+        await say_all(bot, BOSS, "/config rules.detect auto")
+        await again(bot, "/regenerate")
+        assert await list_rules(bot) == []
+        said = await bot.app.store.read(lambda db: list_said(db, "pipe/main", "pipe/"))
+        assert said == [BOSS]
+
+
 # --- the model's proposals ------------------------------------------------------------------------
 
 
-async def test_the_model_may_only_ask_for_what_the_person_has_said(tmp_path: Path) -> None:
+def proposing(wanted: Sequence[str]) -> Callable[[Received], Answer]:
+    """A model that proposes the rule of a number, as it is told to."""
+
     def script(request: Received) -> Answer:
         last = request.body["messages"][-1]
-        if last["role"] == "user" and "please" in str(last["content"]):
-            text = "no mails to my BOSS"
-            return Say(calls=(Call("propose_rule", json.dumps({"text": text}), "a"),))
+        said = str(last["content"]).rpartition(" ")[2]
+        if last["role"] == "user" and said.isdigit():
+            text = json.dumps({"text": wanted[int(said)]})
+            return Say(calls=(Call("propose_rule", text, "a"),))
         return Say("Yes.")
 
-    async with run_bot(tmp_path, script, AUTO) as bot:
-        assert commands(await bot.says("I want no mails  to my boss, ever")) == []
-        reply = await bot.says("please do")
-        assert commands(reply) == ["/rules keep 1", "/rules dismiss 1"]
-        assert "boss" not in system(bot), "it keeps nothing by itself"
-        assert "was asked already" in str((await bot.says("please"), bot.sent_to_model()[-1]))
+    return script
+
+
+HATS = "I like hats in mails  to my boss, always"
+
+
+async def test_the_model_may_only_ask_for_what_the_person_has_said(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, proposing([HATS.upper() + "."]), AUTO) as bot:
+        assert commands(await bot.says(f"Well. {HATS}! Thanks")) == []
+        assert commands(await bot.says("Propose 0")) == ["/rules keep 1", "/rules dismiss 1"]
+        assert "hats" not in system(bot), "it keeps nothing by itself"
+        assert (await list_rules(bot))[0]["text"] == HATS, "as it was said"
+        await bot.says("And 0")
+        assert "was asked already" in str(bot.sent_to_model()[-1])
+
+
+async def test_no_part_of_a_sentence_is_proposed(tmp_path: Path) -> None:
+    said = "Should I not send all my mails to bob?"
+    parts = ("send all my mails to bob", "Should I not send", "my mails to bob", "?", said * 2)
+    async with run_bot(tmp_path, proposing(parts)) as bot:
+        await bot.says(said)
+        for number, part in enumerate(parts):
+            assert commands(await bot.says(f"Propose {number}")) == [], part
+            assert "Not proposed" in str(bot.sent_to_model()[-1]), part
 
 
 # --- groups ---------------------------------------------------------------------------------------
@@ -196,6 +256,40 @@ async def test_in_a_group_an_owner_decides_and_alone_each_for_themselves(tmp_pat
         told = await bot.says("/rules revoke 1", "ann", "ann")
         assert "Only an owner may decide which rules hold for others, too" in told.text
         assert "no rule 3 here" in (await bot.says("/rules revoke 3", "group", "ann")).text
+
+
+async def test_the_model_proposes_to_a_person_what_they_said_and_nobody_else(
+    tmp_path: Path,
+) -> None:
+    async with afar(tmp_path) as bot:
+        await befriended(bot, "ann")
+        bot.server._decide = proposing([HATS])
+        await bot.says(HATS, "group", "ann")
+        assert commands(await bot.says("Propose 0", "group", OWNER)) == []
+        assert commands(await bot.says("Propose 0", "group", "ann"))[0] == "/rules keep 1"
+
+
+async def test_a_person_may_have_ten_rules_wait_and_an_owner_more(tmp_path: Path) -> None:
+    many = "! ".join(f"Never tell anybody the number {n}" for n in range(20))
+    async with afar(tmp_path) as bot:
+        await befriended(bot, "ann")
+        await bot.says(many, "group", "ann")
+        bot.server._decide = proposing([HATS])
+        await bot.says(HATS, "group", "ann")
+        await bot.says("Propose 0", "group", "ann")
+        refused = await bot.says("/rules add No jokes.", "group", "ann")
+        assert refused.problem == "command_refused"
+        assert "10 rules of yours wait" in refused.text
+        assert len(await list_rules(bot, "group", OWNER)) == MOST_OPEN
+        await bot.says(many.replace("number", "letter"), "group", OWNER)
+        assert len(await list_rules(bot, "group", OWNER)) == MOST_OPEN + 20
+
+
+async def test_an_order_that_waits_is_kept_when_it_is_said_under_auto(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo) as bot:
+        await say_all(bot, BOSS, "/config rules.detect auto")
+        assert "Kept as a rule" in (await bot.says(BOSS)).text
+        assert [rule["state"] for rule in await list_rules(bot)] == ["active"]
 
 
 async def test_a_strangers_words_are_never_asked_about(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,6 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.context.strategies import STRATEGIES
+from memory.keys import ConversationKey
+from memory.record.database import Database
+from plugins.instructions.record import InstructionRows
+from plugins.instructions.standing import StandingInstructions
 from plugins.jobs.firing import Jobs
 from tests.bot.test_schedule import retain, rows
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say, echo, openai_overflow
@@ -45,7 +49,7 @@ def hostile(request: Received) -> Answer:
 async def test_no_rule_is_lost_over_ten_compactions(tmp_path: Path, strategy: str) -> None:
     config = {"context": {"strategy": strategy}, "rules": {"max_tokens": 2_000, "detect": "auto"}}
     async with run_bot(tmp_path, hostile, config) as bot:
-        await say_all(bot, *("\n".join(RULES[n : n + 10]) for n in range(0, 50, 10)))
+        await say_all(bot, *("! ".join(RULES[n : n + 10]) for n in range(0, 50, 10)))
         for number in range(10):
             await bot.says(f"question {number}")
             compacted = await bot.says("/context compact")
@@ -151,6 +155,25 @@ async def test_forgetting_the_turn_or_the_chat_deletes_what_was_said_there(tmp_p
         assert await list_rules(bot) == []
     for word in ("zebraword", "okapiword", "giraffeword"):
         assert [place for place in found_in(tmp_path, word) if "parley.db" in place] == []
+
+
+@pytest.mark.parametrize("fails", [True, False])
+async def test_rules_are_gone_once_their_deletion_is_committed(tmp_path: Path, fails: bool) -> None:
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says(f"/rules add {BOSS}")
+        standing = bot.app.features.service(StandingInstructions)
+        key = ConversationKey("pipe/main", "pipe/main")
+
+        def forget(database: Database) -> None:
+            InstructionRows(standing.drop).forget(database, key, None)
+            if fails:
+                raise OSError("the disk is full")
+
+        with suppress(OSError):
+            await bot.app.store.write(forget)
+        await standing.tasks.idle()
+        await bot.says("And?")
+        assert in_prompt(bot) == ([BOSS] if fails else [])
 
 
 async def test_retention_leaves_what_is_in_force_and_takes_the_rest(tmp_path: Path) -> None:
