@@ -58,8 +58,8 @@ from memory.record.conversations import Standing
 from memory.record.forget import StoredCounts
 from memory.record.search import Found, Wanted
 from memory.record.search.corrected import Corrections
-from memory.record.store import StoreError
 from memory.record.search.reach import Scope
+from memory.record.store import StoreError
 from memory.services import MemoryServices
 from memory.summary_editor import SummaryEditor
 from memory.turn_log import TurnLog
