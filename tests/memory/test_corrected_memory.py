@@ -15,6 +15,7 @@ from memory.long_term import ended as ended_file
 from memory.long_term.document import facts
 from memory.long_term.ended import DAMAGED, EndedInAudience
 from memory.long_term.prompt import MemoryPrompts
+from memory.messages import Message
 from memory.record import daily
 from memory.record.daily import Note
 from memory.record.memory_file import MemoryFileError
@@ -81,6 +82,26 @@ async def test_a_daily_file_is_read_as_it_holds_now(lodge: Lodge) -> None:
     (folder / f"{today}.md").write_text("The meeting with the board is on 3 May.\n")
     (hit,) = (await conversation.memory.recall("board meeting", 1)).notes.hits
     assert hit.note == Note(today, "The meeting with the board is on 4 May (corrected in t2).")
+
+
+async def test_a_correction_said_while_a_turn_runs_holds_at_once(lodge: Lodge) -> None:
+    conversation = await lodge.conversation()
+    await conversation.long_term.remember("The meeting is on 3 May.", "ann")
+    turn = await conversation.turns.open("Hello.", inbox=1)
+    await turn.hear([Message("user", "the meeting is on 4 May, not 3 May")], [2])
+    assert "4 May (corrected in t1)" in prompt(lodge)
+
+
+async def test_a_correction_is_kept_where_the_process_died_before_that(lodge: Lodge) -> None:
+    conversation = await lodge.conversation()
+    await conversation.long_term.remember("The meeting is on 3 May.", "ann")
+    said = "the meeting is on 4 May, not 3 May"
+    await conversation.turns.open(said, inbox=1)
+    ended_file.path_of(lodge.folder, KEY.audience).unlink()
+    await lodge.restart()
+    await lodge.conversations.services.meter.ready()
+    await (await lodge.conversation()).turns.open(said, inbox=1)
+    assert "4 May (corrected in t1)" in prompt(lodge)
 
 
 def value(old: str, new: str, conversation: str = "") -> EndedInAudience:
