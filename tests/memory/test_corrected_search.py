@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from memory.context.ended_values import OLD, EndedValue, show_corrected
 from memory.record.search import Exactly, Head, Words
+from memory.record.search.index import place_of
 from tests.memory.rooms import KEY, Lodge
 
 
@@ -72,6 +73,40 @@ async def test_a_branch_corrects_for_itself_alone(lodge: Lodge) -> None:
     here = (await conversation.passages(Head(1))).hits[0].text
     there = (await (await lodge.conversation(branch)).passages(Head(1))).hits[0].text
     assert (here, there) == ("It is on 3 May.", "It is on 4 May (corrected in t2).")
+
+
+async def test_a_correction_that_is_not_indexed_yet_is_left_out(lodge: Lodge) -> None:
+    await lodge.says("The meeting with the architects is on 3 May in Oslo.", reply="Noted.")
+    await lodge.says("no, it's 4 May, not 3 May", reply="Changed.")
+    conversation = await lodge.conversation()
+    await conversation.memory.recall("architects", 1)
+    place = place_of(conversation.context.row, 3)
+    delete = "DELETE FROM passage WHERE place = ?"
+    await lodge.store.write(lambda db: db.execute_sql(delete, (place,)))
+    hits = (await conversation.memory.recall("architects in Oslo", 1)).said.hits
+    assert [hit.text for hit in hits] == [
+        "The meeting with the architects is on 4 May (corrected in t2) in Oslo."
+    ]
+
+
+async def test_as_many_messages_as_before_are_read_again_where_they_are_others(
+    lodge: Lodge,
+) -> None:
+    await lodge.says("It is on 3 May.", reply="Noted.")
+    await lodge.says("no, it's 4 May, not 3 May", reply="Changed.")
+    conversation = await lodge.conversation()
+
+    async def ended() -> list[str]:
+        book, row = (await conversation.corrections()).book, conversation.context.row
+        return [one.new for one in await lodge.store.read(lambda db: book.of(db, row))]
+
+    assert await ended() == ["4 May"]
+    book = (await conversation.corrections()).book
+    heard = {**book._heard}
+    await conversation.forget({2})
+    await lodge.says("no, it's 5 May, not 3 May", reply="Changed.")
+    book._heard.update(heard)  # as one that read before the deletion, in another process
+    assert await ended() == ["5 May"]
 
 
 def test_a_person_who_says_the_old_value_again_means_it() -> None:

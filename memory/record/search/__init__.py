@@ -177,7 +177,7 @@ class HistorySearch:
                     correcting = index.place_of(self._row_of(place, one.seq), one.seq)
                     (order if correcting in places else besides)[correcting] = None
             order[place] = None
-        visible = set(self._ranges.only([*order, *besides]))
+        visible = index.entries(self._database, [*order, *besides], self._ranges)
         found = [place for place in order if place in visible]
         extra = [place for place in besides if place in visible and place not in order]
         return [*found, *extra[:_BESIDES]]

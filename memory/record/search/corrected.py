@@ -80,15 +80,14 @@ class CorrectionBook:
 
     def _catch_up(self, database: Database, conversation: int) -> _HeardSoFar:
         heard = self._heard.pop(conversation, None) or _HeardSoFar()
-        there = transcript.count_messages(database, conversation)
-        if there != heard.messages:
-            count, last = transcript.count_from(database, conversation, heard.seq + 1)
+        there, newest = transcript.count_from(database, conversation, 0)
+        if (there, newest) != (heard.messages, heard.seq):
+            count, _ = transcript.count_from(database, conversation, heard.seq + 1)
             if heard.messages + count != there:  # something was deleted
                 heard = _HeardSoFar()
-                count, last = transcript.count_from(database, conversation, 0)
             for role, text, turn, seq in transcript.spoken(database, conversation, heard.seq + 1):
                 heard.hear(role, text, turn, seq)
-            heard.messages, heard.seq = there, max(heard.seq, last)
+            heard.messages, heard.seq = there, newest
         self._heard[conversation] = heard
         while len(self._heard) > KEPT:
             self._heard.popitem(last=False)
