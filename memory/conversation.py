@@ -58,8 +58,8 @@ from memory.record.conversations import Standing
 from memory.record.forget import StoredCounts
 from memory.record.search import Found, Wanted
 from memory.record.search.corrected import Corrections
-from memory.record.store import StoreError
 from memory.record.search.reach import Scope
+from memory.record.store import StoreError
 from memory.services import MemoryServices
 from memory.summary_editor import SummaryEditor
 from memory.turn_log import TurnLog
@@ -485,9 +485,10 @@ class Conversation:
             one.context.notify()
             one._shared.mirror.touch(one)
         try:
-            await asyncio.to_thread(ended.drop_copies, data, audience)
+            whole = self.key.id if turns is None else ""
+            await asyncio.to_thread(ended.forget, data, audience, whole)
         except StoreError:
-            log.exception("copies of the corrections of %s could not be deleted", audience)
+            log.exception("corrections in %s could not be deleted", self.key.id)
             is_left = True
         return replace(gone, is_left=is_left)
 

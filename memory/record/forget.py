@@ -64,10 +64,11 @@ class StoredCounts(Struct, frozen=True):
     """The data that is kept of some turns: their numbers, their messages, what they were asked
     with, the jobs by which summaries of them come into the daily memory, and the sections there;
     the lines of `MEMORY.md` that come from them; `is_left` says that some of it may be left: with a
-    plugin's offloader, or in a file of corrections. `shared` are the other conversations that share turns with theirs, by row, and
-    the last that each does; `has_children` says that some of these were branched off. `asides` are
-    the side questions that are deleted, `staying` the turns that stay with others where a whole
-    conversation is meant; `made` counts the rows of features that are deleted, by
+    plugin's offloader, or in a file of corrections. `shared` are the other conversations that share
+    turns with theirs, by row, and the last that each does; `has_children` says that some of these
+    were branched off. `asides` are the side questions that are deleted, `staying` the turns that
+    stay with others where a whole conversation is meant; `made` counts the rows of features that
+    are deleted, by
     their nouns."""
 
     turns: tuple[int, ...] = ()

@@ -105,7 +105,9 @@ async def test_a_correction_is_kept_where_the_process_died_before_that(lodge: Lo
 
 
 def value(old: str, new: str, conversation: str = "") -> EndedInAudience:
-    return EndedInAudience(EndedValue(old, new, 1, 1), conversation, "2026-11-20", "10:00")
+    """A value that was ended in a conversation, or ("") by a command."""
+    until = 0.0 if conversation else 1.0
+    return EndedInAudience(EndedValue(old, new, 1, 1), conversation, "2026-11-20", "10:00", until)
 
 
 def test_conversations_that_write_at_once_lose_no_value_and_leave_no_draft(tmp_path: Path) -> None:
@@ -156,3 +158,47 @@ def test_values_ended_by_hand_stay_however_many_are_ended_in_the_chat(tmp_path: 
     ended_file.update(tmp_path, "a", "pipe/1", many)
     kept = ended_file.read(ended_file.path_of(tmp_path, "a"))
     assert [one.value.old for one in kept[:2]] == ["3 May", "x5"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "held"),
+    [
+        (["3 May>4 May", "4 May>3 May"], ["4 May>3 May"]),
+        (["3 May>4 May", "4th of May>3rd of May"], ["4th of May>3rd of May"]),
+        (["3 cats>4 cats", "4 cats>5 cats"], ["3 cats>5 cats", "4 cats>5 cats"]),
+        (["a1>b1", "b1>c1", "c1>a1"], ["b1>a1", "c1>a1"]),
+        (["a1>b1", "a1>c1"], ["a1>c1"]),
+        (["Ann>Ben", "Carl>Dora"], ["Ann>Ben", "Carl>Dora"]),
+    ],
+)
+def test_values_that_are_ended_one_after_the_other_lead_to_what_holds(
+    tmp_path: Path, steps: list[str], held: list[str]
+) -> None:
+    for step in steps:
+        ended_file.add_by_hand(tmp_path, "a", [value(*step.split(">"))])
+    kept = ended_file.read(ended_file.path_of(tmp_path, "a"))
+    assert [f"{one.value.old}>{one.value.new}" for one in kept] == held
+
+
+async def test_a_line_put_right_in_a_turn_goes_with_that_turn(lodge: Lodge) -> None:
+    conversation = await lodge.conversation()
+    memory = conversation.long_term
+    await memory.remember("The meeting is on 3 May.", "ann")
+    await lodge.says("Hello.")
+    await lodge.says("no, the meeting is on 4 May, not 3 May")
+    await memory.correct(await conversation.ended_in(2), "corrected in t2")
+    await memory.approve("ann")
+    await conversation.forget({2})
+    assert not facts((await memory.read()).lines)
+
+
+async def test_values_ended_by_a_command_go_with_the_conversation(lodge: Lodge) -> None:
+    await lodge.says("Hello.")
+    conversation = await lodge.conversation()
+    ended = EndedValue("3 May", "4 May", 0, 2**62)
+    await conversation.long_term.end({}, [ended], "ann", "/memory wrong")
+    path = ended_file.path_of(lodge.folder, KEY.audience)
+    await conversation.forget({1})
+    assert ended_file.by_hand(lodge.folder, KEY.audience)
+    await conversation.forget()
+    assert ended_file.read(path) == ()

@@ -94,18 +94,32 @@ class CorrectionBook:
         return heard
 
 
+class ByHand(Struct, frozen=True):
+    """A value that a person ended by a command, in what was said until a time (Unix)."""
+
+    value: EndedValue
+    until: float
+
+
 class Corrections(Struct, frozen=True):
     """The corrections that a search knows: those in conversations, and those that a person made by
     a command (`by_hand`), which hold in all of them."""
 
     book: CorrectionBook
-    by_hand: Sequence[EndedValue] = ()
+    by_hand: Sequence[ByHand] = ()
 
     def of(
         self, database: Database, conversation: int, away: TakenAway | None = None
     ) -> tuple[EndedValue, ...]:
-        """Return the values that were ended there."""
-        return (*self.by_hand, *self.book.of(database, conversation, away))
+        """Return the values that were ended in what people say there."""
+        return self.book.of(database, conversation, away)
+
+    def show(self, entry: Entry, ended: Sequence[EndedValue]) -> Entry:
+        """Return an entry as it is shown: with these values ended, and those that a command ended
+        after it was said."""
+        said = entry.at.timestamp()
+        by_hand = (one.value for one in self.by_hand if said <= one.until)
+        return correct(entry, (*by_hand, *ended))
 
 
 def _to_ended(one: Correction, said: _SaidCorrection, again: int) -> EndedValue:
