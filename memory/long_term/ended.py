@@ -23,7 +23,7 @@ from memory.long_term.document import MemoryLine, Source
 from memory.record import daily, fence
 from memory.record.daily import Note
 from memory.record.memory_file import MemoryFileError
-from memory.record.search.corrected import ByHand
+from memory.record.search.corrected import ByHand, supersede
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ def read(path: Path) -> tuple[EndedInAudience, ...]:
     """Return what is kept there, nothing where there is no file or one that can't be used; the log
     has why."""
     try:
-        return _load(path)
+        return _settled(_load(path))
     except MemoryFileError as error:
         log.warning("%s", error)
     except msgspec.MsgspecError as error:
@@ -97,7 +97,10 @@ def add_by_hand(data: Path, audience: str, new: Sequence[EndedInAudience]) -> No
 
     def change(before: Kept) -> Kept:
         for one in new:
-            before = (*(kept for each in before for kept in _after(each, one)), one)
+            left = (
+                k for each in before for k in ((each,) if not each.until else _after(each, one))
+            )
+            before = (*left, one)
         return before
 
     _change(data, audience, change)
@@ -107,22 +110,21 @@ Kept = tuple[EndedInAudience, ...]
 
 
 def _after(kept: EndedInAudience, new: EndedInAudience) -> Kept:
-    """Return what is left of a value that was ended before another one: it leads to what holds
-    now, and is gone where that is itself."""
-    before, after = kept.value, new.value
-    is_other = before.is_shared and after.is_shared and before.topic.isdisjoint(after.topic)
-    if not kept.until or is_other:
-        return (kept,)
-    if _is_same(before.old, after.old) or _is_same(before.old, after.new):
-        return ()
-    if _is_same(before.new, after.old):
-        return (replace(kept, value=replace(before, new=after.new)),)
-    return (kept,)
+    """Return what is left of a value that was ended before a command ended another one."""
+    value = supersede(kept.value, new.value)
+    return () if value is None else (replace(kept, value=value),)
 
 
-def _is_same(one: str, other: str) -> bool:
-    """Return whether two values are the same, in any form."""
-    return (0, len(one)) in find_places(one, other)
+def _settled(kept: Kept) -> Kept:
+    """Return the values with what became of those of the chat by later commands."""
+    for command in [one for one in kept if one.until]:
+        when = (command.day, command.at)
+        kept = tuple(
+            left
+            for one in kept
+            for left in ((one,) if one.until or (one.day, one.at) > when else _after(one, command))
+        )
+    return kept
 
 
 def _change(data: Path, audience: str, change: Callable[[Kept], Kept]) -> bool:

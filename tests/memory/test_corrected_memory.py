@@ -19,6 +19,7 @@ from memory.messages import Message
 from memory.record import daily
 from memory.record.daily import Note
 from memory.record.memory_file import MemoryFileError
+from memory.record.search import Head
 from tests.memory.rooms import KEY, Lodge
 
 
@@ -178,6 +179,18 @@ def test_values_that_are_ended_one_after_the_other_lead_to_what_holds(
         ended_file.add_by_hand(tmp_path, "a", [value(*step.split(">"))])
     kept = ended_file.read(ended_file.path_of(tmp_path, "a"))
     assert [f"{one.value.old}>{one.value.new}" for one in kept] == held
+
+
+async def test_a_command_that_takes_back_a_correction_of_the_chat_holds(lodge: Lodge) -> None:
+    conversation = await lodge.conversation()
+    await lodge.says("The meeting is on 3 May.")
+    await lodge.says("the meeting is on 4 May, not 3 May")
+    await conversation.long_term.remember("The meeting is on 3 May.", "ann")
+    ended = EndedValue("4 May", "3 May", 0, 2**62)
+    await conversation.long_term.end({}, [ended], "ann", "/memory wrong")
+    assert "The meeting is on 3 May." in prompt(lodge)
+    (hit,) = (await conversation.passages(Head(1))).hits
+    assert hit.text == "The meeting is on 3 May."
 
 
 async def test_a_line_put_right_in_a_turn_goes_with_that_turn(lodge: Lodge) -> None:

@@ -94,6 +94,21 @@ class CorrectionBook:
         return heard
 
 
+def supersede(before: EndedValue, after: EndedValue) -> EndedValue | None:
+    """Return what is left of a value that was ended before another one: it leads to what holds
+    now, and is gone where that is itself, or it was ended anew."""
+    if before.is_shared and after.is_shared and before.topic.isdisjoint(after.topic):
+        return before
+    if _is_same(before.old, after.old) or _is_same(before.old, after.new):
+        return None
+    return replace(before, new=after.new) if _is_same(before.new, after.old) else before
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Return whether two values are the same, in any form."""
+    return (0, len(one)) in find_places(one, other)
+
+
 class ByHand(Struct, frozen=True):
     """A value that a person ended by a command, in what was said until a time (Unix)."""
 
@@ -111,8 +126,20 @@ class Corrections(Struct, frozen=True):
     def of(
         self, database: Database, conversation: int, away: TakenAway | None = None
     ) -> tuple[EndedValue, ...]:
-        """Return the values that were ended in what people say there."""
-        return self.book.of(database, conversation, away)
+        """Return the values that were ended in what people say there, with what became of them by
+        later commands."""
+        ended = self.book.of(database, conversation, away)
+        if not ended or not self.by_hand:
+            return ended
+        entries = transcript.entries_at(database, conversation, {one.seq for one in ended})
+        times = {entry.seq: entry.at.timestamp() for entry in entries}
+        for command in self.by_hand:
+            left = (
+                supersede(one, command.value) if times.get(one.seq, 0) <= command.until else one
+                for one in ended
+            )
+            ended = tuple(one for one in left if one is not None)
+        return ended
 
     def show(self, entry: Entry, ended: Sequence[EndedValue]) -> Entry:
         """Return an entry as it is shown: with these values ended, and those that a command ended
