@@ -485,9 +485,10 @@ class Conversation:
             one.context.notify()
             one._shared.mirror.touch(one)
         try:
-            await asyncio.to_thread(ended.drop_copies, data, audience)
+            whole = self.key.id if turns is None else ""
+            await asyncio.to_thread(ended.forget, data, audience, whole)
         except StoreError:
-            log.exception("copies of the corrections of %s could not be deleted", audience)
+            log.exception("corrections in %s could not be deleted", self.key.id)
             is_left = True
         return replace(gone, is_left=is_left)
 

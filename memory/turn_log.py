@@ -56,7 +56,7 @@ class TurnHost(Protocol):
 class TurnLog:
     """Opens turns and adds to them; each entry is on disk before it is known here. `on_end` hears
     that a turn is over, or that whole turns were added. `is_in_session` says whether listeners were
-    told of a session that is not over."""
+    told of a session that is not over; `on_said` hears what people said once it is on disk."""
 
     def __init__(
         self,
@@ -106,8 +106,7 @@ class TurnLog:
             state.person = person
             self._begin(number)
             state.append([entry])
-        if self._on_said is not None:
-            await self._on_said([text])
+        await self._tell_said([entry])
         return OpenTurn(self, Turn(number, (entry,)))
 
     async def append(
@@ -134,10 +133,15 @@ class TurnLog:
             entries = [replace(e, at=at) for e, at in zip(entries, times, strict=True)]
         await self.services.store.write(lambda db: transcript.insert(db, state.row, entries))
         state.append(entries)
-        if self._on_said is not None:
-            await self._on_said([e.message.text for e in entries if e.message.role == "user"])
+        await self._tell_said(entries)
         self._on_end()
         return state.whole[-len(turns) :]
+
+    async def _tell_said(self, entries: Sequence[Entry]) -> None:
+        """Tell who wants to know what people said in these, which are on disk."""
+        texts = [entry.message.text for entry in entries if entry.message.role == "user"]
+        if texts and self._on_said is not None:
+            await self._on_said(texts)
 
     async def _find_known_turn(self, inbox: int) -> OpenTurn | None:
         """Return the turn that was opened for this inbox row, if one was. Rows are numbered
@@ -159,6 +163,7 @@ class TurnLog:
         turn = transcript.as_turns(entries)[0]
         if not turn.is_complete:
             self._begin(turn.number)
+        await self._tell_said(entries)  # the process may have died before
         return OpenTurn(self, turn, not turn.is_complete, begun)
 
     async def _close_left_open(self) -> None:
@@ -216,6 +221,7 @@ class TurnLog:
             await self.services.store.write(insert, is_synced=is_synced)
             state.last_inbox = max(state.last_inbox, *inbox, 0)
             state.append(entries)
+        await self._tell_said(entries)
         return entries
 
     async def _entry(self, message: Message, turn: int) -> Entry:

@@ -23,6 +23,7 @@ from memory.long_term.document import MemoryLine, Source
 from memory.record import daily, fence
 from memory.record.daily import Note
 from memory.record.memory_file import MemoryFileError
+from memory.record.search.corrected import ByHand, supersede
 
 log = logging.getLogger(__name__)
 
@@ -36,12 +37,15 @@ _ONE_WRITER = threading.Lock()  # values that two conversations end at once are 
 
 
 class EndedInAudience(Struct, frozen=True):
-    """A value that was ended in a conversation, on a day ("2026-11-20") at a time of day."""
+    """A value that was ended in a conversation, on a day ("2026-11-20") at a time of day. One that
+    a command ended has the time `until` which it holds for what was said (seconds since 1970; 0:
+    people ended it in what they said)."""
 
     value: EndedValue
     conversation: str
     day: str
     at: str = ""
+    until: float = 0.0
 
 
 def path_of(data: Path, audience: str) -> Path:
@@ -53,7 +57,7 @@ def read(path: Path) -> tuple[EndedInAudience, ...]:
     """Return what is kept there, nothing where there is no file or one that can't be used; the log
     has why."""
     try:
-        return _load(path)
+        return _settled(_load(path))
     except MemoryFileError as error:
         log.warning("%s", error)
     except msgspec.MsgspecError as error:
@@ -81,7 +85,8 @@ def update(data: Path, audience: str, conversation: str, new: Sequence[EndedInAu
     that is something else. Raises MemoryFileError, and StoreError where others have taken over."""
 
     def change(before: Kept) -> Kept:
-        return (*(one for one in before if one.conversation != conversation), *new)
+        kept = (one for one in before if one.until or one.conversation != conversation)
+        return (*kept, *new)
 
     return _change(data, audience, change)
 
@@ -89,16 +94,37 @@ def update(data: Path, audience: str, conversation: str, new: Sequence[EndedInAu
 def add_by_hand(data: Path, audience: str, new: Sequence[EndedInAudience]) -> None:
     """Keep values that were ended by a command, beside those that were before. Raises
     MemoryFileError, and StoreError where others have taken over."""
-    ended = {one.value.old for one in new}
 
     def change(before: Kept) -> Kept:
-        kept = (one for one in before if one.conversation or one.value.old not in ended)
-        return (*kept, *new)
+        for one in new:
+            left = (
+                k for each in before for k in ((each,) if not each.until else _after(each, one))
+            )
+            before = (*left, one)
+        return before
 
     _change(data, audience, change)
 
 
 Kept = tuple[EndedInAudience, ...]
+
+
+def _after(kept: EndedInAudience, new: EndedInAudience) -> Kept:
+    """Return what is left of a value that was ended before a command ended another one."""
+    value = supersede(kept.value, new.value)
+    return () if value is None else (replace(kept, value=value),)
+
+
+def _settled(kept: Kept) -> Kept:
+    """Return the values with what became of those of the chat by later commands."""
+    for command in [one for one in kept if one.until]:
+        when = (command.day, command.at)
+        kept = tuple(
+            left
+            for one in kept
+            for left in ((one,) if one.until or (one.day, one.at) > when else _after(one, command))
+        )
+    return kept
 
 
 def _change(data: Path, audience: str, change: Callable[[Kept], Kept]) -> bool:
@@ -120,9 +146,16 @@ def _change(data: Path, audience: str, change: Callable[[Kept], Kept]) -> bool:
     return True
 
 
-def drop_copies(data: Path, audience: str) -> None:
+def forget(data: Path, audience: str, conversation: str = "") -> None:
     """Delete a damaged file that was kept, and drafts that a crash left: what is forgotten may be
-    in them. Raises MemoryFileError, and StoreError where others have taken over."""
+    in them. Of a conversation that is forgotten, what commands ended there goes too. Raises
+    MemoryFileError, and StoreError where others have taken over."""
+    if conversation:
+        _change(
+            data,
+            audience,
+            lambda before: tuple(one for one in before if one.conversation != conversation),
+        )
     path = path_of(data, audience)
     with _ONE_WRITER:
         for copy in (path.with_name(DAMAGED), *path.parent.glob(f"{NAME}*.draft")):
@@ -135,7 +168,7 @@ def drop_copies(data: Path, audience: str) -> None:
 
 
 def _within_most(kept: Kept) -> Kept:
-    said = [one for one in kept if one.conversation]
+    said = [one for one in kept if not one.until]
     gone = {id(one) for one in said[:-MOST]}
     return tuple(one for one in kept if id(one) not in gone)
 
@@ -164,10 +197,10 @@ def _write(path: Path, content: bytes) -> None:
         raise
 
 
-def by_hand(data: Path, audience: str) -> tuple[EndedValue, ...]:
+def by_hand(data: Path, audience: str) -> tuple[ByHand, ...]:
     """Return the values of an audience that were ended by a command."""
     kept = read(path_of(data, audience))
-    return tuple(one.value for one in kept if not one.conversation)
+    return tuple(ByHand(one.value, one.until) for one in kept if one.until)
 
 
 def show_line(line: MemoryLine, ended: Iterable[EndedInAudience]) -> str:
@@ -190,15 +223,15 @@ def _ends_line(one: EndedInAudience, line: MemoryLine) -> bool:
     sources = line.sources
     if sources and not any(_is_before(source, one) for source in sources):
         return False
-    if one.conversation and line.said > one.day:
+    if line.said > one.day or (one.until and line.said == one.day):
         return False
     return _is_about(one, line.text, sources)
 
 
 def _is_before(source: Source, one: EndedInAudience) -> bool:
     """Return whether what is told there was said before the value was ended."""
-    if not one.conversation:
-        return True  # whatever still says so, a person has looked at it
+    if one.until:  # what stood there in that minute, a person has looked at
+        return (source.day, source.at) < (one.day, one.at)
     if source.conversation == one.conversation and source.spans:
         return min(first for first, _ in source.spans) <= one.value.turn
     return (source.day, source.at or one.at) <= (one.day, one.at)

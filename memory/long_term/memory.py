@@ -88,6 +88,11 @@ def _by(person: str) -> str:
     return f" by {person}" if "/" in person else ""
 
 
+def _source_of(one: EndedInAudience) -> Source:
+    """Return the turn that ended a value, as the source of a line that was put right by it."""
+    return Source("person", one.day, one.at, "", one.conversation, f"t{one.value.turn}")
+
+
 class LongTermMemory:
     """The `MEMORY.md` of a conversation's audience. Raises StoreError, and MemoryFileError with a
     sentence where the file can't be used."""
@@ -296,8 +301,9 @@ class LongTermMemory:
             before = await self.read_held()
             changes = lines_to_change(facts(before.proposed), ended)
             operations = [
-                LineOperation("replace", new, old.raw, why, sources=old.sources)
-                for old, new, _ in changes
+                LineOperation("replace", replace(new, sources=made), old.raw, why, sources=made)
+                for old, new, last in changes
+                for made in [(*old.sources, _source_of(last))]
             ]
             if operations:
                 await self.propose(operations, (), CORRECTION, why)
@@ -322,7 +328,8 @@ class LongTermMemory:
             if render(lines) != render(before.lines):
                 await self._hold(before, Version(0, "held", person, why, lines))
             if values:
-                new = [EndedInAudience(one, "", source.day, source.at) for one in values]
+                day, at, until = source.day, source.at, now.timestamp()
+                new = [EndedInAudience(one, self.key.id, day, at, until) for one in values]
                 data = self._services.data
                 await asyncio.to_thread(add_by_hand, data, self.audience, new)
                 self._services.on_change(self.key)

@@ -283,11 +283,25 @@ def spoken(database: Database, conversation: int, seq: int) -> list[tuple[str, s
 
 def count_from(database: Database, conversation: int, seq: int) -> tuple[int, int]:
     """Return how many messages there are from a seq on, and the last seq (0: there are none)."""
-    columns = tables.Message
-    query = columns.select(fn.COUNT(columns.seq), fn.COALESCE(fn.MAX(columns.seq), 0))
-    where = _from_seq(lineage(database, conversation), seq)
-    ((count, last),) = query.where(where).tuples().execute(database)
+    links = lineage(database, conversation)
+    if not seq and len(links) == 1:
+        ((count, last),) = _own_count.tuples(database, conversation)
+        return count, last
+    query = tables.Message.select(*_COUNT_AND_LAST).where(_from_seq(links, seq))
+    ((count, last),) = query.tuples().execute(database)
     return count, last
+
+
+_COUNT_AND_LAST = (
+    fn.COUNT(tables.Message.seq),
+    fn.COALESCE(fn.MAX(tables.Message.seq), 0),
+)
+
+
+@tables.Prepared
+def _own_count(conversation: int) -> Any:
+    columns = tables.Message
+    return columns.select(*_COUNT_AND_LAST).where(columns.conversation == conversation)
 
 
 _SPEAKERS = ("user", "assistant")
@@ -343,17 +357,7 @@ def excuse_calls(database: Database, conversations: Sequence[str]) -> None:
 
 def count_messages(database: Database, conversation: int) -> int:
     """Return how many messages the transcript of this conversation holds."""
-    links = lineage(database, conversation)
-    if len(links) == 1:
-        return int(_own_count.tuples(database, conversation)[0][0])
-    count: int = tables.Message.select().where(_from_seq(links)).count(database)
-    return count
-
-
-@tables.Prepared
-def _own_count(conversation: int) -> Any:
-    columns = tables.Message
-    return columns.select(fn.COUNT(columns.seq)).where(columns.conversation == conversation)
+    return count_from(database, conversation, 0)[0]
 
 
 def insert_event(database: Database, conversation: int, event: ViewEvent) -> int:

@@ -14,7 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from channels.language import _, number_of
-from memory.context.corrections import content_words, split_sentences
+from memory.context.correction_words import QUOTED
+from memory.context.corrections import content_words
 from memory.context.ended_values import EndedValue, find_places, show_corrected
 from memory.context.values import find_values
 from memory.conversation import Conversation
@@ -27,6 +28,11 @@ from plugins.wording import format_list, literal
 LIST = Action("Show all", "/memory list")
 WHY = "/memory wrong"
 _ARROW = re.compile(r"\s*(?:->|→|=>)\s*")
+_SENTENCE = re.compile(
+    # A quotation or code is in one sentence as a whole; a date ("3. Mai") ends none.
+    rf"(?:(?ms:{QUOTED.pattern})|[^.!?。！？\s]|(?<![.!?。！？][\"”“」])[^\S\n]|\.(?=[^\s.])"
+    r"|(?<=\d)\.(?=\s+(?:Jan|Feb|März|Apr|Ma[iy]|Jun|Jul|Aug|Sep|Okt|Oct|Nov|De[cz])))++[.!?。！？]*"
+)
 _YES = re.compile(r"yes\s+([0-9a-f]{8})\s+", re.IGNORECASE)
 _LATER = 2**62  # the seq of a correction that holds for all that was said until now
 _SEARCHED = 10  # results
@@ -87,6 +93,14 @@ async def wrong(ask: Ask, rest: str) -> Reply:
 async def _read(conversation: Conversation, order: str) -> Wrong:
     old, *new = _ARROW.split(order, maxsplit=1)
     if new and old and new[0]:
+        if _is_bare_number(old):
+            raise CommandError(
+                _(
+                    "{words} may be said of many things. Write a word of what it is about beside "
+                    "it: /memory wrong 3 cats -> 4 cats",
+                    words=literal(old),
+                )
+            )
         return Wrong((EndedValue(old, new[0], 0, _LATER),))
     word, _space, right = order.partition(" ")
     lines = facts((await conversation.long_term.read()).lines)
@@ -108,6 +122,14 @@ async def _read(conversation: Conversation, order: str) -> Wrong:
     return Wrong(_values(line.text, right), line, right)
 
 
+def _is_bare_number(words: str) -> bool:
+    values = [value for value in find_values(words) if value.kind != "number"]
+    rest = words
+    for value in find_values(words):
+        rest = rest.replace(value.text, "")
+    return not values and not any(map(str.isalpha, rest))
+
+
 def _values(old: str, right: str) -> tuple[EndedValue, ...]:
     """Return the values of a line that what is right has others of."""
     before, after = find_values(old), find_values(right)
@@ -122,6 +144,7 @@ def _values(old: str, right: str) -> tuple[EndedValue, ...]:
         for value, other in pairs
         if other is not None
         for of_value in [content_words(f"{value.text} {other.text}")]
+        if topic - of_value or value.kind != "number"
     )
 
 
@@ -157,11 +180,12 @@ def _correct(text: str, what: Wrong) -> str:
     if what.line is None or what.right:
         return text
     wanted = content_words(what.line.text)
-    for sentence in split_sentences(text):
-        said = content_words(sentence)
-        if wanted and len(wanted & said) >= _ALIKE * len(wanted):
-            text = text.replace(sentence, "")
-    return text
+
+    def keep(sentence: re.Match[str]) -> str:
+        said = content_words(sentence[0])
+        return "" if wanted and len(wanted & said) >= _ALIKE * len(wanted) else sentence[0]
+
+    return _SENTENCE.sub(keep, text)
 
 
 def _show(order: str, edits: Edits) -> Reply:
@@ -203,6 +227,10 @@ async def _carry_out(ask: Ask, what: Wrong, edits: Edits) -> Reply:
     text = _("Corrected in {places}.", places=places)
     if left:
         text += " " + number_of(left, "{n} place still says so.", "{n} places still say so.")
+    elif not what.values:
+        text += " " + _(
+            "It is in 0 remembered lines and summaries; searches still find where it was said."
+        )
     else:
         text += " " + _("It is in 0 lines, summaries and search results that the model can read.")
     if turns:

@@ -15,9 +15,11 @@ from memory.long_term import ended as ended_file
 from memory.long_term.document import facts
 from memory.long_term.ended import DAMAGED, EndedInAudience
 from memory.long_term.prompt import MemoryPrompts
+from memory.messages import Message
 from memory.record import daily
 from memory.record.daily import Note
 from memory.record.memory_file import MemoryFileError
+from memory.record.search import Head
 from tests.memory.rooms import KEY, Lodge
 
 
@@ -83,8 +85,30 @@ async def test_a_daily_file_is_read_as_it_holds_now(lodge: Lodge) -> None:
     assert hit.note == Note(today, "The meeting with the board is on 4 May (corrected in t2).")
 
 
+async def test_a_correction_said_while_a_turn_runs_holds_at_once(lodge: Lodge) -> None:
+    conversation = await lodge.conversation()
+    await conversation.long_term.remember("The meeting is on 3 May.", "ann")
+    turn = await conversation.turns.open("Hello.", inbox=1)
+    await turn.hear([Message("user", "the meeting is on 4 May, not 3 May")], [2])
+    assert "4 May (corrected in t1)" in prompt(lodge)
+
+
+async def test_a_correction_is_kept_where_the_process_died_before_that(lodge: Lodge) -> None:
+    conversation = await lodge.conversation()
+    await conversation.long_term.remember("The meeting is on 3 May.", "ann")
+    said = "the meeting is on 4 May, not 3 May"
+    await conversation.turns.open(said, inbox=1)
+    ended_file.path_of(lodge.folder, KEY.audience).unlink()
+    await lodge.restart()
+    await lodge.conversations.services.meter.ready()
+    await (await lodge.conversation()).turns.open(said, inbox=1)
+    assert "4 May (corrected in t1)" in prompt(lodge)
+
+
 def value(old: str, new: str, conversation: str = "") -> EndedInAudience:
-    return EndedInAudience(EndedValue(old, new, 1, 1), conversation, "2026-11-20", "10:00")
+    """A value that was ended in a conversation, or ("") by a command."""
+    until = 0.0 if conversation else 1.0
+    return EndedInAudience(EndedValue(old, new, 1, 1), conversation, "2026-11-20", "10:00", until)
 
 
 def test_conversations_that_write_at_once_lose_no_value_and_leave_no_draft(tmp_path: Path) -> None:
@@ -135,3 +159,59 @@ def test_values_ended_by_hand_stay_however_many_are_ended_in_the_chat(tmp_path: 
     ended_file.update(tmp_path, "a", "pipe/1", many)
     kept = ended_file.read(ended_file.path_of(tmp_path, "a"))
     assert [one.value.old for one in kept[:2]] == ["3 May", "x5"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "held"),
+    [
+        (["3 May>4 May", "4 May>3 May"], ["4 May>3 May"]),
+        (["3 May>4 May", "4th of May>3rd of May"], ["4th of May>3rd of May"]),
+        (["3 cats>4 cats", "4 cats>5 cats"], ["3 cats>5 cats", "4 cats>5 cats"]),
+        (["a1>b1", "b1>c1", "c1>a1"], ["b1>a1", "c1>a1"]),
+        (["a1>b1", "a1>c1"], ["a1>c1"]),
+        (["Ann>Ben", "Carl>Dora"], ["Ann>Ben", "Carl>Dora"]),
+    ],
+)
+def test_values_that_are_ended_one_after_the_other_lead_to_what_holds(
+    tmp_path: Path, steps: list[str], held: list[str]
+) -> None:
+    for step in steps:
+        ended_file.add_by_hand(tmp_path, "a", [value(*step.split(">"))])
+    kept = ended_file.read(ended_file.path_of(tmp_path, "a"))
+    assert [f"{one.value.old}>{one.value.new}" for one in kept] == held
+
+
+async def test_a_command_that_takes_back_a_correction_of_the_chat_holds(lodge: Lodge) -> None:
+    conversation = await lodge.conversation()
+    await lodge.says("The meeting is on 3 May.")
+    await lodge.says("the meeting is on 4 May, not 3 May")
+    await conversation.long_term.remember("The meeting is on 3 May.", "ann")
+    ended = EndedValue("4 May", "3 May", 0, 2**62)
+    await conversation.long_term.end({}, [ended], "ann", "/memory wrong")
+    assert "The meeting is on 3 May." in prompt(lodge)
+    (hit,) = (await conversation.passages(Head(1))).hits
+    assert hit.text == "The meeting is on 3 May."
+
+
+async def test_a_line_put_right_in_a_turn_goes_with_that_turn(lodge: Lodge) -> None:
+    conversation = await lodge.conversation()
+    memory = conversation.long_term
+    await memory.remember("The meeting is on 3 May.", "ann")
+    await lodge.says("Hello.")
+    await lodge.says("no, the meeting is on 4 May, not 3 May")
+    await memory.correct(await conversation.ended_in(2), "corrected in t2")
+    await memory.approve("ann")
+    await conversation.forget({2})
+    assert not facts((await memory.read()).lines)
+
+
+async def test_values_ended_by_a_command_go_with_the_conversation(lodge: Lodge) -> None:
+    await lodge.says("Hello.")
+    conversation = await lodge.conversation()
+    ended = EndedValue("3 May", "4 May", 0, 2**62)
+    await conversation.long_term.end({}, [ended], "ann", "/memory wrong")
+    path = ended_file.path_of(lodge.folder, KEY.audience)
+    await conversation.forget({1})
+    assert ended_file.by_hand(lodge.folder, KEY.audience)
+    await conversation.forget()
+    assert ended_file.read(path) == ()

@@ -1,5 +1,5 @@
 """Values that a person corrected are found as they hold: marked, in searches of the model and of
-people, and with the correction before what it corrects. The transcript keeps what was said.
+people, and with the correction beside what it corrects. The transcript keeps what was said.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from memory.context.ended_values import OLD, EndedValue, show_corrected
 from memory.messages import Message, ToolCall
 from memory.record.search import Exactly, Head, Words
 from memory.record.search.corrected import correct as correct_entry
+from memory.record.search.index import place_of
 from memory.turns import Entry
 from tests.memory.rooms import KEY, Lodge
 
@@ -28,18 +29,20 @@ async def test_people_and_letter_by_letter_searches_show_it_too(lodge: Lodge) ->
         assert [hit.text for hit in hits][:2] in (
             ["The meeting is on 4 May (corrected in t2)."],
             [f"no, it's 4 May, not {OLD}", "The meeting is on 4 May (corrected in t2)."],
+            ["The meeting is on 4 May (corrected in t2).", f"no, it's 4 May, not {OLD}"],
         )
 
 
-async def test_a_correction_stands_before_what_it_corrects(lodge: Lodge) -> None:
+async def test_a_correction_that_was_not_found_by_itself_takes_no_place(lodge: Lodge) -> None:
     await lodge.says("The meeting with the architects is on 3 May in Oslo.", reply="Noted.")
     await lodge.says("no, it's 4 May, not 3 May", reply="Changed.")
     await lodge.says("Good.")
     conversation = await lodge.conversation()
     hits = (await conversation.memory.recall("meeting with the architects in Oslo", 2)).said.hits
     assert [hit.text for hit in hits] == [
-        f"no, it's 4 May, not {OLD}",
         "The meeting with the architects is on 4 May (corrected in t2) in Oslo.",
+        "Noted.",
+        f"no, it's 4 May, not {OLD}",
     ]
 
 
@@ -79,6 +82,53 @@ async def test_a_branch_corrects_for_itself_alone(lodge: Lodge) -> None:
     here = (await conversation.passages(Head(1))).hits[0].text
     there = (await (await lodge.conversation(branch)).passages(Head(1))).hits[0].text
     assert (here, there) == ("It is on 3 May.", "It is on 4 May (corrected in t2).")
+
+
+async def test_a_correction_that_is_not_indexed_yet_is_left_out(lodge: Lodge) -> None:
+    await lodge.says("The meeting with the architects is on 3 May in Oslo.", reply="Noted.")
+    await lodge.says("no, it's 4 May, not 3 May", reply="Changed.")
+    conversation = await lodge.conversation()
+    await conversation.memory.recall("architects", 1)
+    place = place_of(conversation.context.row, 3)
+    delete = "DELETE FROM passage WHERE place = ?"
+    await lodge.store.write(lambda db: db.execute_sql(delete, (place,)))
+    hits = (await conversation.memory.recall("architects in Oslo", 1)).said.hits
+    assert [hit.text for hit in hits] == [
+        "The meeting with the architects is on 4 May (corrected in t2) in Oslo."
+    ]
+
+
+async def test_as_many_messages_as_before_are_read_again_where_they_are_others(
+    lodge: Lodge,
+) -> None:
+    await lodge.says("It is on 3 May.", reply="Noted.")
+    await lodge.says("no, it's 4 May, not 3 May", reply="Changed.")
+    conversation = await lodge.conversation()
+
+    async def ended() -> list[str]:
+        book, row = (await conversation.corrections()).book, conversation.context.row
+        return [one.new for one in await lodge.store.read(lambda db: book.of(db, row))]
+
+    assert await ended() == ["4 May"]
+    book = (await conversation.corrections()).book
+    heard = {**book._heard}
+    await conversation.forget({2})
+    await lodge.says("no, it's 5 May, not 3 May", reply="Changed.")
+    book._heard.update(heard)  # as one that read before the deletion, in another process
+    assert await ended() == ["5 May"]
+
+
+async def test_what_is_said_after_a_command_is_found_as_it_was_said(lodge: Lodge) -> None:
+    await lodge.says("The meeting is on 3 May.", reply="Noted.")
+    conversation = await lodge.conversation()
+    ended = EndedValue("3 May", "4 May", 0, 2**62)
+    await conversation.long_term.end({}, [ended], "ann", "/memory wrong")
+    await lodge.says("The party is on 3 May.", reply="A party on 3 May.")
+    found = [hit.text for hit in (await conversation.passages(Head(4))).hits]
+    said = ["The party is on 3 May.", "A party on 3 May."]
+    assert found == ["The meeting is on 4 May (corrected).", "Noted.", *said]
+    recalled = (await conversation.memory.recall("party meeting", 2)).said.hits
+    assert {hit.text for hit in recalled} >= {found[0], said[0]}
 
 
 def test_a_person_who_says_the_old_value_again_means_it() -> None:

@@ -70,6 +70,7 @@ async def test_what_nobody_says_is_told_and_a_wrong_order_explains_itself(tmp_pa
         await bot.says("Hi.")
         assert "needs the number of a line" in (await bot.says("/memory wrong")).text
         assert "There is no line 3" in (await bot.says("/memory wrong 3 Ann is 12")).text
+        assert "many things" in (await bot.says("/memory wrong 3 -> 4")).text
         assert "No remembered line" in (await bot.says("/memory wrong 3 May -> 4 May")).text
         await bot.says("/remember The meeting is on 3 May.")
         shown = await bot.says("/memory wrong 3 May -> 4 May")
@@ -85,7 +86,8 @@ async def test_sentences_that_say_what_is_wrong_are_taken_out(tmp_path: Path) ->
         await bot.says("/remember Ann likes tea.")
         shown = await bot.says("/memory wrong Ann lives in Lisbon")
         (yes,) = [one for one in commands(shown) if one.startswith("/memory wrong yes")]
-        await bot.says(yes)
+        done = await bot.says(yes)
+        assert "It is in 0 remembered lines and summaries; searches" in done.text
         assert "Lisbon" not in file_of(tmp_path).read_text()
         assert "Ann likes tea." in file_of(tmp_path).read_text()
         await bot.says("/memory undo")

@@ -21,7 +21,7 @@ from memory.record import transcript
 from memory.record.branches import lineage
 from memory.record.database import Database
 from memory.record.search import index, words
-from memory.record.search.corrected import Corrections, correct
+from memory.record.search.corrected import Corrections
 from memory.record.search.dates import NamedDate
 from memory.record.search.likeness import Likeness
 from memory.record.search.ranking import (
@@ -177,7 +177,7 @@ class HistorySearch:
                     correcting = index.place_of(self._row_of(place, one.seq), one.seq)
                     (order if correcting in places else besides)[correcting] = None
             order[place] = None
-        visible = set(self._ranges.only([*order, *besides]))
+        visible = index.entries(self._database, [*order, *besides], self._ranges)
         found = [place for place in order if place in visible]
         extra = [place for place in besides if place in visible and place not in order]
         return [*found, *extra[:_BESIDES]]
@@ -196,6 +196,11 @@ class HistorySearch:
             self._ended[row] = self._corrections.of(self._database, row)
         return self._ended[row]
 
+    def _shown(self, entry: Entry, place: int) -> Entry:
+        if self._corrections is None:
+            return entry
+        return self._corrections.show(entry, self._ended_at(place))
+
     def _hits(self, places: Sequence[int], wanted: Sequence[str]) -> Iterator[Hit]:
         around = {place + distance for place in places for distance in (-1, 0, 1)}
         there = index.entries(self._database, around, self._ranges)
@@ -204,11 +209,11 @@ class HistorySearch:
             its_sitting, entry = there.get(place, (0, None))
             if entry is None or its_sitting != sitting or entry.message.tool in SEARCHES:
                 return None
-            return correct(entry, self._ended_at(place))
+            return self._shown(entry, place)
 
         for place in places:
             sitting, entry = there[place]
-            entry = correct(entry, self._ended_at(place))
+            entry = self._shown(entry, place)
             said, name = to_search_text(entry.message), self._reach.name(place)
             neighbours = neighbour(sitting, place - 1), neighbour(sitting, place + 1)
             yield Hit(entry, said, spans(said, wanted), name, *neighbours)
@@ -242,7 +247,7 @@ def scan(
 
     hits = []
     for *_, row, entry in heapq.nlargest(most, iter_scored()):
-        entry = correct(entry, corrections.of(database, row)) if corrections else entry
+        entry = corrections.show(entry, corrections.of(database, row)) if corrections else entry
         said = to_search_text(entry.message)
         hits.append(Hit(entry, said, spans(said, wanted), conversations[row]))
     return Found(tuple(hits), counts.total(), counts[len(wanted)])
@@ -320,7 +325,8 @@ def passages(
     hits = []
     for number, entry in zip(numbers, entries, strict=True):
         is_whole = isinstance(wanted, Exactly)
-        entry = entry if is_whole else correct(entry, ended)
+        if corrections and not is_whole:
+            entry = corrections.show(entry, ended)
         text = entry.message.shown_text if is_whole else to_model_text(entry.message)
         match = pattern.search(text) if pattern else None
         hits.append(Hit(entry, text, (Span(*match.span()),) if match else (), number=number))

@@ -80,19 +80,40 @@ class CorrectionBook:
 
     def _catch_up(self, database: Database, conversation: int) -> _HeardSoFar:
         heard = self._heard.pop(conversation, None) or _HeardSoFar()
-        there = transcript.count_messages(database, conversation)
-        if there != heard.messages:
-            count, last = transcript.count_from(database, conversation, heard.seq + 1)
+        there, newest = transcript.count_from(database, conversation, 0)
+        if (there, newest) != (heard.messages, heard.seq):
+            count, _ = transcript.count_from(database, conversation, heard.seq + 1)
             if heard.messages + count != there:  # something was deleted
                 heard = _HeardSoFar()
-                count, last = transcript.count_from(database, conversation, 0)
             for role, text, turn, seq in transcript.spoken(database, conversation, heard.seq + 1):
                 heard.hear(role, text, turn, seq)
-            heard.messages, heard.seq = there, max(heard.seq, last)
+            heard.messages, heard.seq = there, newest
         self._heard[conversation] = heard
         while len(self._heard) > KEPT:
             self._heard.popitem(last=False)
         return heard
+
+
+def supersede(before: EndedValue, after: EndedValue) -> EndedValue | None:
+    """Return what is left of a value that was ended before another one: it leads to what holds
+    now, and is gone where that is itself, or it was ended anew."""
+    if before.is_shared and after.is_shared and before.topic.isdisjoint(after.topic):
+        return before
+    if _is_same(before.old, after.old) or _is_same(before.old, after.new):
+        return None
+    return replace(before, new=after.new) if _is_same(before.new, after.old) else before
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Return whether two values are the same, in any form."""
+    return (0, len(one)) in find_places(one, other)
+
+
+class ByHand(Struct, frozen=True):
+    """A value that a person ended by a command, in what was said until a time (Unix)."""
+
+    value: EndedValue
+    until: float
 
 
 class Corrections(Struct, frozen=True):
@@ -100,13 +121,32 @@ class Corrections(Struct, frozen=True):
     a command (`by_hand`), which hold in all of them."""
 
     book: CorrectionBook
-    by_hand: Sequence[EndedValue] = ()
+    by_hand: Sequence[ByHand] = ()
 
     def of(
         self, database: Database, conversation: int, away: TakenAway | None = None
     ) -> tuple[EndedValue, ...]:
-        """Return the values that were ended there."""
-        return (*self.by_hand, *self.book.of(database, conversation, away))
+        """Return the values that were ended in what people say there, with what became of them by
+        later commands."""
+        ended = self.book.of(database, conversation, away)
+        if not ended or not self.by_hand:
+            return ended
+        entries = transcript.entries_at(database, conversation, {one.seq for one in ended})
+        times = {entry.seq: entry.at.timestamp() for entry in entries}
+        for command in self.by_hand:
+            left = (
+                supersede(one, command.value) if times.get(one.seq, 0) <= command.until else one
+                for one in ended
+            )
+            ended = tuple(one for one in left if one is not None)
+        return ended
+
+    def show(self, entry: Entry, ended: Sequence[EndedValue]) -> Entry:
+        """Return an entry as it is shown: with these values ended, and those that a command ended
+        after it was said."""
+        said = entry.at.timestamp()
+        by_hand = (one.value for one in self.by_hand if said <= one.until)
+        return correct(entry, (*by_hand, *ended))
 
 
 def _to_ended(one: Correction, said: _SaidCorrection, again: int) -> EndedValue:

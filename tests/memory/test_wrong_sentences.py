@@ -1,0 +1,35 @@
+"""Sentences that say the same as wrong words are taken out whole, and others stay as they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory.long_term.document import MemoryLine
+from plugins.memory.wrong import Wrong, _correct
+
+WRONG = Wrong((), MemoryLine("Ann lives in Lisbon"))
+KEPT = ["Ben likes tea.", 'He said "No. Never!" twice.', "Use `a.b; c` at 3.5 V.", "茶很好。"]
+GONE = [
+    "Ann lives in Lisbon.",
+    'Ann lives in "Lisbon".',
+    "Ann lives in `Lisbon`; with cats.",
+    "With cats; Ann lives in Lisbon!",
+    'She said: "Ann lives in Lisbon. It is warm."',
+    "Am 3. Mai: Ann lives in Lisbon",
+]
+
+
+@pytest.mark.parametrize("gone", GONE)
+@pytest.mark.parametrize("kept", KEPT)
+@pytest.mark.parametrize("between", [" ", "\n", "\n- "])
+def test_a_wrong_sentence_is_cut_and_its_neighbours_stay(
+    gone: str, kept: str, between: str
+) -> None:
+    assert _correct(f"{kept}{between}{gone}", WRONG).rstrip(" \n-") == kept
+    end = gone if gone[-1] in '.!"' else f"{gone}."
+    assert _correct(f"{end}{between}{kept}", WRONG).lstrip(" \n-") == kept
+
+
+def test_nothing_is_lost_where_nothing_is_wrong() -> None:
+    text = '- One; two.\n\n```py\nx = 1. \n```\n> "quoted\nEnd... "so." And `x'
+    assert _correct(text, WRONG) == text
