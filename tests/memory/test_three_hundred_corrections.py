@@ -23,7 +23,7 @@ _LEAVES = " ".join(
 _CHAT = ("Tell me about tea.", _LEAVES, "And coffee?", "Coffee is made of beans.")
 
 
-MISSED = 1
+MISSED = 2
 """Corrections that are not found: the review that a person put right as "the meeting" may be
 another thing, and a wrong value is worse than an old one."""
 LEFT = 0
