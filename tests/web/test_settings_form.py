@@ -73,9 +73,9 @@ async def test_a_long_text_is_written_in_several_lines(site: Site, tab: Tab) -> 
 
 async def test_what_is_refused_is_said_and_stays_as_it_was(tab: Tab) -> None:
     await open_settings(tab)
-    await tab.page.fill("#setting-agent_max_context_turns", "0")
+    await tab.page.fill("#setting-agent_max_context_turns", "1001")
     await tab.page.press("#setting-agent_max_context_turns", "Enter")
-    await tab.sees("#notice:has-text('it must be a whole number from 1 to 1000')")
+    await tab.sees("#notice:has-text('it must be a whole number from 0 to 1000')")
     await expect(tab.page.locator("#setting-agent_max_context_turns")).to_have_value("20")
 
 
