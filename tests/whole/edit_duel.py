@@ -62,15 +62,15 @@ def die():
     ORDER.unlink()
     os.kill(os.getpid(), signal.SIGKILL)
 
-async def write(store, work, *, is_synced=True):
+async def write(store, work, *, is_synced=True, is_long=False):
     try:
         name, number, when = ORDER.read_text().split()
     except (OSError, ValueError):
-        return await _write(store, work, is_synced=is_synced)
+        return await _write(store, work, is_synced=is_synced, is_long=is_long)
     _counts[name] = count = _counts.get(name, 0) + 1
     if (count, when) == (int(number), "before"):
         die()
-    done = await _write(store, work, is_synced=is_synced)
+    done = await _write(store, work, is_synced=is_synced, is_long=is_long)
     if count == int(number):
         die()
     return done
@@ -245,7 +245,7 @@ class Mortal:
     async def end(self) -> None:
         bot, self._bot = self._bot, None
         await self._life.aclose()
-        assert bot is None or bot.errors == ""
+        assert bot is None or bot.errors == "", bot.errors
 
     async def settle(self) -> None:
         """Until no summary is on its way any more."""

@@ -171,7 +171,7 @@ async def _either(*waits: Any) -> None:
     ("seed", "settings"),
     [
         (1, {"agent_max_context_turns": 3, "restore": "exact"}),
-        (2, {"agent_max_context_tokens": 1_500}),
+        (2, {"agent_max_context_tokens": 1_600}),
     ],
 )
 async def test_nothing_is_lost_and_nothing_is_doubled_however_often_the_bot_is_killed(
