@@ -291,7 +291,7 @@ _CALL = re.compile(
     r"</?(?:antml:)?(?:tool_call|function_calls?|invoke|tool_use|function=|parameter=)"
     r"|<\|[^|<>]{0,40}tool[^|<>]{0,40}\|>"
     r"|<｜tool|\[TOOL_CALLS?\]|\bto=functions\.|\"tool_calls\"\s*:\s*\["
-    r"|^\s*(?:```(?:json)?\s*)?\[?\s*\{\s*\"(?:name|tool|function)\"\s*:\s*\"[\w.-]{1,64}\"\s*,"
-    r"\s*\"(?:arguments|parameters|input)\"",
+    r"|^\s{0,20}+(?:```(?:json)?\s{0,9}+)?\[?\s{0,9}+\{\s{0,20}+\"(?:name|tool|function)\"\s{0,9}+:\s{0,9}+\"[\w.-]{1,64}\"\s{0,9}+,"
+    r"\s{0,20}+\"(?:arguments|parameters|input)\"",
     re.IGNORECASE | re.MULTILINE,
 )
