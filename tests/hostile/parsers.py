@@ -23,9 +23,11 @@ from channels.telegram.telegram import Telegram
 from channels.terminal import display
 from channels.terminal.display import StreamedAnswer, without_controls
 from channels.web.markup import html
-from memory.context.corrected import choose_certain
+from memory.context.audit import AuditSource, Candidate, audit
+from memory.context.corrected import HeldValues, choose_certain
 from memory.context.corrections import find_corrections
 from memory.context.ended_values import EndedValue, show_corrected
+from memory.context.extract import extract as shorten
 from memory.context.limits import Limits
 from memory.context.summary import check_answer
 from memory.context.terse import TerseFilter, extract
@@ -34,12 +36,16 @@ from memory.record import daily
 from memory.record.search import words
 from memory.record.search.said import finder, spans
 from plugins.builtin.context_search import LONGEST_QUERY
+from plugins.instructions.detect import find_instructions
+from plugins.instructions.detect_shapes import is_plain
+from plugins.instructions.own_words import own_words
 from plugins.mcp.layers import UnreadableAnswerError
 from plugins.mcp.messages import encode, read_messages
 from plugins.mcp.pasted import read_pasted
 from plugins.mcp.words import find_reason
 from plugins.voice.feature import to_spoken
 from plugins.wording import clip, literal
+from tests.memory.audit_turns import turns_of
 
 _AUDIENCE, _DAY = "main", date(2026, 1, 2)
 
@@ -136,6 +142,17 @@ def _corrections(text: str) -> None:
     show_corrected(text, [EndedValue(one.old, one.new, 1, 1) for one in found])
 
 
+def _audited(text: str) -> None:
+    """A summary of a chat, and a chat with the text in it, judged and written without a model."""
+    lines = ["Please book the flight to Lisbon.", text, text, "Done. What else?"]
+    for summary, chat in ((text, ["We fly on 3 May.", "Noted."]), ("We fly on 3 May.", lines)):
+        turns = turns_of(chat)
+        source = AuditSource(chat[::2], chat[1::2], turns=turns)
+        audit(Candidate(summary, 1), source)
+        held = HeldValues(source.current, source.ended)
+        shorten(turns, summary, 500, len, source.facts, source.requests, held)
+
+
 _mask = make_masker(["a" * 8, "sk-secret", "1" * 6])
 
 PARSERS: dict[str, Callable[[str], object]] = {
@@ -158,6 +175,8 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "a search": lambda text: finder(text[:LONGEST_QUERY]).search(text[1:]),
     "a search's spans": lambda text: spans(text, [text[:50].casefold(), "a", "1"]),
     "corrections": _corrections,
+    "orders": lambda text: (find_instructions(text), own_words(text), is_plain(text, 0)),
+    "an audit": _audited,
     "a voice": to_spoken,
     "a mail's head": _mail_head,
     "a mail's body": _mail_body,
