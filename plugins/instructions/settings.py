@@ -19,8 +19,8 @@ class RuleSettings(SettingsSection):
         default="ask",
         description="What is done with an order that you give for good (“never …”, “always …”, "
         "“from now on …”). ask: you are asked below the answer whether to keep it as a rule. auto: "
-        "it is kept at once where it is plainly yours, and you are told. off: only /rules add keeps "
-        "one.",
+        "it is kept at once where it is plainly yours, and you are told. off: only /rules add "
+        "keeps one.",
         json_schema_extra={"here": True, "holds": "from the next message on"},
     )
     max_tokens: int = Field(
