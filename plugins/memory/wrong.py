@@ -21,12 +21,15 @@ from memory.context.values import find_values
 from memory.conversation import Conversation
 from memory.long_term.document import MemoryLine, facts
 from memory.summary_editor import EditRefused, StandingSummary
-from plugins.api import Action, Ask, CommandError, Reply
+from plugins.api import Action, Ask, CommandError, Form, Reply
 from plugins.memory.views import to_block, to_data
 from plugins.wording import format_list, literal
 
 LIST = Action("Show all", "/memory list")
 WHY = "/memory wrong"
+ASKS = "/memory wrong ?"
+"""Asks for what is wrong and what is right; with a number before the sign, for that line."""
+_ASKS = re.compile(r"(?:(\d{1,9}) ?)?\?|")
 _ARROW = re.compile(r"\s*(?:->|→|=>)\s*")
 _SENTENCE = re.compile(
     # A quotation or code is in one sentence as a whole; a date ("3. Mai") ends none.
@@ -76,6 +79,8 @@ class Edits(Struct, frozen=True):
 
 async def wrong(ask: Ask, rest: str) -> Reply:
     """`/memory wrong 3 [what is right]`, `/memory wrong 3 May -> 4 May`, `/memory wrong WORDS`"""
+    if asked := _ASKS.fullmatch(rest.strip()):
+        return await _ask_for_right(ask.conversation, int(asked[1] or 0))
     seen = _YES.match(rest.strip())
     order = rest.strip()[seen.end() :] if seen else rest.strip()
     conversation = ask.conversation
@@ -88,6 +93,24 @@ async def wrong(ask: Ask, rest: str) -> Reply:
     if seen[1].lower() != edits.digest:
         raise CommandError(_("That has changed since you saw it; send /memory wrong again."))
     return await _carry_out(ask, what, edits)
+
+
+async def _ask_for_right(conversation: Conversation, number: int) -> Reply:
+    """Ask for what is right: the text of a line to be changed, or any words (0)."""
+    if not number:
+        text = _("Write what is wrong and what is right, like: 3 May -> 4 May.")
+        return Reply(text, form=Form("/memory wrong"))
+    line = _line_at(facts((await conversation.long_term.read()).lines), number)
+    text = _("Write line {n} as it is right. You see all changes before they are made.", n=number)
+    return Reply(text, {"text": line.text}, form=Form(f"/memory wrong {number}", line.text))
+
+
+def _line_at(lines: Sequence[MemoryLine], number: int) -> MemoryLine:
+    if not 1 <= number <= len(lines):
+        raise CommandError(
+            _("There is no line {words}; /memory list shows all of them.", words=number)
+        )
+    return lines[number - 1]
 
 
 async def _read(conversation: Conversation, order: str) -> Wrong:
@@ -114,11 +137,7 @@ async def _read(conversation: Conversation, order: str) -> Wrong:
         )
     if not number:
         return Wrong((), MemoryLine(order))
-    if number > len(lines):
-        raise CommandError(
-            _("There is no line {words}; /memory list shows all of them.", words=word)
-        )
-    line, right = lines[number - 1], right.strip()
+    line, right = _line_at(lines, number), right.strip()
     return Wrong(_values(line.text, right), line, right)
 
 

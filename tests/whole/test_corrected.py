@@ -68,7 +68,9 @@ async def test_what_is_wrong_is_corrected_in_lines_and_summaries_after_a_yes(
 async def test_what_nobody_says_is_told_and_a_wrong_order_explains_itself(tmp_path: Path) -> None:
     async with run_bot(tmp_path, [Say("Hello.")], SETTINGS) as bot:
         await bot.says("Hi.")
-        assert "needs the number of a line" in (await bot.says("/memory wrong")).text
+        assert "what is wrong and what is right" in (await bot.says("/memory wrong")).text
+        assert "May I" not in (await bot.says("/cancel")).text
+        assert "needs the number of a line" in (await bot.says("/memory wrong tea")).text
         assert "There is no line 3" in (await bot.says("/memory wrong 3 Ann is 12")).text
         assert "many things" in (await bot.says("/memory wrong 3 -> 4")).text
         assert "No remembered line" in (await bot.says("/memory wrong 3 May -> 4 May")).text
@@ -77,6 +79,26 @@ async def test_what_nobody_says_is_told_and_a_wrong_order_explains_itself(tmp_pa
         (yes,) = [one for one in commands(shown) if one.startswith("/memory wrong yes")]
         await bot.says("/remember The party is on 3 May.")
         assert "has changed since you saw it" in (await bot.says(yes)).text
+
+
+async def test_a_button_asks_for_what_is_right(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, [Say("Hello.")], SETTINGS) as bot:
+        await bot.says("Hi.")
+        await bot.says("/remember The meeting is on 3 May.")
+        assert "/memory wrong ?" in commands(await bot.says("/memory list"))
+        shown = await bot.says("/memory why 1")
+        asked = await bot.says("/memory wrong 1 ?")
+        assert "/memory wrong 1 ?" in commands(shown)
+        assert asked.form
+        assert (asked.form.command, asked.form.text) == (
+            "/memory wrong 1",
+            "The meeting is on 3 May.",
+        )
+        shown = await bot.says("The meeting is on 4 May.")
+        (yes,) = [one for one in commands(shown) if one.startswith("/memory wrong yes")]
+        await bot.says(yes)
+        assert "The meeting is on 4 May." in file_of(tmp_path).read_text()
+        assert "There is no line 7" in (await bot.says("/memory wrong 7 ?")).text
 
 
 async def test_sentences_that_say_what_is_wrong_are_taken_out(tmp_path: Path) -> None:
