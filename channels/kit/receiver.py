@@ -50,7 +50,7 @@ LEFT_OUT = (
     "videos",
     "video messages",
     "animations",
-    "stickers",
+    "stop the answer; else clear the line, cancel a form or a list",
     "places",
     "contacts",
     "polls",

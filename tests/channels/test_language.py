@@ -192,10 +192,10 @@ def test_what_a_tool_will_do_is_shown_as_it_is_whatever_it_reads_like() -> None:
 
 def test_joined_parts_turns_and_figures_in_a_sentence_from_below_are_translated_too() -> None:
     heard = (
-        "(This request was too long for the model's window of 12,000 tokens: t1 to t3 left the "
-        "context, and long tool results were shortened. Nothing is deleted. Once there is room for "
-        "it, with a larger window (`context.max_tokens`) or another model, `/context undo`{times} "
-        "brings it back.)"
+        "(This request was too long for the model's window of 12,000 tokens: t1 to t3 "
+        "removed from the context, and long tool results were shortened. Nothing is "
+        "deleted. Once there is room for it, with a larger window (`context.max_tokens`) or "
+        "another model, `/context undo`{times} brings it back.)"
     )
     with speaking("de"):
         said = explain(heard.format(times=" (2 times)"))

@@ -266,7 +266,7 @@ async def test_the_comparison_says_what_is_new_and_what_broke(tmp_path: Path) ->
     assert cut.data["place"] == "t2 user, after a summary"
     assert "-t1 user" in [line["sign"] + line["name"] for line in cut.data["lines"]]
     assert "had to be read anew" in cut.text
-    assert "What was sent before was changed by:\n- e1, " in cut.text
+    assert "The earlier part of the request was changed by:\n- e1, " in cut.text
     assert ": compaction t1 (asked for by a person)" in cut.text
     (gone, *_others) = (line for line in cut.data["lines"] if line["name"] == "t1 user")
     assert gone["events"] == ["e1"]

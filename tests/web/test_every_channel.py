@@ -205,7 +205,7 @@ async def talk(place: Place, turns: int = 4) -> None:
 async def steer(place: Place) -> None:
     await talk(place)
     await place.says("/context compact t1-t2", "Compacted t1 to t2")
-    await place.says("/context summaries", "in place")
+    await place.says("/context summaries", "at its position")
     await place.presses("Expand", "/context expand s1", "Opened s1: t1 to t2 are back")
     await place.presses("Undo", "/context undo", "Undone: the opening of a summary")
     await place.says("/context undo", "Undone: the compaction")
@@ -214,8 +214,8 @@ async def steer(place: Place) -> None:
     await place.presses("Redo", "/context redo", "Redone: the drop")
     await place.says("/context pin t2", "Pinned: t2")
     await place.presses("Unpin", "/context unpin t2", "Unpinned: t2")
-    await place.says("/context free t2-t3", "t2 to t3 left the context")
-    await place.presses("Undo", "/context undo", "t2 to t3 are back in play")
+    await place.says("/context free t2-t3", "t2 to t3 removed from the context")
+    await place.presses("Undo", "/context undo", "t2 to t3 are back in context")
     await place.says("/context history", "undone")
 
 
@@ -261,7 +261,7 @@ async def test_what_is_remembered_is_written_distilled_approved_and_taken_back(
         await place.says("/memory why 1", "Written ")
         await place.says("/memory edit", "This is the whole file")
         await place.fills("- Ann dances.", "Taken. 1 line added and 1 line gone.")
-        await place.presses("Take back", "/memory undo", "v2 is taken back.")
+        await place.presses("Undo", "/memory undo", "v2 is taken back.")
         await place.presses("Bring back", "/memory redo", "v2 is in force again.")
         write(tmp_path, "Ann lives in Porto.", job=1, key=key_of(place.address))
         await place.says("/memory distill", "Nothing of this is in force before")

@@ -58,7 +58,9 @@ async def test_show_tells_of_a_cut_that_was_made_with_edit_and_undo(tmp_path: Pa
         await talk(bot, 7)
         await settle(bot)
         (shown,) = told(bot)
-        assert shown.text.startswith("t1 to t3 left the context (7 turns were over the limit of 6)")
+        assert shown.text.startswith(
+            "t1 to t3 removed from the context (7 turns were over the limit of 6)"
+        )
         assert "> They talked about Lisbon." in shown.text
         edit, undo = shown.actions
         await bot.says(edit.command)
@@ -202,12 +204,14 @@ async def test_no_holds_cuts_off_as_an_undo_does(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, ASK) as bot:
         no = (await questioned(bot)).actions[2]
         said = await bot.says(no.command)
-        assert said.text.startswith("Nothing is cut. Because of your no, nothing is cut before t12")
+        assert said.text.startswith(
+            "Nothing is compacted. Because of your no, nothing is cut before t12"
+        )
         await talk(bot, 2, 8)
         await settle(bot)
         assert "question 1" in asked(bot)
         assert len(told(bot)) == 1
-        assert "no to a cut" in (await bot.says("/context history")).text
+        assert "compaction declined" in (await bot.says("/context history")).text
 
 
 async def test_after_ten_minutes_the_cut_is_made_by_itself(tmp_path: Path) -> None:
@@ -302,7 +306,7 @@ async def test_a_no_that_was_cut_short_is_no_yes_by_time(tmp_path: Path) -> None
                 "BEGIN SELECT RAISE(FAIL, 'cut short'); END"
             )
             assert "failed" in (await bot.says(no.command)).text
-            assert "no to a cut" not in (await bot.says("/context history")).text
+            assert "compaction declined" not in (await bot.says("/context history")).text
             database.execute("DROP TRIGGER cut_short")
             database.commit()
 

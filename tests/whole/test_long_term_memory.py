@@ -342,7 +342,7 @@ async def test_at_telegram_it_is_approved_and_edited_by_buttons(tmp_path: Path) 
         await bot.telegram.shown("This is the whole file")
         bot.ann.says("- Ann lives in Porto.")
         edited = await bot.telegram.shown("Taken. 1 line added and 1 line gone.")
-        bot.ann.presses(edited, "Take back")
+        bot.ann.presses(edited, "Undo")
         await bot.telegram.shown("is taken back")
         file = tmp_path / "data" / "audiences" / key.audience / "memory" / "MEMORY.md"
         assert "Ann lives in Lisbon." in file.read_text()

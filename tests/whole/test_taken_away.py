@@ -137,7 +137,7 @@ async def test_a_turn_that_was_taken_back_is_found_by_no_search_of_the_model_unt
             for search in ("/context search", "/memory search"):
                 found = (await bot.says(f"{search} {NEEDLE}")).text
                 assert "cellar" in found
-                assert "dropped" in found or "taken back" in found
+                assert "dropped" in found or "undone" in found
             await talk(bot, "/context undo")
             for tool in SEARCHES:
                 assert FACT in await looks(bot, tool)
@@ -218,7 +218,7 @@ async def test_after_a_new_start_no_turn_is_called_summarised_that_was_not(tmp_p
         told = await data(bot, "/context turns")
     rows = {row["turn"]: row["state"] for row in told["turns"]}
     assert list(rows) == ["t1", "t2"]
-    assert not any({"summarised", "in play"} & set(state) for state in rows.values())
+    assert not any({"summarised", "in context"} & set(state) for state in rows.values())
 
 
 async def test_the_bottom_line_follows_a_setting_at_once(tmp_path: Path) -> None:

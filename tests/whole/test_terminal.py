@@ -92,7 +92,7 @@ async def test_a_map_is_made_of_blocks_where_pictures_are_not_shown(tmp_path: Pa
         person.types("Hi\r")
         await person.sees("Hello!")
         person.types("/context map\r")
-        await person.sees("in play")
+        await person.sees("in context")
         assert "\x1b_G" not in person.glass.raw
         assert await person.leaves() == 0
 
@@ -226,7 +226,7 @@ async def test_turns_are_completed_and_the_keys_are_listed(tmp_path: Path) -> No
         await person.sees("One.")
         await person.sees("1/20 turns")
         person.types("/context drop t")
-        await person.sees(re.compile("(in play|running) · a question"))  # it may just be ending
+        await person.sees(re.compile("(in context|running) · a question"))  # it may just be ending
         person.types("\x15!id\r")
         await person.sees("tools.shell true")
         person.types("/help\r")

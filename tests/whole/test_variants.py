@@ -37,7 +37,7 @@ async def test_the_first_question_is_asked_in_other_words(tmp_path: Path) -> Non
     async with run_bot(tmp_path, echo) as bot:
         await bot.says("one")
         told, answer = await again(bot, "/edit t1 Something\nelse")
-        assert told.text.startswith("In the place of t1 is asked now, in branch 2")
+        assert told.text.startswith("Asked now instead of t1, in branch 2")
         assert answer == "re: Something\nelse"
         await say_all(bot, "/undo", "two")
         assert asked(bot) == ["two"]
