@@ -402,7 +402,8 @@ def next_cut(overview: Overview) -> str:
     is_known = cut.tokens and all(number <= overview.view.newest for number in gone)
     tokens = _(", about {n} tokens", n=amount(cut.tokens)) if is_known else ""
     cost = overview.cache.clause(overview.cost)
-    done = f"{describe_effects(cut, overview.limits.strategy)}{tokens}{cost and _(', which {cost}', cost=cost)}"
+    which = cost and _(", which {cost}", cost=cost)
+    done = f"{describe_effects(cut, overview.limits.strategy)}{tokens}{which}"
     return f"{_('Next compaction: about t{turn}.', turn=cut.at_turn)} {done}."
 
 
