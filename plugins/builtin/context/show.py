@@ -51,12 +51,12 @@ KINDS: Mapping[Name, str] = {
     "unfold": "return from the log",
     "new": "new start",
     "restart": "restart",
-    "inject": "range summary",
+    "range": "range summary",
     "edit": "edit of the summary",
     "hold": "compaction declined",
     "expand": "opening of a summary",
-    "rebase": "change of strategy",
-    "reframe": "change of the prompt",
+    "strategy": "change of strategy",
+    "prompt": "change of the prompt",
 }
 """The names of events whose own would not do."""
 
