@@ -175,6 +175,6 @@ def _files(message: discord.Message) -> Iterator[File]:
 
 def _left_out(message: discord.Message) -> Iterator[str]:
     if message.stickers:
-        yield "stop the answer; else clear the line, cancel a form or a list"
+        yield "stickers"
     if message.poll:
         yield "polls"

@@ -32,7 +32,7 @@ EMOJI = {
 """Reactions by their name there ("Emoji types"), as far as they answer something."""
 _NOT_TAKEN = {
     "media": "videos",
-    "sticker": "stop the answer; else clear the line, cancel a form or a list",
+    "sticker": "stickers",
     "location": "places",
     "share_user": "contacts",
     "vote": "polls",

@@ -50,7 +50,7 @@ LEFT_OUT = (
     "videos",
     "video messages",
     "animations",
-    "stop the answer; else clear the line, cancel a form or a list",
+    "stickers",
     "places",
     "contacts",
     "polls",

@@ -86,7 +86,7 @@ def read(
             place,
             sender,
             "",
-            left_out=("stop the answer; else clear the line, cancel a form or a list",),
+            left_out=("stickers",),
             is_for_bot=not place.is_group,
         )
     kind = text_of(content, "msgtype")

@@ -43,7 +43,7 @@ NOT_TAKEN = {
     "video": "videos",
     "video_note": "video messages",
     "animation": "animations",
-    "sticker": "stop the answer; else clear the line, cancel a form or a list",
+    "sticker": "stickers",
     "location": "places",
     "contact": "contacts",
     "poll": "polls",

@@ -15,7 +15,7 @@ KEYS: Sequence[tuple[str, str]] = (
     ("Ctrl-R", "search what you have typed before"),
     ("Ctrl-X Ctrl-E", "write in your editor ($VISUAL or $EDITOR)"),
     ("Ctrl-V", "put the picture that is in the clipboard in (with wl-paste, xclip or pngpaste)"),
-    ("Ctrl-C", "stop the answer; else clear the line, give up a form or a list"),
+    ("Ctrl-C", "stop the answer; else clear the line, cancel a form or a list"),
     ("Ctrl-D", "quit, where the line is empty"),
 )
 TYPED: Sequence[tuple[str, str]] = (

@@ -39,7 +39,7 @@ OPENING = {
 """Messages with which a person opens the window in which the bot may write freely."""
 _NOT_TAKEN = {
     "video": "videos",
-    "sticker": "stop the answer; else clear the line, cancel a form or a list",
+    "sticker": "stickers",
     "location": "places",
     "contacts": "contacts",
     "order": "messages of this kind",

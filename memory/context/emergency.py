@@ -148,7 +148,7 @@ def describe(
     if all(event.reason == OF_FALLBACK for event in steps):
         return (
             f"(This request was too long for the fallback model: {done}. Nothing is deleted, and "
-            " it comes back with your first message that the usual model can answer.)"
+            "it comes back with your first message that the usual model can answer.)"
         )
     fitted = 0 < steps[0].tokens_before <= limits.ceiling
     window = refused or (0 if fitted else limits.window)

@@ -166,7 +166,7 @@ def test_a_file_has_its_name_and_its_caption() -> None:
 def test_what_no_model_is_given_is_named() -> None:
     assert heard(message("film.mp4", msgtype="m.video")).left_out == ("videos",)
     assert heard({"type": "m.sticker", "content": {}}).left_out == (
-        "stop the answer; else clear the line, cancel a form or a list",
+        "stickers",
     )
 
 

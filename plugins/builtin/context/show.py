@@ -433,13 +433,13 @@ def last_change(overview: Overview) -> str:
 
 def name_kind(event: ViewEvent) -> str:
     """Return the kind of an event, as people call it."""
-    return KINDS.get(event.name, event.name)
+    return _(KINDS.get(event.name, event.name))
 
 
 def by(event: ViewEvent) -> str:
     """Say who did it and why, in few words."""
     if event.actor == "person":
-        return event.reason
+        return explain(event.reason)
     who = event.strategy if event.actor in ("strategy", "rule") else event.actor
     return f"{who}: {reason(event.reason)}"
 

@@ -332,9 +332,11 @@ async def _report_move(done: str, event: ViewEvent, before: View, ask: Ask) -> R
     """Report what an undo or a redo did."""
     conversation = ask.conversation
     after = conversation.context.view()
-    said = "Undone: the {event}." if done == "Undone" else "Redone: the {event}."
     sizes = _("{before} → {after} tokens", before=amount(before.tokens), after=amount(after.tokens))
-    what = _(said, event=_describe_event(event, ask.bot.zone()))
+    what = _(
+        "Undone: the {event}." if done == "Undone" else "Redone: the {event}.",
+        event=_describe_event(event, ask.bot.zone()),
+    )
     text = f"{what} {_compare(before, after)}{sizes}."
     until = hold(after, conversation.context.limits, conversation)
     if until:
