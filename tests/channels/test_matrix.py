@@ -165,9 +165,7 @@ def test_a_file_has_its_name_and_its_caption() -> None:
 
 def test_what_no_model_is_given_is_named() -> None:
     assert heard(message("film.mp4", msgtype="m.video")).left_out == ("videos",)
-    assert heard({"type": "m.sticker", "content": {}}).left_out == (
-        "stickers",
-    )
+    assert heard({"type": "m.sticker", "content": {}}).left_out == ("stickers",)
 
 
 names = st.sampled_from(

@@ -292,7 +292,7 @@ async def test_a_cut_is_a_line_across_the_chat_that_shows_edits_and_undoes_it(
     field = tab.page.get_by_label("Text for /context summary edit s1")
     await field.fill("They talked of Lisbon.")
     await tab.presses("Save", ".cut")
-    await tab.sees(".card:has-text('stands in the place of s1')")
+    await tab.sees(".card:has-text('replaces s1')")
     # The line's takes back the cut, and with it what was edited of it.
     await tab.page.locator(".cut > p").get_by_role("button", name="Undo").click()
     await tab.shows_state("t1", "in context")

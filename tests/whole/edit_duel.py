@@ -332,7 +332,7 @@ async def fight(folder: Path, seed: int, context: Json, steps: int) -> int:
                 assert shown.data is not None
                 assert all(turn["state"] == ["in context"] for turn in shown.data["turns"])
             await take_all_back(duel, "/memory undo")
-            assert "Nothing is remembered" in (await duel.says("/memory list")).text
+            assert "The long-term memory is empty" in (await duel.says("/memory list")).text
         finally:
             await mortal.end()
     return mortal.kills

@@ -92,7 +92,7 @@ async def test_the_turn_that_runs_now_is_over_when_the_next_cut_comes(tmp_path: 
         reply = await bot.says("/context")
         await bot.says("/stop")
         await running
-    expected = "when t5 begins, at this pace. t1 becomes a line of the log"
+    expected = "about t5. t1 becomes a line of the log"
     assert f"Next compaction: {expected}" in reply.text
 
 
@@ -216,7 +216,7 @@ async def test_the_preview_is_what_is_sent(tmp_path: Path) -> None:
 async def test_the_preview_says_what_goes_by_which_rule(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, {"agent_max_context_turns": 6}) as bot:
         await talk(bot, 3)
-        assert "Nothing leaves first" in (await bot.says("/context preview")).text
+        assert "Nothing is compacted first" in (await bot.says("/context preview")).text
         await talk(bot, 3, start=4)
         reply = await bot.says("/context preview")
     assert "Before that, t1 to t3 leave (about" in reply.text
@@ -550,7 +550,7 @@ async def test_undo_stops_the_running_turn_first(tmp_path: Path) -> None:
         await bot.server.reached.acquire()
         await bot.server.reached.acquire()
         reply = await bot.says("/undo")
-        assert reply.text.startswith("I stopped the running answer. Taken back:\n\n- t2:")
+        assert reply.text.startswith("I stopped the running answer. Undone:\n\n- t2:")
         assert "Stopped" in (await bot.reply_to("slow")).reply.text
         sent = await request_of(bot, "How are you?")
     assert [message["content"] for message in sent] == ["Hi", "Hello.", "How are you?"]
@@ -558,14 +558,14 @@ async def test_undo_stops_the_running_turn_first(tmp_path: Path) -> None:
 
 async def test_what_can_not_be_taken_back_is_answered_with_a_sentence(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        assert "nothing to take back" in (await bot.says("/undo")).text
+        assert "nothing to undo" in (await bot.says("/undo")).text
         await talk(bot, 2)
         for line, sentence in {
-            "/undo 0": "needs a number of turns",
-            "/undo -1": "needs a number of turns",
+            "/undo 0": "takes a number of turns",
+            "/undo -1": "takes a number of turns",
             "/undo t3": "/context drop t3",
             "/undo 3": "Only 2 turns are in context; nothing was undone.",
-            "/undo 99999999999999": "needs a number of turns",
+            "/undo 99999999999999": "takes a number of turns",
             "/retry now": "/retry takes no text",
         }.items():
             assert sentence in (await bot.says(line)).text
@@ -575,7 +575,7 @@ async def test_what_can_not_be_taken_back_is_answered_with_a_sentence(tmp_path: 
 async def test_retry_asks_the_last_question_again_as_a_new_turn(tmp_path: Path) -> None:
     script = [Say("Hello."), Say("A bad answer."), Say("A good answer.")]
     async with run_bot(tmp_path, script) as bot:
-        assert "nothing to take back" in (await bot.says("/retry")).text
+        assert "nothing to undo" in (await bot.says("/retry")).text
         await say_all(bot, "Hi", "//etc or **what**?")
         reply = await bot.says("/retry")
         assert reply.data is not None

@@ -243,7 +243,7 @@ async def test_under_an_opened_summary_the_one_before_stands(tmp_path: Path, nam
         assert "t1 to t2 are back in context" in first.text
         assert "s3" in (await bot.says("/context summaries")).text
         await bot.says("/context expand s3")
-        assert "No summary stands" in (await bot.says("/context summaries")).text
+        assert "There is no summary" in (await bot.says("/context summaries")).text
         assert len((await state(bot))["turns"]) == 6
 
 
@@ -284,7 +284,7 @@ async def test_what_does_not_fit_stays_summarised_and_it_is_said(tmp_path: Path)
     assert opened.data
     assert opened.data["left"]
     assert opened.data["turns"][-1] == "t4"
-    assert "did not fit, so a summary goes on standing for" in opened.text
+    assert "did not fit, so a summary still replaces" in opened.text
     assert tokens < now["tokens"] <= 3_400
 
 
@@ -293,7 +293,7 @@ async def test_nothing_is_cut_for_a_while_after_a_summary_was_opened(tmp_path: P
     async with run_bot(tmp_path, echo, settings) as bot:
         await say(bot, 1, 2, 3, 4, 5)
         opened = await bot.says("/context expand s1")
-        assert "Because you opened a summary, nothing is cut before t10 begins" in opened.text
+        assert "Because you opened a summary, nothing is compacted before t10 begins" in opened.text
         await say(bot, 6, 7, 8, 9)
         assert (await state(bot))["turns"][0] == "t1"
         await say(bot, 10)
@@ -342,7 +342,10 @@ async def test_what_a_person_drops_takes_the_summary_that_told_of_it_along(tmp_p
         await say(bot, 1, 2, 3, 4)
         await bot.says("/context compact t1-t3")
         dropped = await bot.says("/context drop t2")
-        assert "A summary told of it, so it left, too: t1, t3 are back in context." in dropped.text
+        assert (
+            "A summary mentioned it, so it was removed, too: t1, t3 are back in context."
+            in dropped.text
+        )
         sent = await sent_for(bot, 5)
         assert "SUM" not in str(sent)
         assert "mark2" not in str(sent)
@@ -509,7 +512,7 @@ async def test_a_summary_in_its_place_goes_on_as_it_was_edited(tmp_path: Path) -
         assert form is not None
         assert (form.command, form.text) == ("/context summary edit s1", "SUM mark2 mark3")
         edited = await bot.says("/context summary edit s1 SUM as marked by me")
-        assert "s2 stands in the place of s1" in edited.text
+        assert "s2 replaces s1" in edited.text
         shown = await bot.says("/context summary s2")
         assert "**s2** replaces t2 to t3, at their position · " in shown.text
         sent = await sent_for(bot, 5)

@@ -176,7 +176,7 @@ async def test_an_undo_that_a_later_change_hides_says_so(tmp_path: Path) -> None
         await talk(bot, "one", "two", "/context clear", "three", "four", "/context clear")
         ids = re.findall(r"\be\d+\b", (await bot.says("/context history")).text)
         told = (await bot.says(f"/context undo {ids[-1]}")).text
-    assert "a later change took the same turns away" in told
+    assert "a later change removed the same turns" in told
 
 
 async def test_what_an_undo_holds_off_is_said_in_a_sentence(tmp_path: Path) -> None:

@@ -189,11 +189,11 @@ async def test_up_changes_the_last_question_in_a_branch_and_goes_on_to_older_lin
         await person.sees("Two.")
         await person.sees(re.compile("\ngpt-4o-mini · 2/20 turns"))  # and runs no more
         person.types("\x1b[A")
-        await person.sees("Enter asks it anew, in a branch")
+        await person.sees("Enter asks it again in a branch")
         person.types("\x1b[A")
         await person.sees("› first question", times=2)
         person.types("\x15\x1b[A")
-        await person.sees("Enter asks it anew, in a branch")
+        await person.sees("Enter asks it again in a branch")
         person.types(", in other words\r")
         await person.sees("Three.")
         assert await person.leaves() == 0
