@@ -66,10 +66,7 @@ SHORTFALLS: Mapping[Finish, str] = {
     "unknown": "The answer may be incomplete: the provider ended it for a reason that is not known "
     "here.",
 }
-CUT_SHORT = (
-    "The answer ends here because it reached the most that is read of one answer; say “go on” "
-    "for more."
-)
+CUT_SHORT = "The answer ends here because it is as long as one answer may be; say “go on” for more."
 CUT_CALLS = (
     "I stopped because the model's tool calls were cut off by its length limit; ask for less at "
     "once, or raise `brain.max_tokens`."

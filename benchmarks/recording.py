@@ -117,7 +117,7 @@ def record(command: str) -> list[str]:
             ("/context", ("Last compaction: 2",)),
             ("/context map", ("summarised", "t4")),
             ("/context undo", ("/context redo",)),
-            ("/context map", ("Undone", "in play", "context-map.png\n\n  Next", "7/6 turns")),
+            ("/context map", ("Undone", "in context", "context-map.png\n\n  Next", "7/6 turns")),
         ):
             person.types(line)
             frames.append(person.waits_for(line, *signs))

@@ -37,12 +37,12 @@ Severity = Literal["high", "medium", "low", "note"]
 
 
 class Risk(Struct, frozen=True):
-    """A risk that was found, in a sentence, and its mend as a line to type. A `note` says who may
+    """A risk that was found, in a sentence, and its fix as a line to type. A `note` says who may
     do what: it is for a person to know, and nothing is wrong with it."""
 
     severity: Severity
     sentence: str
-    mend: str = ""
+    fix: str = ""
 
 
 def list_risks(settings: Settings) -> Iterator[Risk]:

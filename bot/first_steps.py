@@ -259,7 +259,7 @@ def _ask_for_key(served: ServedModel) -> ServedModel:
         elif key or not served.provider:
             return replace(served, key=key)
         else:
-            _say(f"{served.provider} wants a key. Ctrl-C gives up.")
+            _say(f"{served.provider} wants a key. Ctrl-C cancels.")
 
 
 def _ask_for_model(served: ServedModel) -> ServedModel:
@@ -271,7 +271,7 @@ def _ask_for_model(served: ServedModel) -> ServedModel:
     )
     _say(f"3 of 3: Which model?{f' It lists {shown}.' if names else ''}")
     while not (model := choose(_ask("Model", usual), names)):
-        _say("Type the name of a model, as its provider writes it. Ctrl-C gives up.")
+        _say("Type the name of a model, as its provider writes it. Ctrl-C cancels.")
     return replace(served, model=model)
 
 

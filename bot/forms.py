@@ -41,7 +41,7 @@ class AwaitedText(Struct, frozen=True):
     def refusal(self, inbound: Inbound) -> str:
         """Return why a message is not the text; "" where it is."""
         if inbound.attachments:
-            why = _("I take text alone here, and a file came")
+            why = _("Only text is accepted here, not a file")
         elif not inbound.text.strip():
             why = _("Your message is empty")
         elif len(inbound.text) > LONGEST_FORM:
@@ -52,8 +52,8 @@ class AwaitedText(Struct, frozen=True):
         else:
             return ""
         return _(
-            "{why}, so nothing was changed. I still wait for the text for `{command}`; /{cancel} "
-            "gives it up.",
+            "{why}, so nothing was changed. I am still waiting for the text for "
+            "`{command}`; /{cancel} cancels that.",
             why=why,
             command=self.command,
             cancel=CANCEL,
@@ -124,8 +124,8 @@ class Forms:
         if one is None:
             return ""
         return _(
-            "I still wait for the text for `{command}`: your next message is taken for it. "
-            "/{cancel} gives it up.",
+            "I am still waiting for the text for `{command}`: your next message is used for "
+            "it. /{cancel} cancels that.",
             command=one.command,
             cancel=CANCEL,
         )
@@ -156,8 +156,8 @@ def _with_question(text: str, form: Form, address: Address) -> str:
     )
     now = _("This is what is there now:\n\n{fence}", fence=_fence(form.text)) if form.text else ""
     what = _(
-        "{ask}, within {patience:g} minutes; I take it for `{command}`, and the model does not "
-        "get it. /{cancel} gives it up.",
+        "{ask}, within {patience:g} minutes. It is used for `{command}` and not sent to the "
+        "model. /{cancel} cancels that.",
         ask=ask,
         patience=PATIENCE / 60,
         command=form.command,

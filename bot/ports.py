@@ -182,7 +182,7 @@ class ChosenModels(Struct, frozen=True):
         return OfferedModels(options, why_not)
 
     def agents(self) -> list[AgentInfo]:
-        default = self._info(NO_AGENT, _("what is set for everybody"))
+        default = self._info(NO_AGENT, _("settings that apply to everybody"))
         known = self.config.book.agents.values()
         return [default, *(self._info(one.id, one.description) for one in known)]
 

@@ -95,7 +95,7 @@ class BetweenTurns:
         if late:
             why = f"the summary of {format_turns(ranges)} is ready"
         if front in late:
-            why = "the summary of the cut is ready"
+            why = "the summary of the compaction is ready"
         await state.record(
             ViewEvent(
                 at=datetime.now(UTC),

@@ -44,7 +44,7 @@ from memory.services import MemoryServices
 from memory.turns import Entry, Turn
 
 KEPT = "What has left is kept, whole, in '{}'."
-_IN_FORCE_ALREADY = ("undo", "redo", "expand", "rebase")
+_IN_FORCE_ALREADY = ("undo", "redo", "expand", "strategy")
 """Events that are in force before they are stored, since only then their sizes are known."""
 _SOME_PREFACE = Preface("", 0)
 """A summary of which only that much is known, that it is another one than before."""

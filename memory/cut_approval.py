@@ -177,7 +177,7 @@ class CutApproval:
                 kind="hold",
                 actor="person",
                 strategy=state.limits.strategy,
-                reason=f"said no to a cut ({proposal.plan.why})" if proposal else "said no",
+                reason=f"declined a compaction ({proposal.plan.why})" if proposal else "declined",
                 change=Change(),
                 turn=state.newest,
                 tokens_before=tokens,

@@ -25,8 +25,8 @@ class LongTermSettings(BaseModel):
         default=600,
         ge=0,
         le=20_000,
-        description="How much of MEMORY.md stands in the system prompt, its first lines; never "
-        "more than a sixteenth of the window. The rest is found by memory_search.",
+        description="How much of MEMORY.md is in the system prompt, its first lines; never more "
+        "than a sixteenth of the window. The rest is found by memory_search.",
         json_schema_extra={"unit": "tokens", "here": True},
     )
     left_out: tuple[str, ...] = Field(
@@ -62,9 +62,9 @@ class MemorySettings(BaseModel):
     )
     restore: Literal["recent", "exact"] = Field(
         default="exact",
-        description="What a restart restores. exact: just what was in play. recent, under the "
-        "strategy trim: the last max(3, agent_max_context_turns // 6) turns, each as "
-        "its question and final reply only, as CowAgent does.",
+        description="What a restart restores. exact: just what was in context. recent, under "
+        "the strategy trim: the last max(3, agent_max_context_turns // 6) turns, "
+        "each as its question and final reply only, as CowAgent does.",
         json_schema_extra={"holds": "from the next start on"},
     )
     session_retention_days: int = Field(

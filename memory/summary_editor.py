@@ -69,10 +69,10 @@ def _add_lines(summary: Summary, lines: Mapping[str, str]) -> str:
 def _explain_none(in_place: list[str]) -> str:
     """Return why there is no summary to change where one was not named, or is not there."""
     if not in_place:
-        return "No summary stands in the context, so there is nothing to change."
+        return "There is no summary in the context, so there is nothing to change."
     return (
-        f"No summary stands in front; name one of those in the middle ({', '.join(in_place)}), "
-        f"like /context summary edit {in_place[0]}. Nothing was changed."
+        "There is no summary at the beginning; name one of those in the middle "
+        f"({', '.join(in_place)}), like /context summary edit {in_place[0]}. Nothing was changed."
     )
 
 
@@ -203,9 +203,7 @@ class SummaryEditor:
         return await self.change(
             lambda now: _add_lines(now, lines),
             number=before.number if here else 0,
-            why=f"“{fact[:60]}” was added to {name}"
-            if fact
-            else f"{name} got what it had left out",
+            why=f"“{fact[:60]}” was added to {name}" if fact else f"{name} was completed",
             is_untrusted=is_outside,
         )
 
@@ -310,13 +308,13 @@ class SummaryEditor:
         now = standing.summary
         if standing.coming:
             raise EditRefused(
-                f"A summary of {format_turns(standing.coming)} is being written, and takes the "
-                f"place of {now.name}; nothing was changed. Edit it when it is there: /context "
+                f"A summary of {format_turns(standing.coming)} is being written and will "
+                f"replace {now.name}; nothing was changed. Edit it when it is ready: /context "
                 "summary shows it."
             )
         if number and number != now.number:
             raise EditRefused(
-                f"s{number} does not stand in the context; {now.name} does. Nothing was changed. "
+                f"s{number} is not in the context; {now.name} is. Nothing was changed. "
                 "/context summary shows it."
             )
         return standing

@@ -308,8 +308,8 @@ def describe_cut_prompt(model: str, cut: CutPrompt) -> str:
     """Describe what a person should know of a server that cuts prompts, and what to do."""
     return (
         f"**{model} has read only about {cut.read:,} of the {cut.sent:,} tokens that were sent.** "
-        "Its server cuts longer prompts without a word, so what it answers may ignore most of what "
-        "you said. Make the server's window larger (Ollama: `num_ctx` of the model, or "
+        "Its server truncates longer prompts without telling, so its answers may ignore most of "
+        "what you said. Make the server's window larger (Ollama: `num_ctx` of the model, or "
         "OLLAMA_CONTEXT_LENGTH for the server), or say how large it is, as in `/config "
         f"context.max_tokens {cut.read}`, and no more than that is sent."
     )

@@ -89,7 +89,7 @@ class ProviderQuirks(BaseModel):
         "What stands before each name in its list of models, and may be left out.", "text"
     )
     hides: _Pattern | None = _quirk(
-        "Names in that list that are no models to talk to.", "a regular expression"
+        "Names in that list that are not chat models.", "a regular expression"
     )
     window: _WindowPath | None = _quirk(
         "Where it says which window a model has: a place of its API, and the path to the figure in "

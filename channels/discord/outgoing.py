@@ -14,7 +14,7 @@ from channels.discord.incoming import ARGUMENTS
 from channels.kit.platform import Button, Location
 from channels.language import ENGLISH, _, speaking
 
-ARGUMENTS_HINT = "What you would write behind the command"
+ARGUMENTS_HINT = "Arguments of the command"
 _LOCALES = {"de": "de", "zh": "zh-CN"}
 _COMMAND = re.compile(r"[-_a-z0-9]{1,32}")
 _MOST_COMMANDS, _LONGEST_DESCRIPTION, _LONGEST_LABEL = 100, 100, 80

@@ -83,7 +83,11 @@ def read(
         return Reacted(place, sender, emoji) if emoji else None
     if event.get("type") == "m.sticker":
         return IncomingMessage(
-            place, sender, "", left_out=("stickers",), is_for_bot=not place.is_group
+            place,
+            sender,
+            "",
+            left_out=("stickers",),
+            is_for_bot=not place.is_group,
         )
     kind = text_of(content, "msgtype")
     if kind == "m.notice":  # of another bot: one that answers it would be answered

@@ -37,8 +37,8 @@ _SHADES = "█▓▒"
 _STATES: Mapping[str, str] = {
     "running": "green",
     "pinned": "bright_red",
-    "in play": "blue",
-    "squeezed": "bright_blue",
+    "in context": "blue",
+    "shortened": "bright_blue",
     "clipped": "cyan",
     "results as stubs": "bright_cyan",
     "in the log": "bright_yellow",

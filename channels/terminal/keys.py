@@ -15,20 +15,20 @@ KEYS: Sequence[tuple[str, str]] = (
     ("Ctrl-R", "search what you have typed before"),
     ("Ctrl-X Ctrl-E", "write in your editor ($VISUAL or $EDITOR)"),
     ("Ctrl-V", "put the picture that is in the clipboard in (with wl-paste, xclip or pngpaste)"),
-    ("Ctrl-C", "stop the answer; else clear the line, give up a form or a list"),
+    ("Ctrl-C", "stop the answer; else clear the line, cancel a form or a list"),
     ("Ctrl-D", "quit, where the line is empty"),
 )
 TYPED: Sequence[tuple[str, str]] = (
     ("/resume [WORDS]", "the conversations of this terminal: choose one, or begin another"),
     ("@FILE", 'put a file in: @notes.txt, @"two words.pdf"'),
     ("a picture dropped here", "its path becomes an @FILE"),
-    ("!COMMAND", "run a command in the box of the tool `shell`; the model sees its output"),
+    ("!COMMAND", "run a command in the sandbox of the tool `shell`; the model sees its output"),
     ("//TEXT", "send a text that begins with a slash"),
     ("/help keys", "this list"),
     ("/quit", "quit"),
 )
 COMMANDS: Sequence[tuple[str, str]] = (
-    ("resume", "Go to another conversation of this terminal, or begin one"),
+    ("resume", "Open another conversation of this terminal, or begin one"),
     ("quit", "Quit"),
 )
 """Commands that the terminal carries out itself."""

@@ -69,11 +69,11 @@ _STYLE = Style.from_dict(
 # xterm and GNU screen cut lines off when the window becomes narrower; all others wrap them anew.
 _CUTS_OFF = bool({"XTERM_VERSION", "STY"} & os.environ.keys())
 _HINT = "Ctrl-D quits · /help lists the commands"
-_FORM_HINT = "Enter saves · Esc Enter breaks the line · Ctrl-C gives it up"
-_PICKER_HINT = "type to search · ↑ ↓ choose · Enter opens · Ctrl-C leaves it"
-_LAST_QUESTION_HINT = "Enter asks it anew, in a branch · ↑ what you typed before · Ctrl-C leaves it"
+_FORM_HINT = "Enter saves · Esc Enter begins a line · Ctrl-C cancels"
+_PICKER_HINT = "type to search · ↑ ↓ choose · Enter opens · Ctrl-C closes"
+_LAST_QUESTION_HINT = "Enter asks it again in a branch · ↑ your earlier lines · Ctrl-C cancels"
 _NO_PICTURE = "There is no picture in the clipboard, or none of wl-paste, xclip and pngpaste."
-_GIVEN_UP = "Given up; nothing was changed."
+_GIVEN_UP = "Cancelled; nothing was changed."
 _LONGEST_REMEMBERED = 10_000  # characters; a longer text is not a line to come back to
 
 

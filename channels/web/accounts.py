@@ -41,11 +41,11 @@ LOOK = 1.0
 WRONG_TOKEN = "That is not the token."
 WRONG_PASSWORD = "No one is let in with this name and password."
 NOT_YOURS = "That is not the password that you have now."
-NO_NAME = "You have no password here: you came in by the token, or sit at the machine."
+NO_NAME = "You have no password here: you signed in with the token, or from the bot's machine."
 NO_LOGINS = "Nobody can sign in here, since the feature for it (plugins/accounts) is not there."
 NO_INVITATION = (
-    "This link lets nobody in any more: it works once, and for three days. Ask whoever sent it for "
-    "a new one."
+    "This link is not valid any more: it works once, within three days. Ask the person who "
+    "sent it for a new one."
 )
 
 

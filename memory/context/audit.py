@@ -44,7 +44,7 @@ REASONS: Mapping[str, str] = {
     "topic": "it is about something else",
     "facts": "it has next to none of the names and numbers",
     "dropped": "it drops much of the summary before it",
-    "invented": "it tells of what nobody said",
+    "invented": "it says things that nobody said",
     "corrected": "it has a value that was corrected since",
     "restated": "it lists as a task what is done",
     "open": "it leaves out what is still open",

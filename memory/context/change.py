@@ -172,19 +172,19 @@ Name = Literal[
     "unpin",
     "expand",
     "restart",
-    "inject",
+    "range",
     "edit",
     "undo",
     "redo",
     "hold",
-    "rebase",
-    "reframe",
+    "strategy",
+    "prompt",
 ]
 """The name by which people and programs know an event."""
 Actor = Literal["strategy", "rule", "person", "emergency", "restart"]
 _NAMES: Mapping[str, Name] = {
-    **{"text": "inject", "edit": "edit", "undo": "undo", "redo": "redo"},
-    **{"hold": "hold", "prompt": "reframe"},
+    **{"text": "range", "edit": "edit", "undo": "undo", "redo": "redo"},
+    **{"hold": "hold", "prompt": "prompt"},
 }
 _GONE: Mapping[int, Name] = {ASIDE: "new", DROPPED: "drop", CLEARED: "clear", ROLLED: "fold"}
 
@@ -218,7 +218,7 @@ class ViewEvent(Struct, frozen=True):
     def name(self) -> Name:
         """The name by which people and programs know it."""
         if self.kind == "setting":
-            return "rebase" if self.change.is_empty else "unfold"
+            return "strategy" if self.change.is_empty else "unfold"
         return _NAMES.get(self.kind) or name_of(self.change, self.actor)
 
 

@@ -131,7 +131,7 @@ def describe(
         (e.turn == turn, e.message.role) for t in view.whole for e in t.entries if e.seq in clips
     }
     parts = [
-        f"{format_turns(gone)} left the context" if gone else "",
+        f"{format_turns(gone)} removed from the context" if gone else "",
         f"of {format_turns(squeezed)} only the question and the reply stayed" if squeezed else "",
         "the model saw your message with a part of it left out"
         if (True, "user") in clipped
@@ -147,8 +147,8 @@ def describe(
     done = ", and ".join(filter(None, parts))
     if all(event.reason == OF_FALLBACK for event in steps):
         return (
-            f"(This request was too long for the model that stood in: {done}. Nothing is deleted, "
-            "and it comes back with your first message that the usual model can answer.)"
+            f"(This request was too long for the fallback model: {done}. Nothing is deleted, and "
+            "it comes back with your first message that the usual model can answer.)"
         )
     fitted = 0 < steps[0].tokens_before <= limits.ceiling
     window = refused or (0 if fitted else limits.window)

@@ -53,13 +53,14 @@ class ContextSettings(BaseModel):
     strategy: Literal["trim", "slim", "full", "truncate", "summarize", "structured", "stubs"] = (
         Field(
             default="trim",
-            description="What happens to older turns. trim: the oldest half leaves once a limit is "
-            "passed. slim: older turns are sent as a log with one line each, the last "
-            "full_turns in full. full: everything is sent. truncate: all but the last "
-            "keep_recent messages leave once the pressure reaches compression_trigger. "
-            "summarize: the same, with a summary in their place. structured: a summary "
-            "in fields at trigger_ratio, keeping reserve_ratio. stubs: old tool results become one "
-            "line each, and all else stays.",
+            description="What happens to older turns. trim: the oldest half is removed once a "
+            "limit is passed. slim: older turns are sent as a log with one line "
+            "each, the last full_turns in full. full: everything is sent. truncate: "
+            "all but the last keep_recent messages are removed once the pressure "
+            "reaches compression_trigger. summarize: the same, with a summary in "
+            "their place. structured: a summary in fields at trigger_ratio, keeping "
+            "reserve_ratio. stubs: old tool results become one line each, and all "
+            "else stays.",
             json_schema_extra=HERE,
         )
     )
@@ -67,16 +68,16 @@ class ContextSettings(BaseModel):
         default=0,
         ge=0,
         le=2_000_000,
-        description="A tool result longer than this is cut when it arrives; 0 means 50000 or a "
-        "quarter of the window, whichever is smaller.",
+        description="A tool result longer than this is shortened when it arrives; 0 means 50000 "
+        "or a quarter of the window, whichever is smaller.",
         json_schema_extra={"unit": "tokens", "here": True, "zero_is_no_least": True},
     )
 
     stub_tools: bool = Field(
         default=False,
         description="Whether old tool results become one line each before trim, slim, truncate, "
-        "summarize or structured let turns leave, which they then do only if it does not "
-        "suffice. The model can read a result again.",
+        "summarize or structured remove turns, which they then do only if that does "
+        "not suffice. The model can read a result again.",
         json_schema_extra={"here": True},
     )
     stub_keep: int = Field(
@@ -98,9 +99,8 @@ class ContextSettings(BaseModel):
     )
     offload: bool = Field(
         default=True,
-        description="Whether what leaves the context is kept in files that the model can read: "
-        "turns, and the full text of tool results that were cut. The transcript has "
-        "it in any case.",
+        description="Whether removed turns and the full text of shortened tool results are kept "
+        "in files that the model can read. The transcript has them in any case.",
         json_schema_extra={"here": True},
     )
     max_images: int = Field(
@@ -120,36 +120,38 @@ class ContextSettings(BaseModel):
     )
     compaction_approval: Literal["off", "show", "ask"] = Field(
         default="off",
-        description="What you hear of cuts that a strategy or a rule makes. off: nothing. show: "
-        "the summary that stands there now, to edit or undo. ask: the same before the cut, "
-        "which waits ten minutes for your answer, but not where the window is full; "
-        "what slim folds into its log is not asked about.",
+        description="What you are told of compactions that a strategy or a rule makes. off: "
+        "nothing. show: the new summary, to edit or undo. ask: the same before the "
+        "compaction, which waits ten minutes for your answer, but not where the "
+        "window is full; you are not asked about turns that slim moves into its log.",
         json_schema_extra={"here": True},
     )
     summary_min_kept: float = Field(
         default=0.0,
         ge=0.0,
         le=1.0,
-        description="The share of names, numbers, dates, paths and identifiers of what leaves that "
-        "a summary must keep; with less, the model is asked once more, with the list of "
-        "what is missing, and the better one is taken. 0 means never.",
+        description="The share of names, numbers, dates, paths and identifiers of the "
+        "summarised turns that a summary must keep; below that, the model is asked "
+        "once more with the list of what is missing, and the better summary is "
+        "used. 0 means never.",
         json_schema_extra={"here": True},
     )
     summary_audit: Literal["strict", "warn", "off"] = Field(
         default="strict",
-        description="What happens to a summary that the audit finds fault with: one that breaks "
-        "off, thinks aloud, is in another language, invents, or tells of finished things as tasks. "
-        "strict: the model is asked once more, and then sentences of the turns are taken instead. "
-        "warn: it is taken, and you are told what is wrong. off: only what is empty, a call, a "
-        "refusal or too long is turned away.",
+        description="What happens to a summary that fails the audit: it breaks off, thinks "
+        "aloud, is in another language, invents, or lists finished things as tasks. "
+        "strict: the model is asked once more, and then sentences of the turns are "
+        "used instead. warn: it is used, and you are told what is wrong. off: only "
+        "a summary that is empty, a tool call, a refusal or too long is rejected.",
         json_schema_extra={"here": True},
     )
     summary_least_parameters: float = Field(
         default=1.0,
         ge=0.0,
         le=1_000.0,
-        description="A model that is known to have fewer parameters, in billions, writes no "
-        "summaries, since small ones invent: sentences of the turns are taken. 0: any may.",
+        description="A model known to have fewer parameters (in billions) writes no summaries, "
+        "since small models invent facts; sentences of the turns are used instead. "
+        "0: any model may.",
         json_schema_extra={"here": True},
     )
     full_turns: int = Field(
@@ -169,9 +171,9 @@ class ContextSettings(BaseModel):
     )
     fold_turns: Literal["auto"] | Annotated[int, Field(ge=1, le=100)] = Field(
         default="auto",
-        description="How many turns at a time slim folds into its log; in between, the beginning "
-        "of each request stays the same, which suits caches. auto is 1, or as many as "
-        "pays once the provider reports cached tokens.",
+        description="How many turns at a time slim moves into its log; in between, the "
+        "beginning of each request stays the same, which suits caches. auto is 1, "
+        "or as many as pays once the provider reports cached tokens.",
         json_schema_extra={
             "wants": "a whole number from 1 to 100, or auto",
             "unit": "turns",
@@ -195,8 +197,9 @@ class ContextSettings(BaseModel):
     )
     auto_compact: bool = Field(
         default=True,
-        description="Whether truncate and summarize act on their own; if not, only your own hook "
-        "rules, /context compact, and the emergency cut when the window is full do.",
+        description="Whether truncate and summarize act on their own; if not, only your own "
+        "hook rules, /context compact, and the emergency compaction when the window "
+        "is full do.",
         json_schema_extra={"here": True},
     )
     trigger_ratio: float = Field(
@@ -275,7 +278,8 @@ class ContextSettings(BaseModel):
         if self.reserve_ratio >= self.trigger_ratio:
             raise ValueError(
                 f"context.reserve_ratio is {self.reserve_ratio}; it must be less than "
-                f"context.trigger_ratio, which is {self.trigger_ratio}, or nothing would leave."
+                f"context.trigger_ratio, which is {self.trigger_ratio}, or nothing "
+                "would be removed."
             )
         return self
 

@@ -50,7 +50,7 @@ def explain_stuck(view: View, limits: Limits) -> str:
         return ""
     if stuck == "turns":
         return (
-            f"The pinned turns fill the limit of {limits.max_turns} turns, so no turn leaves by it "
+            f"The pinned turns fill the limit of {limits.max_turns} turns, so it removes no turn "
             "any more. Unpin some with `/context unpin`, or raise `agent_max_context_turns`."
         )
     setting, threshold = THRESHOLDS[limits.strategy], limits.threshold
@@ -58,14 +58,14 @@ def explain_stuck(view: View, limits: Limits) -> str:
     if stuck == "pins":
         turns = format_turns(sorted({t.number for t in view.turns} & view.layout.pinned))
         return (
-            f"Turns leave at {threshold:,} tokens (`{setting}`), but what cannot leave has "
-            f"{size:,} already, with the pinned {turns}. So nothing else is cut either: unpin some "
+            f"`{setting}` compacts at {threshold:,} tokens, but what must stay has {size:,} "
+            f"already, with the pinned {turns}. So nothing else is compacted either: unpin some "
             "with `/context unpin`, or raise the limit."
         )
     return (
-        f"Turns leave at {threshold:,} tokens (`{setting}`), but the system prompt and the tools "
-        "leave no room below that. So nothing is cut before the model's window is full; "
-        "`/context` says what to change."
+        f"`{setting}` compacts at {threshold:,} tokens, but the system prompt and the tools "
+        "already fill that. So nothing is compacted before the model's window is full; `/context` "
+        "says what to change."
     )
 
 

@@ -32,10 +32,12 @@ class PageAddress(Struct, frozen=True):
         return self.book.effective().web.url.rstrip("/") or own
 
 
-@command("invite", "Let somebody in on the page by a link that works once (owners)", "NAME [owner]")
+@command(
+    "invite", "Invite somebody to the page with a link that works once (owners)", "NAME [owner]"
+)
 async def invite(ask: Ask) -> Reply:
     """`/invite ann`: as a user; `/invite ann owner`: as an owner."""
-    ask.require_owner("let others in")
+    ask.require_owner("give people access")
     if not (ask.address.is_private or not ask.address.user):
         raise CommandError(
             _("Others would read the link here; send this in a private chat with me.")

@@ -39,7 +39,7 @@ def parley_commands() -> list[Command]:
     return [approve, deny]
 
 
-@command("approve", "Allow what the bot asked permission for, or see the question again", "[NAME]")
+@command("approve", "Approve a request for permission, or show it again", "[NAME]")
 async def approve(ask: Ask) -> Reply:
     """`/approve K7QM`: an owner, or who asked in a private chat. Without a name: what waits."""
     if not ask.words:
@@ -48,7 +48,7 @@ async def approve(ask: Ask) -> Reply:
     return Reply(_("Allowed."), {"is_allowed": True})
 
 
-@command("deny", "Refuse what the bot asked permission for", "NAME")
+@command("deny", "Deny a request for permission", "NAME")
 async def deny(ask: Ask) -> Reply:
     """`/deny K7QM`: whoever may talk there."""
     await _answer(ask, "deny", is_allowed=False)

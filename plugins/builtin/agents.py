@@ -105,7 +105,7 @@ def table(agents: Sequence[AgentInfo], chosen: str) -> str:
     "[NAME] [--here]",
     subs=(
         ("list", "Which models there are, with their windows and prices"),
-        ("forget", "Forget what refusals have taught about the model, and have it tried again"),
+        ("forget", "Forget what was learned from refusals of the model, and try it again"),
     ),
     slow=("list",),
 )
@@ -148,7 +148,7 @@ async def model(ask: Ask) -> Reply:
     advice = f"\n\n{about.advice}" if about.advice else ""
     said = f"{now}{about.name} ({about.where}), {window}, {tools}.{after}{advice}"
     known = [
-        _("Learnt about {name}: {facts}", name=literal(name), facts=" ".join(map(explain, facts)))
+        _("Learned about {name}: {facts}", name=literal(name), facts=" ".join(map(explain, facts)))
         for name, facts in about.learnt.items()
     ]
     actions = (Action(_("Forget it"), "/model forget"),) if known and ask.person.is_owner else ()
@@ -157,13 +157,13 @@ async def model(ask: Ask) -> Reply:
 
 def forget_learnt(ask: Ask) -> Reply:
     """`/model forget`: what refusals have taught about the models in force here is tried again."""
-    ask.require_owner("forget what was learnt about a model")
+    ask.require_owner("forget what was learned about a model")
     names = ask.bot.models.forget_learnt(ask.conversation.key)
     if not names:
-        return Reply(_("Nothing was learnt about the model that answers here."), {"forgotten": []})
+        return Reply(_("Nothing was learned about the model that answers here."), {"forgotten": []})
     return Reply(
         _(
-            "Forgotten: what was learnt about {names}. The next request tries all of it again.",
+            "Forgotten: what was learned about {names}. The next request tries everything again.",
             names=", ".join(map(literal, names)),
         ),
         {"forgotten": names},

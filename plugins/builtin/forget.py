@@ -29,9 +29,9 @@ SUBS = (
 )
 _STAYS = {
     "turns": "Later answers may still quote them.",
-    "chat": "Files that were made here stay (in files/), and so do settings and the bill.",
-    "branches": "Files that were made here stay (in files/), and so do settings and the bill.",
-    "all": "Settings and the bill stay; neither contains a word of what was said.",
+    "chat": "Files made here (in files/), settings and cost records are kept.",
+    "branches": "Files made here (in files/), settings and cost records are kept.",
+    "all": "Settings and cost records are kept; neither contains a word of what was said.",
 }
 _LEFT = (
     "Some of it could not be deleted: a plugin's copy, or the file with corrected values. The log "
@@ -153,8 +153,8 @@ def _tell_branches(request: Request, kept: ForgetReport, is_done: bool = False) 
     others = format_list(kept.branches)
     if request.scope == "turns":
         if is_done:
-            return _("What is shared went from {others} too. ", others=others)
-        return _("What is shared goes from {others} too. ", others=others)
+            return _("Shared turns were deleted from {others} too. ", others=others)
+        return _("Shared turns are deleted from {others} too. ", others=others)
     if not kept.staying:
         return ""
     turns = format_turns(kept.staying)
@@ -166,16 +166,16 @@ def _tell_branches(request: Request, kept: ForgetReport, is_done: bool = False) 
     )
     said = (
         _(
-            "What {others} share with this branch, {turns}, stays there{everywhere}, and leaves "
-            "this one.",
+            "What {others} share with this branch, {turns}, stays there{everywhere}, and is "
+            "removed here.",
             others=others,
             turns=turns,
             everywhere=everywhere,
         )
         if kept.branches[1:]
         else _(
-            "What {others} shares with this branch, {turns}, stays there{everywhere}, and leaves "
-            "this one.",
+            "What {others} shares with this branch, {turns}, stays there{everywhere}, and "
+            "is removed here.",
             others=others,
             turns=turns,
             everywhere=everywhere,

@@ -35,7 +35,7 @@ FIRST = (
 
 STRATEGIES: Mapping[str, tuple[str, str]] = {
     "trim": (
-        "past a limit of turns or tokens, the oldest half leaves and a summary stands for it",
+        "past a limit of turns or tokens, the oldest half is removed and a summary replaces it",
         "you don't want to think about it: it is the default, and keeps costs level",
     ),
     "slim": (
@@ -43,19 +43,19 @@ STRATEGIES: Mapping[str, tuple[str, str]] = {
         "a chat goes on for weeks over many small things, and must stay cheap",
     ),
     "full": (
-        "nothing leaves",
+        "nothing is removed",
         "a chat is short, or not a word may be missing; each turn costs more than the one before",
     ),
     "truncate": (
-        "near a limit, all but the newest messages leave, without a summary",
+        "near a limit, all but the newest messages are removed, without a summary",
         "what was said before hardly matters, and no call to a model may be spent on it",
     ),
     "summarize": (
-        "the same, and a summary stands for what left",
+        "the same, and a summary replaces what was removed",
         "the newest messages matter word for word, and of the rest the outline",
     ),
     "structured": (
-        "near a limit, a summary in five fields stands for all but the newest part",
+        "near a limit, a summary in five fields replaces all but the newest part",
         "one long task is worked on: its goal, state, findings, next steps and rules stay apart",
     ),
     "stubs": (
@@ -72,7 +72,7 @@ STRATEGIES: Mapping[str, tuple[str, str]] = {
     "[COMMAND | all | strategies]",
     [
         ("all", "all commands, each with what it does"),
-        ("strategies", "what can happen to older turns, and which way to use when"),
+        ("strategies", "the strategies for older turns, and when to use each"),
     ],
 )
 async def help_(ask: Ask) -> Reply:

@@ -15,10 +15,10 @@ HERE, OWNER = "here", "owner"
 SUBS = ((HERE, "everybody who writes in this chat"),)
 
 
-@command("pair", "Let a stranger in by the code they were given (owners)", "CODE [owner]", SUBS)
+@command("pair", "Give a stranger access by their code (owners)", "CODE [owner]", SUBS)
 async def pair(ask: Ask) -> Reply:
     """`/pair CODE`: as a user; `/pair CODE owner`: as an owner; `/pair here`: the whole chat."""
-    ask.require_owner("let others in")
+    ask.require_owner("give people access")
     match ask.words:
         case [word] if word.lower() == HERE:
             return await _open_chat(ask)
@@ -37,7 +37,7 @@ async def pair(ask: Ask) -> Reply:
 
 
 def _welcome(stranger: Pending, what: str) -> Reply:
-    undo = Action(_("Take back"), f"/revoke {stranger.person}")
+    undo = Action(_("Undo"), f"/revoke {stranger.person}")
     text = _(
         "{person} is let in as {what}, and has been told.",
         person=_format_person(stranger.person, stranger.name),
@@ -53,7 +53,7 @@ async def _open_chat(ask: Ask) -> Reply:
     return Reply(
         _("Everybody who writes in this chat is a user from now on; /revoke here ends that."),
         {"id": _chat(ask)},
-        (Action(_("Take back"), "/revoke here"),),
+        (Action(_("Undo"), "/revoke here"),),
     )
 
 
@@ -98,10 +98,10 @@ def _format_person(identity: str, name: str) -> str:
     return f"{literal(identity)} ({literal(name)})" if name else literal(identity)
 
 
-@command("revoke", "Shut somebody out again (owners)", "WHO", ((HERE, "all of this chat"),))
+@command("revoke", "Remove a person's access (owners)", "WHO", ((HERE, "all of this chat"),))
 async def revoke(ask: Ask) -> Reply:
     """`/revoke telegram/42`, `/revoke Ann`, `/revoke here`."""
-    ask.require_owner("shut others out")
+    ask.require_owner("remove people's access")
     who = ask.text.strip()
     if not who:
         raise CommandError(_("/revoke needs a name from /users, or here for this whole chat."))

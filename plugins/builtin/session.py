@@ -31,7 +31,7 @@ LONGEST_TITLE = 80  # characters
 UNSET = "--unset"
 
 
-@command("new", "Start afresh: all turns so far leave the context")
+@command("new", "Start afresh: remove all turns from the context")
 async def new(ask: Ask) -> Reply:
     """Stop the running turn, then put all turns away."""
     if ask.words:
@@ -49,14 +49,14 @@ async def new(ask: Ask) -> Reply:
     first = _("I stopped the running answer.") + " " if stopped else ""
     data = {"turns": [f"t{n}" for n in cleared.turns]}
     if not cleared.turns and not had_summary:
-        fresh = _("You are already starting afresh: no turn is in play.")
+        fresh = _("You are already starting afresh: no turn is in context.")
         return Reply(f"{first}{fresh}", data)
     gone = _("the summary of older turns")
     if cleared.turns:
         gone = number_of(len(cleared.turns), "{n} turn", "{n} turns")
     text = _(
-        "Started afresh: {gone} left the context. All is kept on disk; /context undo brings it "
-        "back.",
+        "Started afresh: {gone} removed from the context. Everything is kept on disk; "
+        "/context undo restores it.",
         gone=gone,
     )
     reply = Reply(f"{first}{text}", data, (Action(_("Undo"), "/context undo"),))
@@ -91,18 +91,18 @@ async def title(ask: Ask) -> Reply:
 
 
 STANDINGS: dict[str, tuple[Standing, str]] = {
-    "pin": ("pinned", "stands first in lists of conversations now"),
-    "archive": ("archived", "is out of the way in lists of conversations now, and stays as it is"),
+    "pin": ("pinned", "is pinned to the top of lists now"),
+    "archive": ("archived", "is archived now"),
 }
 
 
-@command("pin", "Let this conversation stand first in lists of conversations", f"[{UNSET}]")
+@command("pin", "Pin this conversation to the top of lists", f"[{UNSET}]")
 async def pin(ask: Ask) -> Reply:
     """`/pin`, `/pin --unset`; turns are pinned by `/context pin`."""
     return await _place(ask, "pin")
 
 
-@command("archive", "Put this conversation out of the way in lists", f"[{UNSET}]")
+@command("archive", "Archive this conversation", f"[{UNSET}]")
 async def archive(ask: Ask) -> Reply:
     """`/archive`, `/archive --unset`; nothing else about it changes."""
     return await _place(ask, "archive")
@@ -123,7 +123,7 @@ async def _place(ask: Ask, name: str) -> Reply:
         )
     await ask.conversation.place("" if ask.words else standing)
     if ask.words:
-        return Reply(_("This conversation stands among the others again."), {"standing": ""})
+        return Reply(_("This conversation is in the normal list again."), {"standing": ""})
     undo = Action(_("Undo"), f"/{name} {UNSET}")
     return Reply(
         _("This conversation {effect}.", effect=_(effect)), {"standing": standing}, (undo,)
@@ -149,14 +149,14 @@ async def stop(ask: Ask) -> Reply:
     return Reply(_("Nothing is running here."), {"stopped": False})
 
 
-@command("cancel", "Give up writing the text that the bot has asked you for")
+@command("cancel", "Cancel the open form")
 async def cancel(ask: Ask) -> Reply:
     """End the waiting for a text; any other command does so, too, without saying it."""
     command = await ask.bot.forms.cancel(ask.address)
     if not command:
         return Reply(_("I am not waiting for any text from you here."), {"cancelled": ""})
     return Reply(
-        _("Given up; nothing was changed by `{command}`.", command=command), {"cancelled": command}
+        _("Cancelled; `{command}` changed nothing.", command=command), {"cancelled": command}
     )
 
 
@@ -170,9 +170,7 @@ async def status(ask: Ask) -> Reply:
         recent, now = replace(recent, failures=()), replace(now, data="")
     model = ask.bot.models.about(ask.conversation.key)
     stand_in = (
-        _(" {name} answers in its place now.", name=literal(model.stand_in))
-        if model.stand_in
-        else ""
+        _(" {name} answers instead now.", name=literal(model.stand_in)) if model.stand_in else ""
     )
     lines = [
         _(
@@ -232,7 +230,7 @@ async def whoami(ask: Ask) -> Reply:
 _BACK = Action("Bring back", "/context undo")
 
 
-@command("undo", "Take the last turns back, as if they had never been said", "[N]")
+@command("undo", "Undo the last turns, as if they had never been said", "[N]")
 async def undo(ask: Ask) -> Reply:
     """`/undo [N]`: stops the running turn, which is the last one then."""
     taken = await last_turns(ask, _number(ask.text))
@@ -240,21 +238,21 @@ async def undo(ask: Ask) -> Reply:
     questions = "\n".join(f"- {turn.id}: {_words(turn)}" for turn in taken)
     text = (
         _(
-            "Taken back:\n\n{questions}\n\nThey are out of the context and kept on disk; /context "
-            "undo brings them back.",
+            "Undone:\n\n{questions}\n\nThey were removed from the context and are kept on "
+            "disk; /context undo restores them.",
             questions=questions,
         )
         if taken[1:]
         else _(
-            "Taken back:\n\n{questions}\n\nIt is out of the context and kept on disk; /context "
-            "undo brings it back.",
+            "Undone:\n\n{questions}\n\nIt was removed from the context and is kept on disk; "
+            "/context undo restores it.",
             questions=questions,
         )
     )
     return Reply(f"{first}{text}", {"turns": [turn.id for turn in taken]}, (_BACK,))
 
 
-@command("retry", "Take the last turn back and ask its question again")
+@command("retry", "Undo the last turn and ask its question again")
 async def retry(ask: Ask) -> Reply:
     """`/retry`: the new answer comes as that of a new turn."""
     if ask.words:
@@ -280,8 +278,8 @@ def _number(text: str) -> int:
         return int(word)
     raise CommandError(
         _(
-            "/undo needs a number of turns to take back, like /undo 2; to take out other turns, "
-            "use /context drop t3."
+            "/undo takes a number of turns, like /undo 2; to remove other turns, use "
+            "/context drop t3."
         )
     )
 
@@ -296,13 +294,13 @@ async def last_turns(ask: Ask, most: int) -> tuple[Turn, ...]:
         numbers = sorted(summed.union(turn.number for turn in turns))
         turns = await context.turns(numbers[-most:]) if len(numbers) >= most else turns
     if not turns:
-        raise CommandError(_("There is nothing to take back: no turn is in play."))
+        raise CommandError(_("There is nothing to undo: no turn is in context."))
     if most > len(turns):
         raise CommandError(
             number_of(
                 len(turns),
-                "Only one turn is in play; nothing was taken back.",
-                "Only {n} turns are in play; nothing was taken back.",
+                "Only one turn is in context; nothing was undone.",
+                "Only {n} turns are in context; nothing was undone.",
             )
         )
     return turns[-most:]

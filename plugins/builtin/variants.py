@@ -38,7 +38,7 @@ _INTERRUPTED = (
 
 @command(
     "regenerate",
-    "Ask a question again in a branch of its own, also another model",
+    "Ask a question again in a new branch, also with another model",
     "[t5] [MODEL]",
     leads=True,
     interrupted=_INTERRUPTED,
@@ -62,7 +62,7 @@ async def regenerate(ask: Ask) -> Reply:
 
 @command(
     "edit",
-    "Ask something else in the place of a question, in a branch of its own",
+    "Edit an earlier question and ask it in a new branch",
     "[t5] [TEXT]",
     leads=True,
     interrupted=_INTERRUPTED,
@@ -74,7 +74,7 @@ async def edit(ask: Ask) -> Reply:
     said, files = _split_files(turn.question.text)
     if not text:
         return Reply(
-            _("What shall {id} be instead? The answer comes in a branch of its own.", id=turn.id),
+            _("New text for {id}. The answer comes in a new branch.", id=turn.id),
             {"turn": turn.id, "text": said},
             form=Form(f"/edit {turn.id}", said),
         )
@@ -139,7 +139,7 @@ def _describe(
     what = (
         _("{id} is asked again", id=turn.id)
         if is_same
-        else _("In the place of {id} is asked now", id=turn.id)
+        else _("Asked now instead of {id}", id=turn.id)
     )
     who = _(", and {model} answers here from now on", model=literal(model)) if model else ""
     text = _(
@@ -154,7 +154,7 @@ def _describe(
     tools = list(dict.fromkeys(e.message.tool for e in turn.entries if e.message.role == "tool"))
     if tools:
         did = format_list([f"`{name}`" for name in filter(None, tools)], "and")
-        text += _(" What {did} did there stays done, and may be done again.", did=did)
+        text += _(" Anything {did} did there is not undone, and may be done again.", did=did)
     return text
 
 

@@ -41,12 +41,12 @@ def format_figures(facts: Facts) -> str:
     often = _(", one every {distance:.1f} turns", distance=facts.distance) if facts.distance else ""
     results = sum(facts.results.tokens.values())
     return _(
-        "{strategy}: {turns}, {cuts}{often}, {overflows}. {tokens} of {budget} tokens in use, "
-        "{results} of them tool results. {calls} for summaries, {cost}; {saved} tokens saved by "
-        "cuts, {cached} read from the provider's cache.",
+        "{strategy}: {turns}, {cuts}{often}, {overflows}. {tokens} of {budget} tokens in "
+        "use, {results} of them tool results. {calls} for summaries, {cost}; {saved} tokens "
+        "saved by compactions, {cached} read from the provider's cache.",
         strategy=limits.strategy,
         turns=count(facts.turns, "turn"),
-        cuts=count(len(facts.cuts), "cut"),
+        cuts=count(len(facts.cuts), "compaction"),
         often=often,
         overflows=count(facts.overflows, "overflow"),
         tokens=amount(facts.tokens),

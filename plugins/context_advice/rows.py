@@ -58,7 +58,7 @@ def has_no_room(facts: Facts) -> Advice | None:
     if not facts.too_small:
         return None
     if not facts.enough:
-        return Advice(facts.too_small, _("Take a model with a larger window (/model)."))
+        return Advice(facts.too_small, _("Choose a model with a larger window (/model)."))
     more = here("agent_max_context_tokens", facts.enough)
     return Advice(facts.too_small, _("Allow more tokens."), (more,))
 
@@ -70,10 +70,11 @@ def too_long_for_the_model(facts: Facts) -> Advice | None:
     raised = here("context.soft_limit", 2 * facts.tokens)
     if facts.limits.strategy != "trim":
         do = _(
-            "Let cuts come earlier, begin anew with /new, or say that it is not too long for you."
+            "Compact earlier, begin a new conversation with /new, or say that this size is "
+            "fine for you."
         )
         return Advice(complaint, do, (*_earlier(facts.limits), raised))
-    do = _("Send less of it, or say that it is not too long for you.")
+    do = _("Send less of it, or say that this size is fine for you.")
     return Advice(complaint, do, (here("agent_max_context_tokens", _at_most(facts)), raised))
 
 
@@ -85,9 +86,10 @@ def _at_most(facts: Facts) -> int:
 def cuts_too_often(facts: Facts) -> Advice | None:
     if not 0 < facts.distance <= OFTEN:
         return None
-    broken = _broken(facts) or _("breaks the provider's cache")
+    broken = _broken(facts) or _("loses the provider's cache")
     found = _(
-        "Cuts come often: the last {n} came every {distance:.1f} turns, and each one {broken}.",
+        "Compactions are frequent: the last {n} came every {distance:.1f} turns, and each "
+        "one {broken}.",
         n=len(facts.cuts),
         distance=facts.distance,
         broken=broken,
@@ -104,7 +106,7 @@ def cuts_do_not_pay(facts: Facts) -> Advice | None:
     if not known or facts.distance <= OFTEN or known[len(known) // 2] <= facts.distance:
         return None
     found = _(
-        "Cuts cost more than they save: each one {broken}, but the next comes after "
+        "Compactions cost more than they save: each one {broken}, but the next comes after "
         "{distance:.1f} turns.",
         broken=_broken(facts),
         distance=facts.distance,
@@ -123,9 +125,9 @@ def _later(facts: Facts) -> tuple[str, tuple[str, ...]]:
     limits = facts.limits
     match limits.strategy:
         case "truncate" | "summarize" if limits.context.compression_trigger < LESS_OFTEN:
-            return _("Let them come later."), (here("context.compression_trigger", LESS_OFTEN),)
+            return _("Compact later."), (here("context.compression_trigger", LESS_OFTEN),)
         case "structured" if limits.context.trigger_ratio < LESS_OFTEN:
-            return _("Let them come later."), (here("context.trigger_ratio", LESS_OFTEN),)
+            return _("Compact later."), (here("context.trigger_ratio", LESS_OFTEN),)
         case "trim" if limits.max_turns and facts.cuts[-1].tokens_before < 0.9 * limits.budget:
             return _("Allow more turns."), (here("agent_max_context_turns", 2 * limits.max_turns),)
         case "trim" if limits.max_tokens < limits.ceiling:
@@ -134,10 +136,10 @@ def _later(facts: Facts) -> tuple[str, tuple[str, ...]]:
     if facts.max_tokens:
         return _("Use all of the model's window."), (here("context.max_tokens", 0),)
     if limits.strategy in BY_RULE and limits.context.keep_recent > 2:
-        return _("Let each one take more."), (
+        return _("Remove more each time."), (
             here("context.keep_recent", limits.context.keep_recent // 2),
         )
-    return _("Take a model with a larger window (/model)."), ()
+    return _("Choose a model with a larger window (/model)."), ()
 
 
 def loses_the_thread(facts: Facts) -> Advice | None:
@@ -147,13 +149,13 @@ def loses_the_thread(facts: Facts) -> Advice | None:
     longer = here("context.summary_max_tokens", LONGER_SUMMARY)
     commands = (longer,) if facts.limits.context.summary_max_tokens < LONGER_SUMMARY else ()
     found = _(
-        "The thread gets lost after cuts: you took back {cuts}, and the model looked {times} for "
-        "what had left.",
-        cuts=count(facts.undone, "cut"),
+        "The thread gets lost after compactions: you undid {cuts}, and the model searched "
+        "{times} for removed turns.",
+        cuts=count(facts.undone, "compaction"),
         times=count(facts.searches, "time"),
     )
     if facts.limits.strategy == "truncate":
-        do = _("Have what leaves summarised, at more length.")
+        do = _("Ask for longer summaries of removed turns.")
         return Advice(found, do, (here("context.strategy", "summarize"), *commands))
     return Advice(found, _("Allow longer summaries."), commands) if commands else None
 
@@ -198,10 +200,11 @@ def overflows(facts: Facts) -> Advice | None:
         requests=count(facts.overflows, "request"),
     )
     results, ceiling = facts.huge, facts.limits.ceiling
-    do, commands = _("Let cuts come earlier."), _earlier(facts.limits)
+    do, commands = _("Compact earlier."), _earlier(facts.limits)
     if facts.rules and facts.limits.strategy in BY_RULE:
         do = _(
-            "Here {rules}: let that come earlier (/config hooks).", rules=format_rules(facts.rules)
+            "Here {rules}: make that happen earlier (/config hooks).",
+            rules=format_rules(facts.rules),
         )
     if _has_huge_result(facts):
         do += _(
@@ -257,7 +260,7 @@ def one_tool_fills_the_window(facts: Facts) -> Advice | None:
     )
     if limit >= limits.longest_result:
         return None
-    do = _("Cut long results when they arrive; what is left out stays on disk.")
+    do = _("Shorten long results when they arrive; the full text stays on disk.")
     return Advice(found, do, (here("context.tool_result_limit", limit),))
 
 
@@ -271,7 +274,7 @@ def old_results_fill_the_context(facts: Facts) -> Advice | None:
         freeable=amount(freeable),
         tokens=amount(facts.tokens),
     )
-    do = _("Make them so; the model can read each one again.")
+    do = _("Shorten them to one line; the model can read each one again.")
     is_full = limits.strategy == "full"
     setting = ("context.strategy", "stubs") if is_full else ("context.stub_tools", "true")
     return Advice(found, do, (here(*setting),))
@@ -286,7 +289,7 @@ def tools_fill_a_small_window(facts: Facts) -> Advice | None:
         tools=amount(facts.tools),
         ceiling=amount(facts.limits.ceiling),
     )
-    do = _("Have them listed only; the model looks up how one is called when it needs it.")
+    do = _("List them by name only; the model looks up how to call one when it needs it.")
     return Advice(found, do, (here("tools.offer", "lean"),))
 
 
@@ -308,8 +311,8 @@ def many_calls(facts: Facts) -> Advice | None:
         trigger = facts.limits.context.compression_trigger
         added.append(_pressure_rule(trigger))
         do += _(
-            " A rule of your own replaces the built-in `{auto_compact}`, so a second rule is "
-            "added that still cuts at {trigger:.0%}.",
+            " A rule of your own replaces the built-in `{auto_compact}`, so a second rule "
+            "is added that still compacts at {trigger:.0%}.",
             auto_compact=AUTO_COMPACT,
             trigger=trigger,
         )
@@ -336,11 +339,15 @@ def folds_too_little(facts: Facts) -> Advice | None:
     if facts.limits.strategy != "slim" or facts.limits.fold_turns != 1 or not facts.answers.cached:
         return None
     found = _(
-        "The provider caches ({cached} tokens so far), and folding one turn at a time changes the "
-        "beginning of every request.",
+        "The provider caches ({cached} tokens so far), and moving one turn at a time into "
+        "the log changes the beginning of every request.",
         cached=amount(facts.answers.cached),
     )
-    return Advice(found, _("Fold several at a time."), (here("context.fold_turns", "auto"),))
+    return Advice(
+        found,
+        _("Move several turns into the log at a time."),
+        (here("context.fold_turns", "auto"),),
+    )
 
 
 def nothing_compacts(facts: Facts) -> Advice | None:
@@ -348,7 +355,7 @@ def nothing_compacts(facts: Facts) -> Advice | None:
     if limits.strategy not in BY_RULE or limits.auto_compact or facts.rules:
         return None
     found = _(
-        "Nothing makes the context smaller before it overflows: {strategy} waits for a rule, but "
+        "Nothing compacts the context before it overflows: {strategy} waits for a rule, but "
         "there is none, and context.auto_compact is false.",
         strategy=limits.strategy,
     )

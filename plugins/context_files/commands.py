@@ -65,8 +65,8 @@ async def import_(ask: Ask) -> Reply:
     dropping = f"t{numbers[0]}-t{numbers[-1]}" if len(numbers) > 1 else f"t{numbers[0]}"
     return Reply(
         _(
-            "Imported {turns} from {name} as {numbers}, about {tokens} tokens. /context drop "
-            "{dropping} takes them out again.",
+            "Imported {turns} from {name} as {numbers}, about {tokens} tokens. /context "
+            "drop {dropping} removes them again.",
             turns=count(len(added), "turn"),
             name=name,
             numbers=format_turns(numbers),
@@ -74,7 +74,7 @@ async def import_(ask: Ask) -> Reply:
             dropping=dropping,
         ),
         {"turns": ids(numbers), "tokens": tokens},
-        (Action(_("Take out"), f"/context drop {dropping}"),),
+        (Action(_("Remove"), f"/context drop {dropping}"),),
     )
 
 

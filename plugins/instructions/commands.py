@@ -47,7 +47,7 @@ ALL = "all"
 
 @command(
     "rules",
-    "Show and change the standing rules: orders of yours that hold until you revoke them",
+    "Show and change the standing rules: your orders that apply until you revoke them",
     "[add TEXT|keep N|dismiss N|edit N TEXT|revoke N|undo|move N WHERE|history]",
     (
         (
@@ -55,13 +55,13 @@ ALL = "all"
             "give a rule (add Never write to my boss. --here for this conversation, --chat for all "
             "of this chat, --everywhere)",
         ),
-        ("keep", "keep a rule that waits for your yes (keep 3)"),
+        ("keep", "keep a proposed rule (keep 3)"),
         ("dismiss", "don't keep it, and don't be asked again (dismiss 3)"),
         ("edit", "say a rule in other words (edit 3 Never write to my boss or to Ann.)"),
         ("revoke", "end a rule (revoke 3), or all that hold only here (revoke all)"),
-        ("undo", "take back the last change, or the last of one rule (undo 3)"),
-        ("move", "let a rule hold elsewhere (move 3 here, chat or everywhere)"),
-        ("history", "what was done to the rules, when and by whom"),
+        ("undo", "undo the last change, or the last of one rule (undo 3)"),
+        ("move", "move a rule elsewhere (move 3 here, chat or everywhere)"),
+        ("history", "the history of the rules"),
     ),
 )
 async def rules(ask: Ask) -> Reply:
@@ -97,7 +97,7 @@ async def _list(ask: Ask) -> Reply:
         head = number_of(len(active), "{n} rule in force", "{n} rules in force")
         parts += [f"**{head}** ({tokens})", *[await _line(ask, rule) for rule in active]]
     if proposed:
-        parts += [f"**{_('Waiting for a yes')}**", *[await _line(ask, rule) for rule in proposed]]
+        parts += [f"**{_('Awaiting approval')}**", *[await _line(ask, rule) for rule in proposed]]
     actions = [action for rule in proposed[:WITH_BUTTONS] for action in _buttons(rule)]
     actions += [
         Action(_("Revoke {n}", n=rule.id), f"/rules revoke {rule.id}")
@@ -302,7 +302,7 @@ async def _undo(ask: Ask, rest: str) -> Reply:
 
 STATES: Mapping[str, str] = {
     "active": "in force",
-    "proposed": "waiting for a yes",
+    "proposed": "awaiting approval",
     "dismissed": "no rule any more",
     "revoked": "revoked",
 }
@@ -375,5 +375,5 @@ def list_notes(standing: StandingInstructions, turn: OpenTurn) -> list[str | Rep
         for rule in asked[:ASKED]
     ]
     if asked[ASKED:]:
-        notes.append(_("/rules lists {n} more that wait for your yes.", n=len(asked) - ASKED))
+        notes.append(_("/rules lists {n} more that await your approval.", n=len(asked) - ASKED))
     return notes

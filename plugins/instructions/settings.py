@@ -27,7 +27,8 @@ class RuleSettings(SettingsSection):
         default=1_000,
         ge=50,
         le=100_000,
-        description="How long the standing rules of a conversation may be together. They are sent "
-        "with every request; what would exceed this is refused, and none is left out.",
+        description="How many tokens the standing rules of a conversation may have together. "
+        "They are sent with every request; a rule that would exceed this is "
+        "refused, and none is left out.",
         json_schema_extra={"unit": "tokens", "holds": "from the next rule on"},
     )

@@ -30,8 +30,8 @@ _SUBS = (
     ("hook", "a prompt that runs when a program calls it: /jobs hook github Say what is new"),
     ("at", "another time for a reminder: /jobs at 3 tomorrow 10:00"),
     ("run", "run it now, besides its times"),
-    ("pause", "let it rest"),
-    ("resume", "let it go on"),
+    ("pause", "pause it"),
+    ("resume", "resume it"),
     ("delete", "delete it"),
 )
 

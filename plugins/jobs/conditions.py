@@ -140,7 +140,7 @@ class JobConditions:
         with self._runner.speaking_to(job):
             said = _("Job {n} could not look what is new: {why}", n=job.id, why=why)
             if after.state == "paused":
-                said += "\n\n" + _("It rests now; /jobs resume {n} lets it go on.", n=job.id)
+                said += "\n\n" + _("It is paused now; /jobs resume {n} resumes it.", n=job.id)
         await self._runner.tell_run(job, after, Reply(said), "failed", now, why)
         sentence = f"Job {job.id} failed: {why}"
         await self._runner.kernel.alerts.job_failed(job.id, sentence, address_of(job.place))

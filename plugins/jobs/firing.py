@@ -134,7 +134,7 @@ class Jobs:
             return
         with self._runner.speaking_to(job):
             text = _(
-                "Job {n} has spent what it may on one day ({most}), so it rests until {at}.",
+                "Job {n} has used its budget for one day ({most}), so it pauses until {at}.",
                 n=job.id,
                 most=money(job.day_budget),
                 at=format_time(after.next_at, ZoneInfo(job.zone)),

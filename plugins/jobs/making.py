@@ -106,7 +106,7 @@ def _confirm(view: JobView, when: When) -> Reply:
     assumed = [_("You gave no time of the day, so I took one.")] if when.is_assumed else []
     text = " ".join((describe_set(view), *assumed, *describe_bounds(view)))
     changes = _changes(number, when) if view.job.kind == "reminder" else ()
-    actions = (*changes, Action(_("Take it back"), f"/jobs delete {number}"))
+    actions = (*changes, Action(_("Undo it"), f"/jobs delete {number}"))
     return Reply(text, to_data(view), actions)
 
 
@@ -182,7 +182,7 @@ async def add_hook(ask: Ask, text: str) -> Reply:
     new = _with_options(NewJob("prompt", found[2], "", time.time(), zone, hook=found[1]), options)
     view = await ask.service(JobOrders).add(ask.address, key, new)
     parts = [describe_set(view), *describe_bounds(view), *describe_call(ask, view)]
-    actions = (Action(_("Take it back"), f"/jobs delete {view.job.id}"),)
+    actions = (Action(_("Undo it"), f"/jobs delete {view.job.id}"),)
     return Reply(" ".join(parts), to_data(view), actions)
 
 

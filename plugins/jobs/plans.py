@@ -29,7 +29,7 @@ ATTEMPTS = len(WAITS) + 1
 MOST_FAILURES = 3
 """Runs in a row that may fail for good until a job rests."""
 
-SHUT_OUT = "whoever made it is let in no more"
+SHUT_OUT = "the person who made it has no access any more"
 BRANCH_GONE = "its branch is gone"
 _WORTH_AGAIN: frozenset[Problem] = frozenset(
     {"failed", "busy", "unavailable", "upstream", "timeout"}
@@ -113,7 +113,7 @@ def list_late(late: Sequence[tuple[JobRow, int]]) -> Reply:
         else _("- {at}: {text}", at=_due(job), text=job.text)
         for job, missed in late
     ]
-    head = _("**Reminders that were due when I was not running:**")
+    head = _("**Reminders that were due while I was not running:**")
     return Reply("\n".join((head, "", *lines)))
 
 
@@ -179,7 +179,5 @@ def describe_run(job: JobRow, after: JobRow, run: RunRow, ending: RunEnding) -> 
         )
     if after.state == "paused":
         why = explain(after.why)
-        parts.append(
-            _("it rests now, since {why}; /jobs resume {n} lets it go on", why=why, n=job.id)
-        )
+        parts.append(_("it is paused, since {why}; /jobs resume {n} resumes it", why=why, n=job.id))
     return "; ".join(parts)

@@ -80,8 +80,8 @@ class JobSettings(SettingsSection):
     quiet_hours: Annotated[str, AfterValidator(_check_span)] = Field(
         default="",
         max_length=20,
-        description="Hours of the day in which no job runs; what falls into them is done once, at "
-        "their end. What you are to be reminded of at one time only is not held back.",
+        description="Hours of the day in which no job runs; jobs due in them run once, at their "
+        "end. One-time reminders are not delayed.",
         json_schema_extra={
             "wants": "two times of the day like 22:00-07:00, or nothing",
             "here": True,

@@ -48,7 +48,7 @@ def describe_when(view: JobView) -> str:
 
 def describe_made(view: JobView) -> str:
     """Describe what was made, in a sentence for the person and for the model."""
-    return _("{made} /jobs delete {n} takes it back.", made=describe_set(view), n=view.job.id)
+    return _("{made} /jobs delete {n} deletes it.", made=describe_set(view), n=view.job.id)
 
 
 def describe_set(view: JobView) -> str:

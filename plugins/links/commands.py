@@ -16,7 +16,7 @@ ALL = "all"
 
 @command(
     "link",
-    "Go on in one conversation on several channels: a code here, typed there, a yes here",
+    "Link chats on several channels into one conversation, with a code",
     "[CODE|yes|no|before]",
     (
         (YES, "let the chat that asks for it go on in this conversation"),
@@ -118,7 +118,7 @@ def _format(turn: Turn) -> str:
 
 @command(
     "unlink",
-    "Go on in this chat's own conversation again",
+    "Return to this chat's own conversation",
     "[CHAT|all]",
     ((ALL, "every chat that goes on in this conversation"),),
     leads=True,

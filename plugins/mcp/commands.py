@@ -213,7 +213,7 @@ VERBS: Mapping[str, tuple[Callable[[Ask, str], Awaitable[Reply]], str]] = {
     "list": (show, "all servers, with their tools, tokens and calls"),
     "tools": (tools, "the tools of one of them (tools notes)"),
     "add": (add, "add a program, an address or JSON (add notes python notes.py)"),
-    "remove": (remove, "take away one that was added (remove notes)"),
+    "remove": (remove, "remove one that was added (remove notes)"),
     "restart": (restart, "end one, and start it again (restart notes)"),
     "trim": (trim, "hide the tools that were never called (trim undo brings them back)"),
 }

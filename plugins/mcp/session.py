@@ -185,7 +185,7 @@ class ServerSession:
             wait = WINDOW - (self._clock() - recent[0])
             raise ServerDown(
                 f"it failed {len(recent)} times within {WINDOW / 60:g} minutes ({self.why_down}), "
-                f"so it is left alone for {max(1, round(wait / 60))} more"
+                f"so it is not tried for {max(1, round(wait / 60))} more"
             )
 
     async def _run(self, ready: asyncio.Future[ServerConnection]) -> None:

@@ -220,7 +220,7 @@ class McpSettings(SettingsSection):
         default=900,
         ge=0,
         le=86_400,
-        description="How long a server is kept running that nobody uses; 0: until the bot stops.",
+        description="How long an unused server is kept running; 0: until the bot stops.",
         json_schema_extra={"unit": "seconds"},
     )
 

@@ -35,7 +35,7 @@ SUBS = (
         "find words in the daily memory and in everything that was said (search lisbon hotel)",
     ),
     ("status", "files, sizes, and summaries still to come"),
-    ("pending", "what tools brought in from outside, waiting for review"),
+    ("pending", "summaries with content from outside, waiting for review"),
     ("approve", "accept one of these into the memory (approve 3)"),
     ("reject", "delete one of these (reject 3)"),
     ("nightly", "distill each night what is new (nightly on, off)"),
@@ -50,7 +50,7 @@ USAGE = (
 )
 
 
-@command("memory", "Show and change what is remembered", USAGE, SUBS, slow=("distill",))
+@command("memory", "Show and change the memory", USAGE, SUBS, slow=("distill",))
 async def memory(ask: Ask) -> Reply:
     """Without a word: today's file."""
     verb, rest = (*ask.text.strip().split(None, 1), "", "")[:2]
@@ -94,8 +94,9 @@ async def _day(ask: Ask, day: date, today: date) -> Reply:
         last = _(" The first day is /memory {days}.", days=days[0])
     return Reply(
         _(
-            "Nothing was written to the memory {name}.{last} What leaves this chat's context is "
-            "summarised there; /memory search finds everything else that was said.",
+            "Nothing was written to the memory {name}.{last} Turns removed from this chat's "
+            "context are summarised there; /memory search finds everything else that was "
+            "said.",
             name=name,
             last=last,
         ),

@@ -30,7 +30,7 @@ from plugins.wording import clip, count, literal, money
 
 DIFF = Action("Show the changes", "/memory diff")
 EDIT = Action("Edit", "/memory edit")
-UNDO = Action("Take back", "/memory undo")
+UNDO = Action("Undo", "/memory undo")
 REDO = Action("Bring back", "/memory redo")
 LIST = Action("Show all", "/memory list")
 DISTILL = Action("Distill", "/memory distill")
@@ -39,8 +39,8 @@ HISTORY = Action("History", "/memory history")
 _BASE = re.compile(r"v(\d{1,9})(?:\s+|$)")  # of a form: the version that was shown
 _SHOWN = 100  # lines, or versions, that are shown at once
 _NOTHING = (
-    "Nothing is remembered for good yet. /remember TEXT adds a line; /memory distill has a model "
-    "look through the daily files for what is worth keeping."
+    "The long-term memory is empty. /remember TEXT adds a line; /memory distill has a model "
+    "propose lines from the daily files."
 )
 
 
@@ -75,9 +75,12 @@ async def show_list(ask: Ask, rest: str) -> Reply:
         in_prompt=_in_prompt(shown.shown, len(lines)),
         path=memory.path,
     )
-    parts = (_("**Remembered for good**"), "\n".join(texts), more, where, _waits(state))
+    parts = (_("**Long-term memory**"), "
+".join(texts), more, where, _waits(state))
     wrong_line = Action(_("Something is wrong"), ASKS)
-    return Reply("\n\n".join(filter(None, parts)), data, (*_offers(state), wrong_line))
+    return Reply("
+
+".join(filter(None, parts)), data, (*_offers(state), wrong_line))
 
 
 def _in_prompt(shown: int, there: int) -> str:
@@ -118,7 +121,7 @@ def _show_line(line: MemoryLine) -> str:
 # --- a person's own lines --------------------------------------------------------------------
 
 
-@command("remember", "Have something remembered for good", "TEXT")
+@command("remember", "Add something to the long-term memory", "TEXT")
 async def remember(ask: Ask) -> Reply:
     """`/remember TEXT`"""
     text = strip_invisible(" ".join(ask.text.split()))
@@ -149,9 +152,7 @@ async def edit(ask: Ask, rest: str) -> Reply:
             raise CommandError(
                 _("It is too long for a message; edit the file itself: {path}", path=memory.path)
             )
-        settles = (
-            _(", with what is proposed in it; sending it settles that") if state.proposal else ""
-        )
+        settles = _(", with the proposals in it; sending it decides them") if state.proposal else ""
         said = _(
             "This is the whole file{settles}. What you send back is in force at once.",
             settles=settles,
@@ -164,7 +165,7 @@ async def edit(ask: Ask, rest: str) -> Reply:
     version = await memory.edit(written.strip("\n"), ask.person.id, number)
     changes = diff_lines(before, version.lines)
     return Reply(
-        _("Taken. {changes}", changes=count_changes(changes)),
+        _("Accepted. {changes}", changes=count_changes(changes)),
         {"diff": to_data(changes)},
         (LIST, UNDO),
     )
@@ -250,8 +251,8 @@ def _describe_left_out(done: Distilled) -> str:
         return ""
     return number_of(
         done.away,
-        "{n} section left out, because turns in them were taken away.",
-        "{n} sections left out, because turns in them were taken away.",
+        "{n} section left out, because turns in them were removed.",
+        "{n} sections left out, because turns in them were removed.",
     )
 
 
@@ -284,7 +285,7 @@ async def diff(ask: Ask, rest: str) -> Reply:
     changes = diff_lines(state.lines, state.proposed)
     told = list_reasons(state.proposal.operations)
     head = _(
-        "**Proposed by the {actor}**; nothing of it is in force yet.",
+        "**Proposed by the {actor}**; not in force yet.",
         actor=literal(state.proposal.actor),
     )
     text = "\n\n".join((head, to_block(changes), told))
@@ -365,7 +366,7 @@ async def history(ask: Ask, rest: str) -> Reply:
 
 def _version_line(ask: Ask, version: Version, current: int) -> str:
     at = f"{datetime.fromtimestamp(version.at, ask.bot.zone()):%Y-%m-%d %H:%M}"
-    states = {"proposed": _("waits"), "undone": _("taken back"), "refused": _("refused")}
+    states = {"proposed": _("waits"), "undone": _("undone"), "refused": _("refused")}
     state = _("in force") if version.number == current else states.get(version.state, "")
     size = count(len(facts(version.lines)), "line") if version.lines else ""
     if version.state in ("proposed", "refused"):
@@ -409,11 +410,11 @@ async def undo(ask: Ask, rest: str) -> Reply:
     _refuse_more("undo", rest)
     done = await ask.conversation.long_term.undo()
     if done is None:
-        raise CommandError(_("There is nothing to take back; /memory history lists the versions."))
+        raise CommandError(_("There is nothing to undo; /memory history lists the versions."))
     gone, now = done
     changes = diff_lines(gone.lines, now.lines if now else ())
     text = _(
-        "v{number} is taken back. {changes}",
+        "v{number} is undone. {changes}",
         number=gone.number,
         changes=count_changes(changes),
     )
@@ -426,10 +427,7 @@ async def redo(ask: Ask, rest: str) -> Reply:
     version = await ask.conversation.long_term.redo()
     if version is None:
         raise CommandError(
-            _(
-                "There is nothing to bring back: nothing was taken back, or something else was "
-                "changed since."
-            )
+            _("There is nothing to redo: nothing was undone, or something else was changed since.")
         )
     return Reply(
         _("v{number} is in force again.", number=version.number),
@@ -477,7 +475,7 @@ def _line_of(words: str, lines: Lines) -> tuple[int, MemoryLine]:
 Show = Callable[[Ask, str], Awaitable[Reply]]
 
 COMMANDS: Mapping[str, tuple[Show, str]] = {
-    "list": (show_list, "what is remembered for good, with numbers"),
+    "list": (show_list, "the long-term memory, with line numbers"),
     "distill": (
         distill,
         "look through the daily files for what is worth keeping (distill yesterday)",
@@ -490,6 +488,6 @@ COMMANDS: Mapping[str, tuple[Show, str]] = {
     ),
     "why": (why, "where a line comes from (why 3, or why porto)"),
     "history": (history, "all versions that are kept"),
-    "undo": (undo, "take the newest version back"),
-    "redo": (redo, "bring back what was taken back"),
+    "undo": (undo, "undo the newest version"),
+    "redo": (redo, "redo what was undone"),
 }

@@ -30,7 +30,7 @@ def count_changes(changes: Changes) -> str:
     gone = len(changes) - new
     parts = [
         *[number_of(new, "{n} line added", "{n} lines added")] * bool(new),
-        *[number_of(gone, "{n} line gone", "{n} lines gone")] * bool(gone),
+        *[number_of(gone, "{n} line removed", "{n} lines removed")] * bool(gone),
     ]
     return f"{format_list(parts)}." if parts else _("No line is different.")
 

@@ -287,7 +287,7 @@ def _says(text: str, values: Iterable[EndedValue]) -> bool:
 
 async def _tell_nothing(conversation: Conversation, what: Wrong) -> Reply:
     turns = _turns_with(conversation, what.values)
-    text = _("No remembered line and no summary says so.")
+    text = _("No line of the memory and no summary says that.")
     if turns:
         text += " " + _(
             "It was said in {turns}, which are in context as they were said.", turns=turns

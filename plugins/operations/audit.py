@@ -1,4 +1,4 @@
-"""`python main.py audit`: what is open, weak or shared in this installation, and how to mend it.
+"""`python main.py audit`: what is open, weak or shared in this installation, and how to fix it.
 
 A risk is said of what is there, not of what might be: one that says nothing about an installation
 is a line that teaches people to skip lines. Nothing is changed, and nothing leaves the machine.
@@ -105,7 +105,7 @@ def audit(one: Installation) -> list[Risk]:
 
 
 def report(risks: Iterable[Risk], has_colours: bool) -> str:
-    """Return the risks as text, each with its mend below."""
+    """Return the risks as text, each with its fix below."""
     risks = list(risks)
     lines = [_line(risk, has_colours) for risk in risks]
     wrong = sum(risk.severity != "note" for risk in risks)
@@ -121,8 +121,8 @@ def _line(risk: Risk, has_colours: bool) -> str:
     mark = f"{risk.severity:6}"
     if has_colours:
         mark = f"\033[{COLOURS[risk.severity]}m{mark}\033[0m"
-    mend = f"\n         mend: {risk.mend}" if risk.mend else ""
-    return f"{mark} {risk.sentence}{mend}"
+    fix = f"\n         fix: {risk.fix}" if risk.fix else ""
+    return f"{mark} {risk.sentence}{fix}"
 
 
 def _web(one: Installation) -> Iterator[Risk]:
@@ -176,7 +176,7 @@ def _tools(one: Installation) -> Iterator[Risk]:
             if risk.sentence not in said:
                 said.add(risk.sentence)
                 where = f" (in {scope})" if scope else ""
-                yield Risk(risk.severity, f"{risk.sentence[:-1]}{where}.", risk.mend)
+                yield Risk(risk.severity, f"{risk.sentence[:-1]}{where}.", risk.fix)
 
 
 def _reach(settings: Settings) -> Iterator[Risk]:

@@ -164,23 +164,23 @@ def usage(sent: SentRequest) -> str:
     """Describe the outcome of a request, and what the provider counted."""
     if sent.outcome == "too long":
         return _(
-            "The model refused it as too long; by the meter it had {tokens} tokens.",
+            "The model refused it as too long; by Parley's count it had {tokens} tokens.",
             tokens=amount(sent.tokens),
         )
     if not sent.outcome:
         return _(
-            "About {tokens} tokens. No answer came of it: it failed, broke off, or was stopped.",
+            "About {tokens} tokens. No answer: the request failed, broke off, or was stopped.",
             tokens=amount(sent.tokens),
         )
     if sent.total != sent.prompt and sent.is_reported:
         return _(
-            "{tokens} tokens by the meter, but the provider has read only {prompt} of them; "
-            "{completion} in the answer.",
+            "{tokens} tokens by Parley's count, but the provider has read only {prompt} of "
+            "them; {completion} in the answer.",
             tokens=amount(sent.tokens),
             prompt=amount(sent.prompt),
             completion=amount(sent.completion),
         )
-    who = _("by the provider") if sent.is_reported else _("by the meter")
+    who = _("by the provider") if sent.is_reported else _("by Parley's count")
     cached = f", {_describe_cached(sent)}" if sent.is_reported else ""
     price = "" if sent.cost is None else f", {money(sent.cost)}"
     return _(

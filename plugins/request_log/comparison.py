@@ -237,7 +237,7 @@ def _explain(compared: Comparison, events: Sequence[ViewEvent], zone: tzinfo) ->
         if f"e{event.id}" in named
     ]
     if lines:
-        lines.insert(0, _("What was sent before was changed by:"))
+        lines.insert(0, _("The earlier part of the request was changed by:"))
     if compared.unexplained:
         lines.append(
             _(
@@ -273,8 +273,8 @@ def _verdict(one: SentRequest, two: SentRequest, compared: Comparison) -> str:
     """Say where the beginning stopped being the same, and what that meant."""
     if one.model != two.model:
         return _(
-            "**{name} went to another model than {other}**, whose cache holds nothing of it: all "
-            "of its {total} tokens had to be read anew.",
+            "**{name} went to another model than {other}**, so none of its {total} tokens "
+            "came from the cache.",
             name=two.name,
             other=one.name,
             total=amount(two.total),
@@ -286,8 +286,8 @@ def _verdict(one: SentRequest, two: SentRequest, compared: Comparison) -> str:
     )
     if not compared.place:
         return _(
-            "**{name} is the beginning of {other}**, so a cache holds: {kept} tokens are the "
-            "same, {anew} are new.{hit}",
+            "**{name} is the beginning of {other}**, so the cache still applies: {kept} "
+            "tokens are the same, {anew} are new.{hit}",
             name=one.name,
             other=two.name,
             kept=amount(compared.kept),
@@ -295,8 +295,8 @@ def _verdict(one: SentRequest, two: SentRequest, compared: Comparison) -> str:
             hit=hit,
         )
     return _(
-        "**The beginning is the same for {kept} tokens; from “{place}” on it differs**, so the "
-        "{anew} tokens from there on had to be read anew.{hit}",
+        "**The beginning is the same for {kept} tokens; from “{place}” on it differs**, so "
+        "the {anew} tokens from there on were not cached.{hit}",
         kept=amount(compared.kept),
         place=compared.place,
         anew=amount(compared.anew),

@@ -12,7 +12,7 @@ _VERBS = (
     Verb(
         "context",
         "request",
-        "what was really sent to the model (request r41; request r41 json)",
+        "a request exactly as it was sent (request r41; request r41 json)",
         show_one,
         after="preview",
     ),

@@ -178,7 +178,7 @@ SAID = "(The person ran this command.)"
 
 @command(
     "shell",
-    "Run a command in the box of the tool shell; the model sees what it printed",
+    "Run a command in the sandbox of the tool shell; the model sees its output",
     "COMMAND",
     slow=(EVERYTHING,),
 )
@@ -208,7 +208,7 @@ async def run_shell(ask: Ask) -> Reply:
     data = {"turn": turn.id, "output": ran.text}
     folder = ask.bot.workspace(ask.conversation.key)
     pictures = tuple(str((folder / file).absolute()) for file in ran.shown)
-    return Reply(text, data, (Action(_("Take it out"), f"/context drop {turn.id}"),), pictures)
+    return Reply(text, data, (Action(_("Remove it"), f"/context drop {turn.id}"),), pictures)
 
 
 @hookimpl

@@ -18,7 +18,7 @@ _CUT_OFF = "it was cut off by a restart, or is still being answered"
 
 @command(
     "btw",
-    "Ask aside: the model answers with the whole context, and nothing of it stays there",
+    "Ask a side question: the model sees the whole context, and the context does not grow",
     "[QUESTION]",
     slow=[EVERYTHING],
     interrupted="The bot was restarted before your side question was answered; ask it again.",
@@ -34,8 +34,8 @@ async def btw(ask: Ask) -> Reply:
     if not asked:
         return Reply(
             _(
-                "Nothing was asked aside here. /btw QUESTION asks with the whole context, and "
-                "neither the question nor the answer becomes a part of it."
+                "No side question was asked here. /btw QUESTION asks with the whole "
+                "context, and neither the question nor the answer becomes a part of it."
             ),
             data,
         )
@@ -49,7 +49,7 @@ async def find_in_context(ask: Ask, rest: str) -> tuple[str, dict[str, object]]:
     lines = [
         f"- {literal(clip(one.question, 120))}: {literal(clip(one.answer, 240))}" for one in found
     ]
-    head = _("Asked aside (/btw), which the model does not find:")
+    head = _("Side questions (/btw), which the model does not see:")
     asides = [{"question": one.question, "answer": one.answer} for one in found]
     return "\n".join((head, *lines)) if found else "", {"asides": asides}
 

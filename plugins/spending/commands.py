@@ -27,7 +27,7 @@ HEADINGS = HERE, BY_CHAT, BY_DAY, BY_MODEL, ALL, EVER = (
 )
 WRITTEN = "into the cache:"
 """The column of what was written into a cache that charges for it; nobody else has it."""
-THOUGHT = "of it thought:"
+THOUGHT = "of it reasoning:"
 """The column of what models thought and did not say; only where they did."""
 LIFT = Action("Lift the limit", "/usage lift")
 

@@ -134,9 +134,9 @@ class MonthSpending(MonthAccounts):
             return ""
         cheaper, dear = self._models.of(now), self._models.of(usual)
         return _(
-            "Spending: {so_far}. So {cheaper} answers here in the place of {usual}, until the "
-            "month ends or there is money again{price}. `/model NAME --here` keeps a model of "
-            "your own.",
+            "Spending: {so_far}. So {cheaper} answers here instead of {usual}, until the "
+            "month ends or there is money again{price}. `/model NAME --here` keeps a model "
+            "of your own.",
             so_far=describe_spent(account),
             cheaper=literal(cheaper.name),
             usual=literal(dear.name),
@@ -170,4 +170,4 @@ def _describe_price(cheaper: Model, dear: Model, tokens: int) -> str:
     once = tokens * costs[0] / 1e6
     if not once:
         return told
-    return told + _("; to read this conversation anew costs {once} once", once=money(once))
+    return told + _("; reading this conversation again costs {once} once", once=money(once))

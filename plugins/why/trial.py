@@ -140,8 +140,8 @@ async def without(ask: Ask) -> Reply:
     trials.expect(key, AnswerTrial(named, before.number, first.number, answer_of(first)))
     message = await ask.bot.turns.ask(key, ask.address, first.question)
     text = _(
-        "{turn} is asked again without {part}, in branch {number}: “{words}”. The first answer "
-        "will stand below the new one. /branches {before} goes back.",
+        "{turn} is asked again without {part}, in branch {number}: “{words}”. The first "
+        "answer is shown below the new one. /branches {before} goes back.",
         turn=first.id,
         part=named,
         number=made.number,
@@ -163,8 +163,9 @@ async def _compare(ask: Ask) -> Reply:
     if not branch.parent:
         raise CommandError(
             _(
-                "/without takes what is to be left out: /without t5, /without summary, or "
-                "/without m2 for a line of the memory. /why shows what an answer was made from."
+                "/without needs a turn, a summary or a memory line to leave out: /without "
+                "t5, /without summary, or /without m2. /why shows what an answer was made "
+                "from."
             )
         )
     here = ask.conversation.key

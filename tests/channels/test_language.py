@@ -104,7 +104,7 @@ def test_what_is_not_translated_is_english() -> None:
 async def test_a_command_is_answered_in_the_language_that_is_set(tmp_path: Path) -> None:
     async with run_bot(tmp_path, settings=GERMAN) as bot:
         assert (await bot.says("/start")).text.startswith("Hallo! Ich bin Parley")
-        assert "Nächster Schnitt: wenn t21 beginnt" in (await bot.says("/context")).text
+        assert "Nächste Komprimierung: etwa bei t21" in (await bot.says("/context")).text
         await bot.says("/config language zh --here")
         assert (await bot.says("/start")).text.startswith("您好！")
         assert (await bot.says("/start", chat="other")).text.startswith("Hallo!")
@@ -192,14 +192,14 @@ def test_what_a_tool_will_do_is_shown_as_it_is_whatever_it_reads_like() -> None:
 
 def test_joined_parts_turns_and_figures_in_a_sentence_from_below_are_translated_too() -> None:
     heard = (
-        "(This request was too long for the model's window of 12,000 tokens: t1 to t3 left the "
-        "context, and long tool results were shortened. Nothing is deleted. Once there is room for "
-        "it, with a larger window (`context.max_tokens`) or another model, `/context undo`{times} "
-        "brings it back.)"
+        "(This request was too long for the model's window of 12,000 tokens: t1 to t3 "
+        "removed from the context, and long tool results were shortened. Nothing is "
+        "deleted. Once there is room for it, with a larger window (`context.max_tokens`) or "
+        "another model, `/context undo`{times} brings it back.)"
     )
     with speaking("de"):
         said = explain(heard.format(times=" (2 times)"))
-        assert "12.000 Token: den Kontext verlassen hat t1 bis t3, und lange Werkz" in said
+        assert "12.000 Token: t1 bis t3 aus dem Kontext entfernt, und lange Werkz" in said
         assert "bringt `/context undo` (2-mal) es zurück.)" in said
         assert "bringt `/context undo` es zurück.)" in explain(heard.format(times=""))
         assert "4.096 der 10.000 gesendeten Token" in explain(

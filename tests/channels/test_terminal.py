@@ -157,7 +157,7 @@ def test_commands_and_subcommands_are_offered_with_their_meaning() -> None:
 
 def test_settings_are_found_by_any_part_of_their_name_and_offer_what_they_can_be() -> None:
     assert texts("/config turns") == ["agent_max_context_turns"]
-    assert choices("/config turns", VOCABULARY)[0].meaning == "most turns in play (now 20)"
+    assert choices("/config turns", VOCABULARY)[0].meaning == "most turns in context (now 20)"
     wants = "a whole number from 1 to 1000"
     assert choices("/config agent_max_context_turns ", VOCABULARY) == [Suggestion("20", 0, wants)]
     strategy = {"key": "s", "value": "trim", "meaning": "", "wants": "x"}
@@ -189,12 +189,13 @@ def test_what_a_command_takes_is_known() -> None:
 
 def test_the_newest_turns_are_offered_first_with_their_words() -> None:
     listed = [
-        {"turn": f"t{n}", "tokens": 9, "state": ["in play"], "words": f"word {n}"} for n in (1, 2)
+        {"turn": f"t{n}", "tokens": 9, "state": ["in context"], "words": f"word {n}"}
+        for n in (1, 2)
     ]
     known = Vocabulary(lists={"turns": offers_in("turns", listed)})
     assert choices("/context drop t", known) == [
-        Suggestion("t2", 1, "in play · word 2"),
-        Suggestion("t1", 1, "in play · word 1"),
+        Suggestion("t2", 1, "in context · word 2"),
+        Suggestion("t1", 1, "in context · word 1"),
     ]
 
 
@@ -866,7 +867,7 @@ async def test_ctrl_c_gives_a_form_up_and_what_was_being_typed_comes_back(tmp_pa
         person.types("/note\runsent words")
         await person.sees("/keep · Enter saves")
         person.types("\x03")
-        await person.sees("Given up; nothing was changed.")
+        await person.sees("Cancelled; nothing was changed.")
         await person.sees("unsent words")
         person.types("\x15")
         person.types("/note\r")

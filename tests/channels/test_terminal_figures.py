@@ -92,7 +92,7 @@ def test_what_left_is_drawn_in_another_way_than_what_is_in_play() -> None:
     turns = (
         Block("t1", 900, ("summarised",)),
         Block("t2", 900, ("pinned", "clipped")),
-        Block("t3", 40, ("in play",)),
+        Block("t3", 40, ("in context",)),
     )
     text = shown(Figure(4_000, PARTS, turns))
     assert re.search(r"╌t1╌{5,} +t2\* {5,}", text)
@@ -150,5 +150,5 @@ def test_only_a_terminal_that_can_is_sent_pictures(
 
 
 def test_the_last_block_of_a_line_is_as_wide_as_its_turn() -> None:
-    text = shown(Figure(4_000, PARTS, (Block("t1", 900, ("in play",)),)))
+    text = shown(Figure(4_000, PARTS, (Block("t1", 900, ("in context",)),)))
     assert re.search(r"^   t1 {10,}$", text, re.MULTILINE)

@@ -42,7 +42,7 @@ def test_blocks_flow_like_words_and_never_overlap(widths: list[float]) -> None:
 
 
 def test_the_map_is_rendered_as_a_png_with_letters_of_its_own() -> None:
-    named = svg(Picture(100, 1_000, False, {"turns": 100}, [TokenBlock(1, 100, ("in play",))]))
+    named = svg(Picture(100, 1_000, False, {"turns": 100}, [TokenBlock(1, 100, ("in context",))]))
     bare = named.replace(">t1<", "><")
     assert render(named).startswith(b"\x89PNG")
     assert render(named) != render(bare)

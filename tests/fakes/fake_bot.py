@@ -81,7 +81,7 @@ COMMANDS = {
                 {
                     "key": "agent_max_context_turns",
                     "value": 20,
-                    "meaning": "most turns in play",
+                    "meaning": "most turns in context",
                     "layer": "default",
                     "wants": "a whole number from 1 to 1000",
                 },

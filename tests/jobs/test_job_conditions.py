@@ -119,7 +119,7 @@ async def test_a_look_that_fails_is_told_after_three_and_the_job_rests_after_ten
             await tick_after(bot, clock, 10 * number + 1)
             assert len(told(bot)) == (number >= 3) + (number >= 10)
         assert "could not look what is new" in told(bot)[0]
-        assert "It rests now" in told(bot)[1]
+        assert "It is paused now" in told(bot)[1]
         job = await find_job(bot)
         assert (job.state, job.failures) == ("paused", 10)
         assert not bot.server.requests

@@ -117,9 +117,9 @@ async def test_what_was_due_while_the_bot_was_down_is_told_late_once_and_marked(
         await tick_at(bot, clock, NOON + timedelta(days=3))
         await tick_at(bot, clock, NOON + timedelta(days=3, minutes=2))
         assert unasked(bot) == [
-            "**Reminders that were due when I was not running:**\n\n"
-            "- Tue 24 Nov 2026, 09:00 (UTC): Call Mom\n"
-            "- Tue 24 Nov 2026, 10:00 (UTC), and 2 more times since: Water"
+            "**Reminders that were due while I was not running:**\n\n- Tue 24 Nov 2026, "
+            "09:00 (UTC): Call Mom\n- Tue 24 Nov 2026, 10:00 (UTC), and 2 more times since: "
+            "Water"
         ]
         assert (await bot.says("/jobs")).text.count("told; its message was sent") == 2
 
@@ -256,8 +256,8 @@ async def test_all_runs_of_a_day_count_for_its_budget_however_many_there_were(
         await tick_at(bot, clock, NOON + timedelta(minutes=21))
         await tick_at(bot, clock, NOON + timedelta(minutes=31))
         assert unasked(bot) == [
-            "Job 1 has spent what it may on one day ($0.25), so it rests until Tue 24 Nov 2026, "
-            "00:00 (UTC)."
+            "Job 1 has used its budget for one day ($0.25), so it pauses until Tue 24 Nov "
+            "2026, 00:00 (UTC)."
         ], "it says so once"
         assert not bot.server.requests
         await tick_at(bot, clock, NOON + timedelta(hours=12, minutes=1))
@@ -391,7 +391,7 @@ async def test_who_is_let_in_no_more_is_reminded_of_nothing(
         await tick_at(bot, clock, NOON + timedelta(hours=22))
         assert unasked(bot) == []
         (job,) = await bot.app.store.read(jobs.list_all)
-        assert (job.state, job.why) == ("paused", "whoever made it is let in no more")
+        assert (job.state, job.why) == ("paused", "the person who made it has no access any more")
 
 
 async def test_quiet_hours_hold_back_what_comes_again_and_not_what_was_asked_for_once(
@@ -475,7 +475,7 @@ async def test_a_button_gives_a_reminder_another_time(tmp_path: Path, clock: Coo
     async with run_bot(tmp_path, settings={"timezone": "Europe/Berlin"}) as bot:
         made = await bot.says("/remind tomorrow at 3 Call Mom")
         labels = {action.label: action.command for action in made.actions}
-        assert [*labels] == ["15:00 instead", "Another time", "Take it back"]
+        assert [*labels] == ["15:00 instead", "Another time", "Undo it"]
         moved = await bot.says(labels["15:00 instead"])
         assert "Tue 24 Nov 2026, 15:00 (Europe/Berlin)" in moved.text
         listed = (await bot.says("/jobs")).text

@@ -142,7 +142,7 @@ async def test_one_that_waits_for_another_strategy_stays_until_it_has_it(lodge: 
     assert is_loaded(lodge)
     await lodge.says("Again.")
     assert [event.name for event in (await (await lodge.conversation()).context.history())] == [
-        "rebase"
+        "strategy"
     ]
 
 

@@ -66,7 +66,7 @@ CHANGES: dict[str, Callable[[Path, Path], object]] = {
     "drop a draft": lambda data, folder: memory_file.drop_draft(
         memory_file.path_of(data, KEY.audience)
     ),
-    "write what left the context": lambda data, folder: offload.append(
+    "write what removed from the context": lambda data, folder: offload.append(
         folder / "sessions" / "s" / offload.CONTEXT, turn(2).entries
     ),
     "take turns out of it": lambda data, folder: offload.take_out(

@@ -329,7 +329,7 @@ async def steer_range(lodge: Lodge, conversation: Conversation, what: str, turns
 
 
 def stand_in_for_all(view: View) -> None:
-    """No turn is in play that a summary in its place stands for, none has two of them, and they
+    """No turn is in context that a summary in its place stands for, none has two of them, and they
     stand in the order of the transcript."""
     covered = [turn for stand_in in view.ranges for turn in stand_in.turns]
     assert len(covered) == len(set(covered))
@@ -433,7 +433,7 @@ async def what_was_sent_can_be_made_again(conversation: Conversation, newest: in
 
 async def everything_is_there(conversation: Conversation, said: list[str]) -> None:
     """Every word that was said is in the transcript, in order, once, and a search finds it, whether
-    it is still in play or not."""
+    it is still in context or not."""
     turns = await conversation.context.turns(range(1, len(said) + 1))
     kept = [e.message.text for t in turns for e in t.entries if not e.message.tool_calls]
     assert kept == said

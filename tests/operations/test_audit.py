@@ -137,7 +137,7 @@ OPEN = setting(web={"host": "0.0.0.0"})
 
 
 @pytest.mark.parametrize(
-    ("make", "severity", "words", "mend"),
+    ("make", "severity", "words", "fix"),
     [
         (OPEN, "high", "no token", "PARLEY_WEB_TOKEN"),
         (surroundings(PARLEY_WEB_TOKEN="a"), "high", "could be guessed", "token_urlsafe"),
@@ -173,14 +173,14 @@ OPEN = setting(web={"host": "0.0.0.0"})
          "low", "nothing limits", "spend_limit_user"),
     ],
 )  # fmt: skip
-def test_what_is_open_or_weak_is_said_with_its_mend(
-    place: Installation, make: Doing, severity: str, words: str, mend: str
+def test_what_is_open_or_weak_is_said_with_its_fix(
+    place: Installation, make: Doing, severity: str, words: str, fix: str
 ) -> None:
     make(place)
     risks = place.risks
     (found,) = (risk for risk in risks if words in risk.sentence)
     assert found.severity == severity
-    assert mend in found.mend
+    assert fix in found.fix
     assert exit_code(risks) == 1
     assert found.sentence in report(risks, has_colours=False)
 
@@ -253,4 +253,4 @@ def test_what_users_may_set_without_a_bound_is_told(place: Installation) -> None
     place.lets_in("person", "telegram/7", "user")
     (risk,) = (risk for risk in place.risks if risk.severity == "low")
     assert risk.sentence == "People who are not owners may set these to anything: model."
-    assert risk.mend == "/config users_may_set --unset"
+    assert risk.fix == "/config users_may_set --unset"

@@ -134,7 +134,7 @@ def test_a_turn_in_play_says_how_it_is_shown() -> None:
             clipped={22: Clip(20, 5)},
         )
     )
-    assert where.of(1) == ("pinned", "squeezed")
+    assert where.of(1) == ("pinned", "shortened")
     assert where.of(2) == ("clipped",)
     assert where.of(3) == ("pinned",)  # there was nothing to squeeze
     assert where.of(4) == ("running",)
@@ -151,7 +151,7 @@ def test_a_turn_that_left_says_by_what() -> None:
         ("dropped",),
         ("cleared",),
         ("gone",),
-        ("in play",),
+        ("in context",),
     ]
 
 

@@ -265,8 +265,8 @@ async def test_the_comparison_says_what_is_new_and_what_broke(tmp_path: Path) ->
     assert cut.data is not None
     assert cut.data["place"] == "t2 user, after a summary"
     assert "-t1 user" in [line["sign"] + line["name"] for line in cut.data["lines"]]
-    assert "had to be read anew" in cut.text
-    assert "What was sent before was changed by:\n- e1, " in cut.text
+    assert "were not cached" in cut.text
+    assert "The earlier part of the request was changed by:\n- e1, " in cut.text
     assert ": compaction t1 (asked for by a person)" in cut.text
     (gone, *_others) = (line for line in cut.data["lines"] if line["name"] == "t1 user")
     assert gone["events"] == ["e1"]
@@ -364,7 +364,7 @@ async def test_refused_and_unanswered_requests_are_kept_too(tmp_path: Path) -> N
         broken = await bot.says("/context request r3")
     assert outcomes == ["answered", "too long", "", "answered"]
     assert "refused it as too long" in refused.text
-    assert "No answer came of it" in broken.text
+    assert "No answer: the request failed" in broken.text
 
 
 async def test_what_was_sent_costs_no_commit_of_its_own(tmp_path: Path) -> None:

@@ -49,11 +49,11 @@ async def test_a_cheaper_model_answers_once_a_limit_is_nearly_reached_and_that_i
         await spend_most(bot, setting)
         told = (await bot.says("Two")).text
         assert last_asked(bot) == CHEAP
-        assert "So gpt-4o-mini answers here in the place of gpt-4, until the month ends" in told
+        assert "So gpt-4o-mini answers here instead of gpt-4, until the month ends" in told
         assert "cost $0.15 to read and $0.60 to write instead of $30.00 and $60.00" in told
-        assert "; to read this conversation anew costs $0.00" in told
+        assert "; reading this conversation again costs $0.00" in told
         again = (await bot.says("Three")).text
-        assert "answers here in the place" not in again
+        assert "answers here instead" not in again
         assert last_asked(bot) == CHEAP
         shown = (await bot.says("/model")).text
         assert shown.startswith("gpt-4o-mini (")

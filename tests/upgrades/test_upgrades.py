@@ -94,7 +94,7 @@ async def test_a_release_goes_on_in_this_version_with_all_that_was_said(release:
         asked = [one.body["messages"] for one in bot.server.requests]
         (last,) = [messages for messages in asked if "And now?" in str(messages[-1])]
         assert "My dog is called Rufus." in str(last), "t1 is pinned"
-        assert "Taken back" in (await bot.says("/undo")).text
+        assert "Undone" in (await bot.says("/undo")).text
         assert (await bot.says("/memory")).text
     now = query(release, "SELECT seq, role, text FROM message ORDER BY id")
     assert now[: len(said)] == said

@@ -205,7 +205,7 @@ async def talk(place: Place, turns: int = 4) -> None:
 async def steer(place: Place) -> None:
     await talk(place)
     await place.says("/context compact t1-t2", "Compacted t1 to t2")
-    await place.says("/context summaries", "in place")
+    await place.says("/context summaries", "at its position")
     await place.presses("Expand", "/context expand s1", "Opened s1: t1 to t2 are back")
     await place.presses("Undo", "/context undo", "Undone: the opening of a summary")
     await place.says("/context undo", "Undone: the compaction")
@@ -214,8 +214,8 @@ async def steer(place: Place) -> None:
     await place.presses("Redo", "/context redo", "Redone: the drop")
     await place.says("/context pin t2", "Pinned: t2")
     await place.presses("Unpin", "/context unpin t2", "Unpinned: t2")
-    await place.says("/context free t2-t3", "t2 to t3 left the context")
-    await place.presses("Undo", "/context undo", "t2 to t3 are back in play")
+    await place.says("/context free t2-t3", "t2 to t3 removed from the context")
+    await place.presses("Undo", "/context undo", "t2 to t3 are back in context")
     await place.says("/context history", "undone")
 
 
@@ -223,11 +223,11 @@ async def edit_a_summary(place: Place) -> None:
     await talk(place)
     await place.says("/context compact", "They spoke of Lisbon.")
     await place.says("/context summary", "s1 stands for t1 to t3")
-    await place.presses("Edit", "/context summary edit s1", "Write what should stand in its")
-    await place.fills("The hotel is the Yeatman.", "s2 stands in the place of s1")
+    await place.presses("Edit", "/context summary edit s1", "Write the new text")
+    await place.fills("The hotel is the Yeatman.", "s2 replaces s1")
     await place.says("/context summary", "The hotel is the Yeatman.")
     await place.says("/context undo", "Undone: the edit of the summary")
-    await place.says("/context keep 4711", "s3 stands in the place of s1")
+    await place.says("/context keep 4711", "s3 replaces s1")
     await place.presses("Undo", "/context undo", "Undone: the edit of the summary")
 
 
@@ -257,11 +257,11 @@ async def test_what_is_remembered_is_written_distilled_approved_and_taken_back(
 ) -> None:
     async with being(tmp_path, {}) as place:
         await place.says("/remember Ann sings.", "Remembered: Ann sings.")
-        await place.presses("Show all", "/memory list", "Remembered for good")
+        await place.presses("Show all", "/memory list", "Long-term memory")
         await place.says("/memory why 1", "Written ")
         await place.says("/memory edit", "This is the whole file")
         await place.fills("- Ann dances.", "Taken. 1 line added and 1 line gone.")
-        await place.presses("Take back", "/memory undo", "v2 is taken back.")
+        await place.presses("Undo", "/memory undo", "v2 is undone.")
         await place.presses("Bring back", "/memory redo", "v2 is in force again.")
         write(tmp_path, "Ann lives in Porto.", job=1, key=key_of(place.address))
         await place.says("/memory distill", "Nothing of this is in force before")
@@ -277,14 +277,14 @@ CUTS = {"agent_max_context_turns": 3, "context": {"compaction_approval": "ask"}}
 
 async def decline_a_cut(place: Place) -> None:
     await talk(place, 3)
-    await place.says(f"4. word {LONG}", "May I make the context smaller?")
-    await place.presses("No", "/context decline s1", "Nothing is cut")
+    await place.says(f"4. word {LONG}", "Compact the context?")
+    await place.presses("No", "/context decline s1", "Nothing is compacted")
 
 
 async def test_a_cut_is_asked_about_and_approved_or_not(tmp_path: Path, being: Being) -> None:
     async with being(tmp_path, CUTS) as place:
         await decline_a_cut(place)
-        await place.presses("Approve", "/context approve s1", "No cut is waiting")
+        await place.presses("Approve", "/context approve s1", "No compaction is waiting")
 
 
 @pytest.mark.parametrize("steps", [steer, edit_a_summary, branch])
@@ -300,7 +300,7 @@ async def test_what_is_done_at_the_terminal_is_done_by_buttons_too(
 async def test_it_is_done_on_the_page_as_well(tmp_path: Path, browser: Browser) -> None:
     async with on_page(tmp_path, CUTS, browser) as place:
         await decline_a_cut(place)
-        await place.says("/context approve s1", "No cut is waiting")  # the buttons are gone
+        await place.says("/context approve s1", "No compaction is waiting")  # the buttons are gone
         await place.says("/config agent_max_context_turns 20", "20")
         for steps in (steer, edit_a_summary, look_at_requests):
             await place.tab.opens(place.url, steps.__name__)

@@ -109,9 +109,9 @@ async def test_a_turn_is_pinned_and_dropped_and_both_are_undone(tab: Tab) -> Non
     await tab.shows_state("t2", "dropped")
     await tab.sees("#log .turn.out[data-turn=t2]")
     await tab.presses("Undo the drop")
-    await tab.shows_state("t2", "in play")
+    await tab.shows_state("t2", "in context")
     await tab.presses("Undo the pin")
-    await tab.shows_state("t1", "in play")
+    await tab.shows_state("t1", "in context")
 
 
 async def test_a_button_that_is_pressed_while_the_panel_is_drawn_anew_is_heard(
@@ -124,8 +124,8 @@ async def test_a_button_that_is_pressed_while_the_panel_is_drawn_anew_is_heard(
         await tab.page.mouse.down()
         await site.says("two")
     await tab.page.mouse.up()
-    await tab.shows_state("t1", "in play")
-    await tab.shows_state("t2", "in play")
+    await tab.shows_state("t1", "in context")
+    await tab.shows_state("t2", "in context")
 
 
 async def test_the_context_is_compacted_brought_back_and_cleared_after_a_question(
@@ -137,7 +137,7 @@ async def test_the_context_is_compacted_brought_back_and_cleared_after_a_questio
     await tab.shows_state("t1", "summarised")
     await tab.sees(".events b:text-is('compact')")
     await tab.presses("Undo", ".controls")
-    await tab.shows_state("t1", "in play")
+    await tab.shows_state("t1", "in context")
     await tab.presses("Redo", ".controls")
     await tab.shows_state("t1", "summarised")
     await tab.presses("Clear", ".controls")
@@ -164,7 +164,7 @@ async def test_old_results_that_are_stubs_are_foreseen_shown_and_brought_back(
         await site.says("three")
         await tab.shows_state("t1", "results as stubs")
         await tab.presses("Undo the stub")
-        await tab.shows_state("t1", "in play")
+        await tab.shows_state("t1", "in context")
 
 
 async def test_conversations_are_searched_renamed_and_deleted(
@@ -199,7 +199,7 @@ async def test_commands_complete_with_the_keyboard_and_answer_with_buttons(tab: 
     await expect(tab.page.locator("#text")).to_have_value("/context clear ")
     await tab.page.press("#text", "Enter")
     await tab.presses("Undo", ".card")
-    await tab.shows_state("t1", "in play")
+    await tab.shows_state("t1", "in context")
     await tab.writes("/context map")
     await tab.sees(".card img")
 
@@ -352,7 +352,7 @@ async def test_somebody_comes_in_by_a_link_chooses_a_password_signs_out_and_in_a
         code = await site.app.features.service(PageLogins).invite("ann", "user", "a test")
         await tab.page.goto(f"{site.url}/#join={code}")
         await tab.page.fill("dialog input[name=password]", "short")
-        await tab.presses("Come in", "dialog")
+        await tab.presses("Join", "dialog")
         await tab.sees("dialog:has-text('A password has 10 to 200 characters')")
         await tab.page.fill("dialog input[name=password]", "a good password")
         await tab.page.press("dialog input[name=password]", "Enter")
@@ -405,7 +405,7 @@ async def test_a_phone_shows_one_column_and_opens_the_others(site: Site, tab: Ta
     assert width == PHONE["width"]
     await expect(tab.page.locator("#panel")).not_to_be_visible()
     await tab.page.click("#usage")
-    await tab.shows_state("t1", "in play")
+    await tab.shows_state("t1", "in context")
     await tab.presses("Close context")
     await expect(tab.page.locator("#panel")).not_to_be_visible()
     await tab.presses("Conversations")
@@ -514,7 +514,7 @@ async def test_the_context_that_came_late_is_not_drawn_over_a_newer_one(
         told.set()
 
     await tab.asks("one", "one")
-    await tab.shows_state("t1", "in play")
+    await tab.shows_state("t1", "in context")
     await tab.page.route("**/context", hold_first)
     async with tab.page.expect_request("**/context"):
         await site.commands("/context pin t1")

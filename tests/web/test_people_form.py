@@ -45,7 +45,7 @@ async def test_an_owner_invites_somebody_who_comes_in_and_is_shut_out_again(
 
         await ann.page.goto(link)
         await ann.page.fill("dialog [name=password]", PASSWORD)
-        await ann.presses("Come in", "dialog")
+        await ann.presses("Join", "dialog")
         await ann.asks("Hello", "1: Hello")
 
         await boss.page.click("#people > summary")
@@ -74,7 +74,7 @@ async def test_somebody_signs_another_browser_out_and_changes_their_password(
         link = site.url + "/#join=" + reply["data"]["link"].partition("#join=")[2]
         await ann.page.goto(link)
         await ann.page.fill("dialog [name=password]", PASSWORD)
-        await ann.presses("Come in", "dialog")
+        await ann.presses("Join", "dialog")
         await expect(ann.page.locator("#share")).not_to_have_text("Context")
         await site.post("/api/login", {"name": "ann", "password": PASSWORD})
         await ann.page.click("#usage")
@@ -115,7 +115,7 @@ async def test_what_is_written_before_a_conversation_is_open_is_not_lost(
         _, reply = await site.post(path, {"text": "ann"}, headers=OWNER)
         await ann.page.route("**/api/me", hold)
         await ann.page.goto(site.url + "/#join=" + reply["data"]["link"].partition("#join=")[2])
-        await ann.presses("Come in", "dialog")
+        await ann.presses("Join", "dialog")
         await ann.page.fill("#text", "Hello")
         if is_sent:
             await ann.page.press("#text", "Enter")

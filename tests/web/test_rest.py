@@ -162,7 +162,7 @@ async def test_the_context_is_told_with_its_turns_changes_and_settings(tmp_path:
     assert state["overview"]["tokens"] == sum(state["overview"]["parts"].values())
     assert [(t["turn"], t["state"]) for t in state["turns"]][:2] == [
         ("t1", ["pinned"]),
-        ("t2", ["in play"]),
+        ("t2", ["in context"]),
     ]
     assert [event["kind"] for event in state["events"]] == ["pin"]
     assert {"key", "value", "layer", "choices"} <= set(state["settings"][0])

@@ -294,7 +294,7 @@ async def test_escape_leads_from_a_drawer_back_to_what_opened_it(tab: Tab) -> No
 
 async def test_each_button_says_that_the_bot_is_away(tab: Tab) -> None:
     await tab.asks("one", "one")
-    await tab.shows_state("t1", "in play")
+    await tab.shows_state("t1", "in context")
     await tab.page.route("**/commands/**", lambda route: route.abort())
     notice = tab.page.locator("#notice")
     buttons = "Ask another model", "Ask again", "Pin", "Edit the question", "Branch off from here"

@@ -102,7 +102,7 @@ async def test_what_is_being_written_stays_while_the_context_changes(site: Site,
     await open_settings(tab)
     await tab.page.fill("#setting-system_prompt", "Half a thou")
     await site.says("Hello")
-    await tab.shows_state("t1", "in play")
+    await tab.shows_state("t1", "in context")
     await expect(tab.page.locator("#setting-system_prompt")).to_have_value("Half a thou")
     await expect(tab.page.locator("#setting-system_prompt")).to_be_focused()
 

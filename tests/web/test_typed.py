@@ -176,7 +176,7 @@ async def test_whoever_signs_out_leaves_nothing_typed_behind(
     ):
         code = await site.app.features.service(PageLogins).invite("ann", "user", "a test")
         await tab.page.goto(f"{site.url}/#join={code}")
-        await tab.presses("Come in", "dialog")
+        await tab.presses("Join", "dialog")
         await tab.sees("#panel .headline")
         await tab.page.goto(f"{site.url}/#main")
         await tab.page.fill("#text", "a secret")

@@ -330,9 +330,9 @@ async def fight(folder: Path, seed: int, context: Json, steps: int) -> int:
                 await take_all_back(duel, "/context undo")
                 shown = await duel.says("/context turns")
                 assert shown.data is not None
-                assert all(turn["state"] == ["in play"] for turn in shown.data["turns"])
+                assert all(turn["state"] == ["in context"] for turn in shown.data["turns"])
             await take_all_back(duel, "/memory undo")
-            assert "Nothing is remembered" in (await duel.says("/memory list")).text
+            assert "The long-term memory is empty" in (await duel.says("/memory list")).text
         finally:
             await mortal.end()
     return mortal.kills

@@ -58,7 +58,9 @@ async def test_show_tells_of_a_cut_that_was_made_with_edit_and_undo(tmp_path: Pa
         await talk(bot, 7)
         await settle(bot)
         (shown,) = told(bot)
-        assert shown.text.startswith("t1 to t3 left the context (7 turns were over the limit of 6)")
+        assert shown.text.startswith(
+            "t1 to t3 removed from the context (7 turns were over the limit of 6)"
+        )
         assert "> They talked about Lisbon." in shown.text
         edit, undo = shown.actions
         await bot.says(edit.command)
@@ -74,7 +76,7 @@ async def test_show_tells_of_a_cut_that_was_made_with_edit_and_undo(tmp_path: Pa
 async def test_ask_waits_and_a_yes_cuts_with_the_summary_seen(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, ASK) as bot:
         question = await questioned(bot)
-        assert question.text.startswith("May I make the context smaller? t1 to t3 are to leave")
+        assert question.text.startswith("Compact the context? t1 to t3 will be removed")
         beginning = question.text.partition("\n\nSay")[0]
         page = (ROOT / "docs" / "context.md").read_text("utf-8")
         assert without_sizes(f"```markdown\n{beginning}\n```") in without_sizes(page)
@@ -82,7 +84,7 @@ async def test_ask_waits_and_a_yes_cuts_with_the_summary_seen(tmp_path: Path) ->
         assert "question 1" in asked(bot)
         await talk(bot, 2, 8)
         assert "question 1" in asked(bot)
-        assert "when you have answered" in (await bot.says("/context")).text
+        assert "once you have answered" in (await bot.says("/context")).text
         preview = (await bot.says("/context preview")).text
         assert "t1 to t3 wait for your approval" in preview
         assert "within all limits" not in preview
@@ -90,7 +92,7 @@ async def test_ask_waits_and_a_yes_cuts_with_the_summary_seen(tmp_path: Path) ->
         assert without_sizes(again.text) == without_sizes(question.text)
         done = await bot.says(question.actions[0].command)
         assert done.text.startswith("Compacted t1 to t3")
-        assert "No cut is waiting" in (await bot.says(question.actions[0].command)).text
+        assert "No compaction is waiting" in (await bot.says(question.actions[0].command)).text
         assert len(told(bot)) == 1
         await bot.says("question 10")  # by which the next cut is due
         assert "question 1\n" not in asked(bot)
@@ -128,7 +130,7 @@ async def test_the_summary_of_a_waiting_cut_can_be_changed_first(tmp_path: Path)
         assert form.text == "They talked about Lisbon."
         edited = await bot.says(OWN)
         assert [action.label for action in edited.actions] == ["Approve", "Edit", "No"]
-        assert "is not what waits now" in (await bot.says(approve.command)).text
+        assert "is not the compaction that waits now" in (await bot.says(approve.command)).text
         await bot.says(edited.actions[0].command)
         assert paid(bot) == 1
         await bot.says("question 8")
@@ -163,7 +165,7 @@ async def test_a_question_lapses_where_the_strategy_wants_no_cut_any_more(tmp_pa
         async with run_bot(folder, echo, ASK) as bot:
             approve = (await questioned(bot)).actions[0].command
             await bot.says(change)
-            assert "No cut is waiting" in (await bot.says(approve)).text
+            assert "No compaction is waiting" in (await bot.says(approve)).text
             (conversation,) = bot.app.conversations.list_loaded()
             now = conversation.compactor.approval.clock()
             conversation.compactor.approval.clock = lambda now=now: now + PATIENCE + 1  # type: ignore[misc]
@@ -202,12 +204,14 @@ async def test_no_holds_cuts_off_as_an_undo_does(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, ASK) as bot:
         no = (await questioned(bot)).actions[2]
         said = await bot.says(no.command)
-        assert said.text.startswith("Nothing is cut. Because of your no, nothing is cut before t12")
+        assert said.text.startswith(
+            "Nothing is compacted. Because of your no, nothing is compacted before t12"
+        )
         await talk(bot, 2, 8)
         await settle(bot)
         assert "question 1" in asked(bot)
         assert len(told(bot)) == 1
-        assert "no to a cut" in (await bot.says("/context history")).text
+        assert "compaction declined" in (await bot.says("/context history")).text
 
 
 async def test_after_ten_minutes_the_cut_is_made_by_itself(tmp_path: Path) -> None:
@@ -278,15 +282,15 @@ async def test_what_changes_the_context_meanwhile_ends_the_question(tmp_path: Pa
             approve, edit, no = (await questioned(bot)).actions
             await bot.says(line)
             for action in (approve, no):
-                assert "No cut is waiting" in (await bot.says(action.command)).text, line
-            assert "not stand" in (await bot.says(f"{edit.command} {OWN}")).text or line
+                assert "No compaction is waiting" in (await bot.says(action.command)).text, line
+            assert "no summary in the context" in (await bot.says(f"{edit.command} {OWN}")).text, line
 
 
 async def test_a_change_of_strategy_or_of_the_setting_ends_it_too(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, ASK) as bot:
         approve, *_ = (await questioned(bot)).actions
         await say_all(bot, "/config context.strategy full", "question 8")
-        assert "No cut is waiting" in (await bot.says(approve.command)).text
+        assert "No compaction is waiting" in (await bot.says(approve.command)).text
         await bot.says("/config context.strategy trim")
         await say_all(bot, "/config context.compaction_approval off", "question 9")
         assert "question 1\n" not in asked(bot)
@@ -302,7 +306,7 @@ async def test_a_no_that_was_cut_short_is_no_yes_by_time(tmp_path: Path) -> None
                 "BEGIN SELECT RAISE(FAIL, 'cut short'); END"
             )
             assert "failed" in (await bot.says(no.command)).text
-            assert "no to a cut" not in (await bot.says("/context history")).text
+            assert "compaction declined" not in (await bot.says("/context history")).text
             database.execute("DROP TRIGGER cut_short")
             database.commit()
 
@@ -312,12 +316,12 @@ async def test_at_telegram_the_buttons_answer(tmp_path: Path) -> None:
         for number in range(1, 8):
             bot.ann.says(f"question {number}")
             await answered(bot, number)
-        question = await bot.telegram.shown("May I make the context smaller?")
+        question = await bot.telegram.shown("Compact the context?")
         assert [*question.buttons] == ["Approve", "Edit", "No"]
         bot.ann.presses(question, "Edit")
-        await bot.telegram.shown("Write what s1 should say")
+        await bot.telegram.shown("Write the new text of s1")
         bot.ann.says(OWN)
-        edited = await bot.telegram.shown("takes the place of s1")
+        edited = await bot.telegram.shown("replaces s1")
         bot.ann.presses(edited, "Approve")
         await bot.telegram.shown("Compacted t1 to t3")
         bot.ann.says("question 8")

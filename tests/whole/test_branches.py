@@ -177,10 +177,10 @@ async def test_a_shared_turn_is_forgotten_in_all_branches(tmp_path: Path) -> Non
         await bot.says("/branches 1")
         await says_many(bot, "Is it warm?", "Hm.", "Well.")
         question = await bot.says("/forget t2")
-        assert "What is shared goes from branch 2, “Elsewhere” too." in question.text
+        assert "Shared turns are deleted from branch 2, “Elsewhere” too." in question.text
         told = (await bot.says("/forget t2 yes")).text
         assert told.startswith("Deleted: t2 (2 messages)")
-        assert "What is shared went from branch 2" in told
+        assert "Shared turns were deleted from branch 2" in told
         await bot.app.conversations.settle()
         assert found_in(tmp_path) == []
         await bot.says("Here?")

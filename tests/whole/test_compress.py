@@ -114,7 +114,7 @@ async def test_undo_takes_it_back_and_its_summary_too(tmp_path: Path) -> None:
 async def test_where_nothing_may_leave_it_is_no_event_and_costs_nothing(tmp_path: Path) -> None:
     async with run_bot(tmp_path, in_fields, SETTINGS) as bot:
         low = {"trigger_ratio": 0.02, "reserve_ratio": 0.01}
-        assert "no finished turn is in play" in await compress(bot, low)
+        assert "no finished turn is in context" in await compress(bot, low)
         await talk(bot, 8)
         await bot.says("/context pin t1-t8")
         assert "all turns are pinned" in await compress(bot, LOW)

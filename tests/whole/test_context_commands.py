@@ -75,7 +75,7 @@ async def test_the_glance_says_where_the_tokens_go_and_what_comes_next(tmp_path:
     assert "| turns (t1 to t4) |" in reply.text
     assert "In play: 4 turns, 8 messages (4 user, 4 assistant)" in reply.text
     assert "strategy trim (default), 50k tokens (default), 6 turns (file)" in reply.text
-    assert "Next cut: when t7 begins, at this pace. t1 to t3 leave" in reply.text
+    assert "Next compaction: about t7. t1 to t3 leave" in reply.text
     assert "Last compaction: none yet." in reply.text
     assert "summaries included: $0." in reply.text
     assert len(reply.text.splitlines()) < 25
@@ -92,8 +92,8 @@ async def test_the_turn_that_runs_now_is_over_when_the_next_cut_comes(tmp_path: 
         reply = await bot.says("/context")
         await bot.says("/stop")
         await running
-    expected = "when t5 begins, at this pace. t1 becomes a line of the log"
-    assert f"Next cut: {expected}" in reply.text
+    expected = "about t5. t1 becomes a line of the log"
+    assert f"Next compaction: {expected}" in reply.text
 
 
 async def test_after_a_cut_the_glance_shows_the_summary_and_the_sizes(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ async def test_a_running_turn_is_shown_and_counted(tmp_path: Path) -> None:
         await bot.server.reached.acquire()
         await bot.server.reached.acquire()
         assert "| running turn (t2) |" in (await bot.says("/context")).text
-        assert (await states(bot)) == {"t1": "in play", "t2": "running"}
+        assert (await states(bot)) == {"t1": "in context", "t2": "running"}
         refused = await bot.says("/context drop t2")
         assert "t2 is being answered" in refused.text
         await bot.says("/stop")
@@ -170,10 +170,10 @@ async def test_turns_say_what_became_of_each(tmp_path: Path) -> None:
             "t1": "summarised",
             "t2": "summarised",
             "t3": "summarised",
-            "t4": "in play",
+            "t4": "in context",
             "t5": "pinned",
             "t6": "dropped",
-            "t7": "in play",
+            "t7": "in context",
         }
         await bot.says("/context clear")
         assert set((await states(bot)).values()) == {"cleared"}
@@ -216,7 +216,7 @@ async def test_the_preview_is_what_is_sent(tmp_path: Path) -> None:
 async def test_the_preview_says_what_goes_by_which_rule(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, {"agent_max_context_turns": 6}) as bot:
         await talk(bot, 3)
-        assert "Nothing leaves first" in (await bot.says("/context preview")).text
+        assert "Nothing is compacted first" in (await bot.says("/context preview")).text
         await talk(bot, 3, start=4)
         reply = await bot.says("/context preview")
     assert "Before that, t1 to t3 leave (about" in reply.text
@@ -327,7 +327,7 @@ async def test_redo_does_again_what_was_undone_last(tmp_path: Path) -> None:
         assert "nothing to undo" in (await bot.says("/context undo")).text
         await bot.says("/context drop t2")
         undone = await bot.says("/context undo")
-        assert "t2 is back in play" in undone.text
+        assert "t2 is back in context" in undone.text
         assert undone.actions[0].command == "/context redo"
         assert "t2 is out of the context" in (await bot.says("/context redo")).text
         assert "nothing to redo" in (await bot.says("/context redo")).text
@@ -375,8 +375,11 @@ async def test_turns_that_are_not_in_play_or_not_pinned_are_refused(tmp_path: Pa
         await talk(bot, 4)
         await say_all(bot, "/context drop t1", "/context pin t3")
         for line, sentence in (
-            ("/context pin t1-t2", "t1 is not in play (see /context turns); nothing was changed."),
-            ("/context drop t1", "t1 is not in play"),
+            (
+                "/context pin t1-t2",
+                "t1 is not in context (see /context turns); nothing was changed.",
+            ),
+            ("/context drop t1", "t1 is not in context"),
             ("/context pin t3", "t3 is already pinned."),
             ("/context unpin t2-t3", "t2 is not pinned (pinned: t3); nothing was changed."),
         ):
@@ -486,7 +489,7 @@ async def test_the_map_is_a_picture_in_the_files_of_the_audience(tmp_path: Path)
     assert reply.images == (str(file.resolve()),)
     assert file.read_bytes().startswith(b"\x89PNG")
     assert reply.data is not None
-    for state in ("summarised", "in play"):
+    for state in ("summarised", "in context"):
         assert f">{state}<" in reply.data["svg"]
 
 
@@ -537,7 +540,7 @@ async def test_undo_takes_the_last_turns_back_and_names_them(tmp_path: Path) -> 
             "question 5",
         ]
         assert (await states(bot))["t4"] == "dropped"
-        assert "t3 to t4 are back in play" in (await bot.says("/context undo")).text
+        assert "t3 to t4 are back in context" in (await bot.says("/context undo")).text
 
 
 async def test_undo_stops_the_running_turn_first(tmp_path: Path) -> None:
@@ -547,7 +550,7 @@ async def test_undo_stops_the_running_turn_first(tmp_path: Path) -> None:
         await bot.server.reached.acquire()
         await bot.server.reached.acquire()
         reply = await bot.says("/undo")
-        assert reply.text.startswith("I stopped the running answer. Taken back:\n\n- t2:")
+        assert reply.text.startswith("I stopped the running answer. Undone:\n\n- t2:")
         assert "Stopped" in (await bot.reply_to("slow")).reply.text
         sent = await request_of(bot, "How are you?")
     assert [message["content"] for message in sent] == ["Hi", "Hello.", "How are you?"]
@@ -555,14 +558,14 @@ async def test_undo_stops_the_running_turn_first(tmp_path: Path) -> None:
 
 async def test_what_can_not_be_taken_back_is_answered_with_a_sentence(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        assert "nothing to take back" in (await bot.says("/undo")).text
+        assert "nothing to undo" in (await bot.says("/undo")).text
         await talk(bot, 2)
         for line, sentence in {
-            "/undo 0": "needs a number of turns",
-            "/undo -1": "needs a number of turns",
+            "/undo 0": "takes a number of turns",
+            "/undo -1": "takes a number of turns",
             "/undo t3": "/context drop t3",
-            "/undo 3": "Only 2 turns are in play; nothing was taken back.",
-            "/undo 99999999999999": "needs a number of turns",
+            "/undo 3": "Only 2 turns are in context; nothing was undone.",
+            "/undo 99999999999999": "takes a number of turns",
             "/retry now": "/retry takes no text",
         }.items():
             assert sentence in (await bot.says(line)).text
@@ -572,7 +575,7 @@ async def test_what_can_not_be_taken_back_is_answered_with_a_sentence(tmp_path: 
 async def test_retry_asks_the_last_question_again_as_a_new_turn(tmp_path: Path) -> None:
     script = [Say("Hello."), Say("A bad answer."), Say("A good answer.")]
     async with run_bot(tmp_path, script) as bot:
-        assert "nothing to take back" in (await bot.says("/retry")).text
+        assert "nothing to undo" in (await bot.says("/retry")).text
         await say_all(bot, "Hi", "//etc or **what**?")
         reply = await bot.says("/retry")
         assert reply.data is not None
@@ -594,10 +597,10 @@ async def test_what_two_ask_for_at_once_is_done_once(tmp_path: Path) -> None:
             here = Address("pipe", chat)
             replies = await asyncio.gather(api.command(here, line), api.command(here, line))
             assert sorted(reply.problem for reply in replies) == ["", "command_refused"]
-            assert any(reply.text.startswith("t2 is not in play") for reply in replies)
+            assert any(reply.text.startswith("t2 is not in context") for reply in replies)
             await bot.app.turns.queues.idle()
             assert len(bot.server.requests) - before == requests
-            assert "t2 is back in play" in (await bot.says("/context undo", chat)).text
+            assert "t2 is back in context" in (await bot.says("/context undo", chat)).text
 
 
 async def test_retry_stops_the_running_turn_first(tmp_path: Path) -> None:
@@ -608,7 +611,7 @@ async def test_retry_stops_the_running_turn_first(tmp_path: Path) -> None:
         assert reply.text.startswith("I stopped the running answer. t1 is taken back")
         assert reply.data is not None
         assert (await bot.reply_to(reply.data["asked"])).reply.text == "Quick."
-        assert (await states(bot)) == {"t1": "dropped", "t2": "in play"}
+        assert (await states(bot)) == {"t1": "dropped", "t2": "in context"}
 
 
 async def test_a_question_that_is_asked_again_survives_a_crash(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ async def test_what_nobody_says_is_told_and_a_wrong_order_explains_itself(tmp_pa
         assert "needs the number of a line" in (await bot.says("/memory wrong tea")).text
         assert "There is no line 3" in (await bot.says("/memory wrong 3 Ann is 12")).text
         assert "many things" in (await bot.says("/memory wrong 3 -> 4")).text
-        assert "No remembered line" in (await bot.says("/memory wrong 3 May -> 4 May")).text
+        assert "No line of the memory" in (await bot.says("/memory wrong 3 May -> 4 May")).text
         await bot.says("/remember The meeting is on 3 May.")
         shown = await bot.says("/memory wrong 3 May -> 4 May")
         (yes,) = [one for one in commands(shown) if one.startswith("/memory wrong yes")]

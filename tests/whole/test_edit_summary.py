@@ -41,17 +41,17 @@ async def compacted(bot: TestBot, turns: int = 3) -> None:
 
 async def test_it_shows_what_stands_there_and_what_can_be_done_about_it(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        assert (await bot.says("/context summary")).text.startswith("No summary stands")
+        assert (await bot.says("/context summary")).text.startswith("There is no summary")
         assert "nothing to change" in (await bot.says(f"/context summary edit {OWN}")).text
         await compacted(bot)
         shown = await bot.says("/context summary")
-        assert shown.text.startswith("**s1** stands for t1 to t2 · ")
+        assert shown.text.startswith("**s1** replaces t1 to t2 · ")
         assert "by gpt-4o-mini" in shown.text
         assert "> They talked about Lisbon." in shown.text
         assert [action.label for action in shown.actions] == ["Edit", "Undo"]
         await bot.says(shown.actions[1].command)
-        assert (await bot.says("/context summary")).text.startswith("No summary stands")
-        assert "does not stand in the context now" in (await bot.says("/context summary s1")).text
+        assert (await bot.says("/context summary")).text.startswith("There is no summary")
+        assert "is not in the context now" in (await bot.says("/context summary s1")).text
         assert "no summary s9" in (await bot.says("/context summary s9")).text
 
 
@@ -70,7 +70,7 @@ async def test_of_an_edit_that_was_cut_short_nothing_is_left(tmp_path: Path) -> 
             database.execute("DROP TRIGGER cut_short")
             database.commit()
         edited = await bot.says(f"/context summary edit {OWN}")
-        assert edited.text.startswith("s2 stands in the place of s1"), "no number was given out"
+        assert edited.text.startswith("s2 replaces s1"), "no number was given out"
         assert "no summary s3" in (await bot.says("/context summary s3")).text
 
 
@@ -78,7 +78,7 @@ async def test_an_edit_stands_from_the_next_request_on_and_can_be_undone(tmp_pat
     async with run_bot(tmp_path, echo) as bot:
         await compacted(bot)
         done = await bot.says(f"/context summary edit {OWN}")
-        assert done.text.startswith("s2 stands in the place of s1 from the next request on")
+        assert done.text.startswith("s2 replaces s1 from the next request on")
         await bot.says("question 4")
         assert OWN in asked(bot)
         assert "from your next message on" not in (await bot.says("/context")).text
@@ -165,7 +165,7 @@ async def test_an_edit_that_can_not_be_made_is_refused(tmp_path: Path) -> None:
         assert "says already" in same.text
         await say_all(bot, "/context summary edit s1", f"/context summary edit s1 {OWN}")
         refused = await bot.says("/context summary edit s1 Something else.")
-        assert refused.text.startswith("s1 does not stand in the context; s2 does")
+        assert refused.text.startswith("s1 is not in the context; s2 is")
         await bot.says("/new")
         assert "nothing to change" in (await bot.says("/context summary edit s2 More.")).text
         await bot.says("/context undo")
@@ -184,9 +184,9 @@ async def test_a_summary_that_is_being_replaced_is_not_changed(tmp_path: Path) -
         answers["slow"] = True
         await bot.says("/context free")
         refused = await bot.says(f"/context summary edit {OWN}")
-        assert "is being written, and takes the place of s1; nothing was changed" in refused.text
+        assert "is being written and will replace s1; nothing was changed" in refused.text
         shown = await bot.says("/context summary")
-        assert "which takes its place" in shown.text
+        assert "which will replace it" in shown.text
         assert [action.label for action in shown.actions] == ["Undo"]
         await bot.says("/context clear")
 

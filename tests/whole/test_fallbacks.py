@@ -53,7 +53,7 @@ async def test_a_model_that_failed_rests_and_status_says_why_and_until_when(tmp_
         assert "first is not asked until " in status.text
         assert "since it failed: " in status.text
         assert "failed with error 500" in status.text
-        assert "second answers in its place now." in status.text
+        assert "second answers instead now." in status.text
         assert status.data
         assert [one["name"] for one in status.data["resting"]] == ["first"]
         assert "resting" in ((await bot.says("/model")).data or {})
@@ -156,7 +156,7 @@ async def test_what_left_for_a_stand_in_comes_back_with_the_first_model(tmp_path
         script.is_down = True
         said = (await bot.says("Anyone?")).text
         assert said.startswith("Second.")
-        assert "too long for the model that stood in" in said
+        assert "too long for the fallback model" in said
         assert "128,000" not in said
         assert "question 0" not in sent_for(bot, "Anyone?")
         script.is_down = False

@@ -83,7 +83,7 @@ async def test_a_form_stays_open_over_other_commands_which_say_so(
 async def test_the_word_for_it_or_a_refusal_ends_the_form(tmp_path: Path) -> None:
     async with run_bot(tmp_path, lambda request: Say("Hello!")) as bot:
         await bot.says("/note")
-        assert (await bot.says("/cancel")).text == "Given up; nothing was changed by `/note`."
+        assert (await bot.says("/cancel")).text == "Cancelled; `/note` changed nothing."
         assert (await bot.says("Hi")).text == "Hello!"
         assert "not waiting for any text" in (await bot.says("/cancel")).text
         await bot.says("/note")

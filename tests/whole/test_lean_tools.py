@@ -190,7 +190,7 @@ async def test_it_is_chosen_in_the_chat_and_recorded_and_can_be_taken_back(tmp_p
         await bot.says("/config tools.offer lean --here")
         await bot.says("Hello")
         lean = body(bot)
-        (event,) = await events(bot, "reframe")
+        (event,) = await events(bot, "prompt")
         await bot.says("/config tools.offer all --here")
         await bot.says("Hello")
         again = body(bot)

@@ -66,7 +66,7 @@ async def test_what_was_learnt_is_kept_and_forgotten_when_somebody_says_so(tmp_p
         async with run_bot(folder, (), None, base) as bot:
             assert "Not sent: stream_options." in (await bot.says("/model")).text
             assert "Forgotten" in (await bot.says("/model forget")).text
-            assert "Nothing was learnt" in (await bot.says(" /model forget")).text
+            assert "Nothing was learned" in (await bot.says(" /model forget")).text
             before = len(other.server.requests)
             assert (await bot.says("Three?")).text == "Yes."
             assert len(other.server.requests) == before + 2

@@ -46,7 +46,9 @@ async def test_what_a_person_wants_remembered_is_in_the_prompt_at_once(tmp_path:
         assert "tea" in (await bot.says("/memory list")).text
         await bot.says("Hi", chat="other")
         assert "allergic" not in prompt(bot)
-        assert "Nothing is remembered" in (await bot.says("/memory list", chat="other")).text
+        assert (
+            "The long-term memory is empty" in (await bot.says("/memory list", chat="other")).text
+        )
         history = await bot.says("/context history")
         assert "the memory was changed" in history.text
     async with run_bot(tmp_path, distilled_to(), SETTINGS) as bot:
@@ -186,10 +188,10 @@ async def test_the_whole_can_be_edited_and_every_version_is_kept(tmp_path: Path)
         assert texts(tmp_path) == ["Ann sings."]
         await bot.says("/memory undo")
         assert remembered(tmp_path) == ""
-        assert "nothing to take back" in (await bot.says("/memory undo")).text
+        assert "nothing to undo" in (await bot.says("/memory undo")).text
         await say_all(bot, "/memory redo", "/memory redo")
         assert remembered(tmp_path).endswith("- Ben cooks.\n")
-        assert "nothing to bring back" in (await bot.says("/memory redo")).text
+        assert "nothing to redo" in (await bot.says("/memory redo")).text
 
 
 async def test_what_a_person_writes_into_the_file_is_never_lost(tmp_path: Path) -> None:
@@ -206,7 +208,7 @@ async def test_what_a_person_writes_into_the_file_is_never_lost(tmp_path: Path) 
         assert "edited in the file (by hand)" in (await bot.says("/memory history")).text
         assert "into the file by hand" in (await bot.says("/memory why cat")).text
         file_of(tmp_path).unlink()
-        assert "Nothing is remembered" in (await bot.says("/memory list")).text
+        assert "The long-term memory is empty" in (await bot.says("/memory list")).text
         await bot.says("/memory undo")
         assert "Cat is ill" in remembered(tmp_path), "also a file that was deleted comes back"
 
@@ -284,7 +286,7 @@ async def test_what_a_person_took_away_is_not_distilled(tmp_path: Path) -> None:
         await bot.app.conversations.settle()
         await bot.says("/context clear")
         done = await bot.says("/memory distill")
-        assert "left out, because turns in them were taken away" in done.text
+        assert "left out, because turns in them were removed" in done.text
         assert not bot.server.distillations
         await say_all(bot, "/context undo", "/memory distill")
         assert "I like Ben" in str(bot.server.distillations[-1].body), "what is brought back is"
@@ -337,12 +339,12 @@ async def test_at_telegram_it_is_approved_and_edited_by_buttons(tmp_path: Path) 
         taken = await bot.telegram.shown("It is in force now. 1 line added.")
         bot.ann.presses(taken, "Show all")
         await bot.telegram.shown(f"{day}: Ann lives in Lisbon.")
-        listed = await bot.telegram.shown("Remembered for good")
+        listed = await bot.telegram.shown("Long-term memory")
         bot.ann.presses(listed, "Edit")
         await bot.telegram.shown("This is the whole file")
         bot.ann.says("- Ann lives in Porto.")
         edited = await bot.telegram.shown("Taken. 1 line added and 1 line gone.")
-        bot.ann.presses(edited, "Take back")
+        bot.ann.presses(edited, "Undo")
         await bot.telegram.shown("is taken back")
         file = tmp_path / "data" / "audiences" / key.audience / "memory" / "MEMORY.md"
         assert "Ann lives in Lisbon." in file.read_text()

@@ -316,8 +316,8 @@ async def test_forgetting_all_takes_every_version_along(tmp_path: Path) -> None:
         file_of(tmp_path).write_text(f"- {MARK}, by hand\n")
         await bot.says("/forget all yes")
         assert found_in(tmp_path) == []
-        assert "Nothing is remembered" in (await bot.says("/memory list")).text
-        assert "There is nothing to take back" in (await bot.says("/memory undo")).text
+        assert "The long-term memory is empty" in (await bot.says("/memory list")).text
+        assert "There is nothing to undo" in (await bot.says("/memory undo")).text
     assert found_in(tmp_path) == []
 
 

@@ -185,7 +185,7 @@ async def test_a_reference_is_told_by_one_event_and_the_beginning_stays_after_it
     shelf(tmp_path)
     async with run_bot(tmp_path, script, SETTINGS) as bot:
         await talk(bot, 11)
-        cuts, told = await compactions(bot), await events(bot, "inject")
+        cuts, told = await compactions(bot), await events(bot, "range")
         assert len(cuts) > len(told) == 1, "the same reference is told once"
         before = answered(bot)[-1]["messages"]
         assert "shelf://context/pipe/main" in sent(bot)

@@ -202,7 +202,7 @@ async def test_when_nothing_is_left_to_clear_nobody_is_told_to_clear(tmp_path: P
         await talk(bot, *LONG_TURNS)
         heard = await heard_in(bot, "the last word")
         turns = (await state(bot))["turns"]
-    assert len(turns) <= 1, "nothing but this turn is in play"
+    assert len(turns) <= 1, "nothing but this turn is in context"
     assert "Fine." not in heard
     assert "/context clear" not in heard
 

@@ -75,7 +75,7 @@ async def test_a_summary_stands_where_the_range_stood(tmp_path: Path, name: str)
         await say_all(bot, "/undo", "/context undo e2")
         assert await sent_for(bot, 5) == before, "byte for byte"
     assert reply.text.startswith("Compacted t2 to t3: ")
-    assert "The summary s1 (by gpt-4o-mini) stands where they stood." in reply.text
+    assert "The summary s1 (by gpt-4o-mini) replaces them." in reply.text
     (asked,) = bot.server.summaries
     assert "what was decided" in content(asked.body["messages"][0])
     assert marks(content(asked.body["messages"][-1])) == ["mark2", "mark3"]
@@ -86,7 +86,7 @@ async def test_a_summary_stands_where_the_range_stood(tmp_path: Path, name: str)
     assert sent[place - 1].startswith("reply to mark1")
     assert sent[-1] == "question mark5"
     assert " | question mark4 |" in detail, "as it was said"
-    assert "Summary in the place of t2 to t3:\n\n> SUM mark2 mark3" in detail
+    assert "Summary of t2 to t3:\n\n> SUM mark2 mark3" in detail
 
 
 @pytest.mark.parametrize("name", ["trim", "slim"])
@@ -103,7 +103,7 @@ async def test_it_survives_a_restart_and_opens_into_its_turns(tmp_path: Path, na
         assert await sent_for(bot, 5) == with_summary
         await bot.says("/undo")
         opened = await bot.says("/context expand s1")
-        assert opened.text.startswith("Opened s1: t2 to t3 are back in play. ")
+        assert opened.text.startswith("Opened s1: t2 to t3 are back in context. ")
         assert [action.command for action in opened.actions] == ["/context undo"]
         assert await sent_for(bot, 5) == before
         await bot.says("/undo")
@@ -154,7 +154,7 @@ async def test_the_same_range_twice_costs_nothing_and_says_so(tmp_path: Path) ->
             ("compact t9", "There is no turn t9"),
             ("compact t2-t1", "is backwards"),
             ("expand s7", "There is no summary s7 in the context; it has s1"),
-            ("expand t3", "t3 is in play already"),
+            ("expand t3", "t3 is in context already"),
             ("expand x", "'x' is not a turn"),
             ("compact 2-3", "write /context compact t2-t3"),
         ):
@@ -177,10 +177,10 @@ async def test_a_freed_range_leaves_before_its_summary_is_there(tmp_path: Path, 
         assert (await state(bot))["turns"] == ["t1", "t4"]
         sent = await sent_for(bot, 5)
         await bot.says("/undo")
-        assert "t2 to t3 are back in play" in (await bot.says("/context undo e1")).text
+        assert "t2 to t3 are back in context" in (await bot.says("/context undo e1")).text
         assert (await state(bot))["turns"] == ["t1", "t2", "t3", "t4"]
         again = await sent_for(bot, 5)
-    assert "t2 to t3 left the context" in reply.text
+    assert "t2 to t3 removed from the context" in reply.text
     assert [marks(text) for text in sent if "SUM" in text] == [["mark2", "mark3", "mark4"]]
     assert len(bot.server.summaries) == 1
     assert not any("SUM" in text for text in again)
@@ -230,7 +230,7 @@ async def test_under_an_opened_summary_the_one_before_stands(tmp_path: Path, nam
         await say(bot, 4, 5)
         await bot.says("/context compact")
         opened = await bot.says("/context expand s2")
-        assert "t3 to t4 are back in play" in opened.text
+        assert "t3 to t4 are back in context" in opened.text
         await say(bot, 6)
         sent = "\n".join(content(message) for message in steps(bot)[-1][1:])
         assert sent.count("SUM") == 1
@@ -240,10 +240,10 @@ async def test_under_an_opened_summary_the_one_before_stands(tmp_path: Path, nam
         asked = content(bot.server.summaries[-1].body["messages"][-1])
         assert asked.startswith("Summary of what came before:\nSUM mark1 mark2\n")
         first = await bot.says("/context expand s1")
-        assert "t1 to t2 are back in play" in first.text
+        assert "t1 to t2 are back in context" in first.text
         assert "s3" in (await bot.says("/context summaries")).text
         await bot.says("/context expand s3")
-        assert "No summary stands" in (await bot.says("/context summaries")).text
+        assert "There is no summary" in (await bot.says("/context summaries")).text
         assert len((await state(bot))["turns"]) == 6
 
 
@@ -253,7 +253,7 @@ async def test_under_slim_an_opened_summary_becomes_lines_again(tmp_path: Path) 
         await say(bot, 1, 2, 3, 4)
         await bot.says("/context compact")
         opened = await bot.says("/context expand s1")
-        assert "t1 to t3 are back in play" in opened.text
+        assert "t1 to t3 are back in context" in opened.text
         sent = await sent_for(bot, 5)
         assert "SUM" not in str(sent)
         assert [text[-5:] for text in sent[::2]] == [f"mark{n}" for n in range(1, 6)]
@@ -284,7 +284,7 @@ async def test_what_does_not_fit_stays_summarised_and_it_is_said(tmp_path: Path)
     assert opened.data
     assert opened.data["left"]
     assert opened.data["turns"][-1] == "t4"
-    assert "did not fit, so a summary goes on standing for" in opened.text
+    assert "did not fit, so a summary still replaces" in opened.text
     assert tokens < now["tokens"] <= 3_400
 
 
@@ -293,7 +293,7 @@ async def test_nothing_is_cut_for_a_while_after_a_summary_was_opened(tmp_path: P
     async with run_bot(tmp_path, echo, settings) as bot:
         await say(bot, 1, 2, 3, 4, 5)
         opened = await bot.says("/context expand s1")
-        assert "Because you opened a summary, nothing is cut before t10 begins" in opened.text
+        assert "Because you opened a summary, nothing is compacted before t10 begins" in opened.text
         await say(bot, 6, 7, 8, 9)
         assert (await state(bot))["turns"][0] == "t1"
         await say(bot, 10)
@@ -314,7 +314,7 @@ async def test_an_edited_summary_is_in_no_summary_of_a_range(tmp_path: Path) -> 
         assert "** inside · t1 to t2 · " in tree.text
         assert " · edited" in tree.text
         name = tree.actions[0].command.split()[-1]
-        assert "t3 to t4 are back in play" in (await bot.says(f"/context expand {name}")).text
+        assert "t3 to t4 are back in context" in (await bot.says(f"/context expand {name}")).text
         assert "SUM as I want it marked" in (await sent_for(bot, 6))[0]
         await bot.says("/context compact")
         asked = content(bot.server.summaries[-1].body["messages"][-1])
@@ -342,7 +342,10 @@ async def test_what_a_person_drops_takes_the_summary_that_told_of_it_along(tmp_p
         await say(bot, 1, 2, 3, 4)
         await bot.says("/context compact t1-t3")
         dropped = await bot.says("/context drop t2")
-        assert "A summary told of it, so it left, too: t1, t3 are back in play." in dropped.text
+        assert (
+            "A summary mentioned it, so it was removed, too: t1, t3 are back in context."
+            in dropped.text
+        )
         sent = await sent_for(bot, 5)
         assert "SUM" not in str(sent)
         assert "mark2" not in str(sent)
@@ -351,7 +354,7 @@ async def test_what_a_person_drops_takes_the_summary_that_told_of_it_along(tmp_p
         sent = await sent_for(bot, 5)
         assert marks(str(sent)) == marks("mark4") or "mark1" not in str(sent)
         closed = await bot.says("/context expand t2")
-        assert "You took t2 away; only /context undo brings that back." in closed.text
+        assert "You removed t2; only /context undo restores that." in closed.text
         await say(bot, 6, 7)
         await say_all(bot, "/context compact t6-t7", "/undo")
         assert "mark7" not in str(await sent_for(bot, 8)), "nor does /undo leave it in a summary"
@@ -407,10 +410,10 @@ async def test_all_views_count_the_summary_where_it_stands(tmp_path: Path) -> No
     rows = [(row["turn"], row["message"]) for row in preview["messages"] if row["turn"]]
     assert rows[2:4] == [("t2-t3", "summary"), ("t4", "user")]
     assert [turn["state"][0] for turn in turns["turns"]] == [
-        "in play",
+        "in context",
         "summarised",
         "summarised",
-        "in play",
+        "in context",
     ]
     assert (history[-1]["kind"], history[-1]["turns"]) == ("compact", ["t2", "t3"])
     assert "summaries of turns" in str((image.data or {})["svg"])
@@ -487,7 +490,7 @@ async def test_a_kill_while_a_freed_range_is_summarised_loses_nothing(tmp_path: 
         for number in (1, 2, 3, 4):
             await bot.says(f"question mark{number}")
         freed = await bot.says("/context free t2-t3")
-        assert "t2 to t3 left the context" in freed.text
+        assert "t2 to t3 removed from the context" in freed.text
         for _ in range(5):
             await bot.server.reached.acquire()
         folder = await copy_as_killed(bot, tmp_path)
@@ -498,7 +501,7 @@ async def test_a_kill_while_a_freed_range_is_summarised_loses_nothing(tmp_path: 
         assert len(bot.server.summaries) == 1
         sent = await sent_for(bot, 6)
         assert [marks(text) for text in sent if "SUM" in text] == [["mark2", "mark3", "mark4"]]
-        assert "t2 to t3 are back in play" in (await bot.says("/context undo")).text
+        assert "t2 to t3 are back in context" in (await bot.says("/context undo")).text
 
 
 async def test_a_summary_in_its_place_goes_on_as_it_was_edited(tmp_path: Path) -> None:
@@ -509,9 +512,9 @@ async def test_a_summary_in_its_place_goes_on_as_it_was_edited(tmp_path: Path) -
         assert form is not None
         assert (form.command, form.text) == ("/context summary edit s1", "SUM mark2 mark3")
         edited = await bot.says("/context summary edit s1 SUM as marked by me")
-        assert "s2 stands in the place of s1" in edited.text
+        assert "s2 replaces s1" in edited.text
         shown = await bot.says("/context summary s2")
-        assert "**s2** stands for t2 to t3, in their place · " in shown.text
+        assert "**s2** replaces t2 to t3, at their position · " in shown.text
         sent = await sent_for(bot, 5)
         assert "SUM as marked by me" in sent[2]
         assert "SUM mark2" not in str(sent)
@@ -549,7 +552,7 @@ async def test_the_tree_of_the_page_is_what_the_command_answers(tmp_path: Path) 
     assert [sizes.sub("", line) for line in found] == [sizes.sub("", line) for line in lines]
     assert tree.data
     assert [one["name"] for one in tree.data["summaries"]] == ["s4", "s2", "s3", "s5"]
-    assert "t8 to t20 are back in play" in opened.text
+    assert "t8 to t20 are back in context" in opened.text
 
 
 async def test_a_summary_in_the_middle_is_named_where_none_stands_in_front(tmp_path: Path) -> None:
@@ -557,7 +560,7 @@ async def test_a_summary_in_the_middle_is_named_where_none_stands_in_front(tmp_p
         await say(bot, 1, 2, 3, 4)
         await bot.says("/context compact t2-t3")
         shown = await bot.says("/context summary")
-        assert shown.text == "No summary stands in front. In the middle: s1."
+        assert shown.text == "There is no summary at the beginning. In the middle: s1."
         assert [action.command for action in shown.actions] == ["/context summary s1"]
         await bot.says("/context summary edit s1 Nothing much.")
         for stale in ("/context summary edit s1 More.", "/context summary edit More."):
@@ -572,9 +575,9 @@ async def test_a_turn_in_log_and_summary_is_not_dropped_from_one_alone(tmp_path:
         await say(bot, 1, 2, 3, 4)
         await talk(bot, f"A long {'word ' * 200} question mark5")
         await say(bot, 6, 7, 8)
-        assert "t5 left the context" in (await bot.says("/context free")).text
+        assert "t5 removed from the context" in (await bot.says("/context free")).text
         refused = (await bot.says("/context drop t3-t5")).text
-        assert "not in play: the summary in front tells of it" in refused, refused
+        assert "not in context: the summary in front tells of it" in refused, refused
         assert "Dropped: t3 to t4" in (await bot.says("/context drop t3-t4")).text
         sent = await sent_for(bot, 9)
         assert not any(mark in ("mark3", "mark4") for text in sent for mark in marks(text))

@@ -33,7 +33,7 @@ async def test_what_is_missing_is_named_and_a_button_adds_it_in_its_sentence(
 ) -> None:
     async with run_bot(tmp_path, model) as bot:
         done = await compacted(bot)
-        assert "in what left, it kept 2 of 4; missing: 4711, Yeatman." in done.text
+        assert "The summary keeps 2 of 4 names and numbers; missing: 4711, Yeatman." in done.text
         receipt = {"kept": 2, "of": 4, "missing": ["4711", "Yeatman"]}
         assert done.data["receipt"] == receipt | {"taken": "first", "findings": []}
         labels = [action.label for action in done.actions]
@@ -41,11 +41,11 @@ async def test_what_is_missing_is_named_and_a_button_adds_it_in_its_sentence(
         assert "kept 2 of 4" in (await bot.says("/context history")).text
         assert "missing: 4711, Yeatman" in (await bot.says("/context summary")).text
         added = await bot.says(done.actions[2].command)
-        assert added.text.startswith("s2 stands in the place of s1")
+        assert added.text.startswith("s2 replaces s1")
         await bot.says("question 4")
         assert f"Anna Schmidt, Lisbon.\n- {BOOKING} (t1)" in asked(bot)
         shown = await bot.says("/context summary")
-        assert "it kept 4 of 4." in shown.text
+        assert "keeps 4 of 4 names and numbers." in shown.text
         assert "kept 4 of 4" in (await bot.says("/context history")).text
         assert "has that already" in (await bot.says("/context keep 4711")).text
         await bot.says("/context undo")
@@ -103,7 +103,7 @@ async def test_one_button_adds_all_that_is_missing_and_then_there_is_nothing_lef
         done = await compacted(bot)
         await bot.says(done.actions[1].command)
         told = await bot.says("/context receipt")
-        assert "it kept 4 of 4" in told.text
+        assert "keeps 4 of 4" in told.text
         assert not told.actions
         assert "left out nothing" in (await bot.says("/context keep")).text
 
@@ -143,7 +143,7 @@ async def test_where_the_audit_only_warns_a_person_is_told_what_is_wrong(tmp_pat
         await talk(bot, 2, 2)
         told = await bot.says("/context compact")
         assert "The user is Mrs Schmidt" in told.text
-        assert "was taken, although it is in another language" in told.text
+        assert "is used, although it is in another language" in told.text
         assert len(bot.server.summaries) == 1
 
 

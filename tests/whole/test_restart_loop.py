@@ -149,7 +149,7 @@ async def test_a_command_that_was_accepted_and_not_begun_is_carried_out_after_a_
         await bot.says("second")
         await bot.app.bot.intake.take(Inbound("cut", Address("pipe", "main"), "/undo"))
     async with run_bot(tmp_path) as bot:
-        assert "Taken back" in (await bot.reply_to("cut")).reply.text
+        assert "Undone" in (await bot.reply_to("cut")).reply.text
         assert "1 turn" in (await bot.says("/context")).text
 
 

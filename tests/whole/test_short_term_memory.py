@@ -105,8 +105,8 @@ async def test_a_squeeze_is_shown_as_a_squeeze(tmp_path: Path) -> None:
         await bot.says("and now?")
         assert turns_sent(bot) == ["look", "Seen.", "look", "Seen.", "look", "Seen.", "and now?"]
         history = (await bot.says("/context history")).text.lower()
-        assert "squeeze" in (await bot.says("/context")).text.lower()
-    assert "squeeze" in history
+        assert "shorten" in (await bot.says("/context")).text.lower()
+    assert "shorten" in history
     assert "compaction" not in history
 
 

@@ -95,7 +95,7 @@ async def test_each_change_of_strategy_plans_over_all_that_was_said(tmp_path: Pa
     ]
     assert len(folded[1]["content"].splitlines()) == 6
     assert "change of strategy" in history
-    assert "fold into the log" in history
+    assert "move into the log" in history
 
 
 async def test_freeing_lets_all_but_the_newest_messages_leave_and_says_when_there_is_nothing(
@@ -105,7 +105,7 @@ async def test_freeing_lets_all_but_the_newest_messages_leave_and_says_when_ther
         await bot.says("question 1")
         few = await bot.says("/context free")
         assert few.text == (
-            "There is nothing to compact: the 2 messages in play would stay anyway."
+            "There is nothing to compact: the 2 messages in context would stay anyway."
         )
         for number in range(2, 6):
             await bot.says(f"question {number}")

@@ -109,14 +109,14 @@ async def test_a_kill_while_the_summary_is_written_asks_once(tmp_path: Path) -> 
         async with talking(tmp_path, endpoint, settings) as bot:
             for number in range(1, 5):
                 await bot.says(f"question {number}")
-            assert "No cut is waiting" in (await bot.says("/context approve"))["text"]
+            assert "No compaction is waiting" in (await bot.says("/context approve"))["text"]
             await bot.kill()
         calls["summaries"] = 2
         async with talking(tmp_path, endpoint) as bot:
             await bot.says("question 5")
-            question = await bot.line(lambda line: "May I make" in line.get("text", ""))
+            question = await bot.line(lambda line: "Compact the context?" in line.get("text", ""))
             await bot.says("question 6")
-            assert sum("May I make" in line["text"] for line in bot.replies) == 1
+            assert sum("Compact the context?" in line["text"] for line in bot.replies) == 1
             name = question["data"]["summary"] if question["data"] else "s1"
             assert "Compacted" in (await bot.says(f"/context approve {name}"))["text"]
 
@@ -148,7 +148,7 @@ async def test_an_undo_of_an_earlier_cut_ends_the_question(tmp_path: Path) -> No
         await settle(bot)
         (question,) = told(bot)
         await bot.says("/context undo")
-        assert "No cut is waiting" in (await bot.says(question.actions[0].command)).text
+        assert "No compaction is waiting" in (await bot.says(question.actions[0].command)).text
         await bot.says("question 10")
         assert "question 1\n" in f"{asked(bot)}\n"
 
@@ -164,7 +164,7 @@ async def test_a_branch_has_the_edited_summary_and_no_question_of_its_parent(
         (question,) = told(bot)
         await bot.says("/fork")
         assert OWN in (await bot.says("/context summary")).text
-        assert "No cut is waiting" in (await bot.says(question.actions[0].command)).text
+        assert "No compaction is waiting" in (await bot.says(question.actions[0].command)).text
         await bot.says("on the branch")
         assert OWN in asked(bot)
 
@@ -193,7 +193,7 @@ async def test_show_tells_of_the_cut_of_another_strategy_and_its_recap_is_edited
             await bot.says(f"question {number} {'word ' * 250}")
             await settle(bot)
         (shown,) = told(bot)
-        assert "left the context" in shown.text
+        assert "removed from the context" in shown.text
         assert [action.label for action in shown.actions][:2] == ["Edit", "Undo"]
         await bot.says(f"{shown.actions[0].command} {OWN}")
         await bot.says("the next question")

@@ -137,7 +137,7 @@ async def test_a_turn_that_was_taken_back_is_found_by_no_search_of_the_model_unt
             for search in ("/context search", "/memory search"):
                 found = (await bot.says(f"{search} {NEEDLE}")).text
                 assert "cellar" in found
-                assert "dropped" in found or "taken back" in found
+                assert "dropped" in found or "undone" in found
             await talk(bot, "/context undo")
             for tool in SEARCHES:
                 assert FACT in await looks(bot, tool)
@@ -176,7 +176,7 @@ async def test_an_undo_that_a_later_change_hides_says_so(tmp_path: Path) -> None
         await talk(bot, "one", "two", "/context clear", "three", "four", "/context clear")
         ids = re.findall(r"\be\d+\b", (await bot.says("/context history")).text)
         told = (await bot.says(f"/context undo {ids[-1]}")).text
-    assert "a later change took the same turns away" in told
+    assert "a later change removed the same turns" in told
 
 
 async def test_what_an_undo_holds_off_is_said_in_a_sentence(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ async def test_after_a_new_start_no_turn_is_called_summarised_that_was_not(tmp_p
         told = await data(bot, "/context turns")
     rows = {row["turn"]: row["state"] for row in told["turns"]}
     assert list(rows) == ["t1", "t2"]
-    assert not any({"summarised", "in play"} & set(state) for state in rows.values())
+    assert not any({"summarised", "in context"} & set(state) for state in rows.values())
 
 
 async def test_the_bottom_line_follows_a_setting_at_once(tmp_path: Path) -> None:

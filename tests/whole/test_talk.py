@@ -258,7 +258,7 @@ async def test_a_new_start_says_what_left(tmp_path: Path) -> None:
     async with run_bot(tmp_path, [Say("Hello!"), Say("A greeting.")]) as bot:
         assert "already starting afresh" in (await bot.says("/new")).text
         await bot.says("Hi")
-        assert "1 turn left the context" in (await bot.says("/new")).text
+        assert "1 turn removed from the context" in (await bot.says("/new")).text
         assert "already starting afresh" in (await bot.says("/new")).text
 
 

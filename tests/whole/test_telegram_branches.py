@@ -59,7 +59,7 @@ async def test_a_topic_is_forked_and_the_one_beside_it_is_not(tmp_path: Path) ->
         alone = await bot.telegram.shown("This chat has one conversation and no branches")
         assert alone.topic == 8
         eight.says("/btw")
-        assert (await bot.telegram.shown("Nothing was asked aside here.")).topic == 8
+        assert (await bot.telegram.shown("No side question was asked here.")).topic == 8
         await said(bot, eight, "more of eight")
         assert questions(bot) == ["Ann: eight", "Ann: more of eight"]
         seven.presses(forked, "Go back")
@@ -101,7 +101,7 @@ async def test_where_each_person_has_a_conversation_a_branch_and_an_aside_are_th
         bob.presses(forked, "All branches")
         await bot.telegram.shown("This chat has one conversation and no branches")
         bob.says("/btw")
-        await bot.telegram.shown("Nothing was asked aside here.")
+        await bot.telegram.shown("No side question was asked here.")
         await said(bot, bob, "more")
         assert questions(bot) == ["Bob: mine", "Bob: more"]
 
@@ -129,7 +129,7 @@ async def test_a_stranger_in_a_group_neither_branches_nor_asks_nor_sees_anything
         listed = await bot.telegram.shown("You are in branch 2. /branches N")
         assert [*listed.buttons] == ["1: first"]
         ann.says("/btw")
-        await bot.telegram.shown("Nothing was asked aside here.")
+        await bot.telegram.shown("No side question was asked here.")
         assert len(bot.model.requests) == 1
 
 

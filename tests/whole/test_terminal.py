@@ -92,7 +92,7 @@ async def test_a_map_is_made_of_blocks_where_pictures_are_not_shown(tmp_path: Pa
         person.types("Hi\r")
         await person.sees("Hello!")
         person.types("/context map\r")
-        await person.sees("in play")
+        await person.sees("in context")
         assert "\x1b_G" not in person.glass.raw
         assert await person.leaves() == 0
 
@@ -189,11 +189,11 @@ async def test_up_changes_the_last_question_in_a_branch_and_goes_on_to_older_lin
         await person.sees("Two.")
         await person.sees(re.compile("\ngpt-4o-mini · 2/20 turns"))  # and runs no more
         person.types("\x1b[A")
-        await person.sees("Enter asks it anew, in a branch")
+        await person.sees("Enter asks it again in a branch")
         person.types("\x1b[A")
         await person.sees("› first question", times=2)
         person.types("\x15\x1b[A")
-        await person.sees("Enter asks it anew, in a branch")
+        await person.sees("Enter asks it again in a branch")
         person.types(", in other words\r")
         await person.sees("Three.")
         assert await person.leaves() == 0
@@ -226,7 +226,7 @@ async def test_turns_are_completed_and_the_keys_are_listed(tmp_path: Path) -> No
         await person.sees("One.")
         await person.sees("1/20 turns")
         person.types("/context drop t")
-        await person.sees(re.compile("(in play|running) · a question"))  # it may just be ending
+        await person.sees(re.compile("(in context|running) · a question"))  # it may just be ending
         person.types("\x15!id\r")
         await person.sees("tools.shell true")
         person.types("/help\r")

@@ -37,7 +37,7 @@ async def test_the_first_question_is_asked_in_other_words(tmp_path: Path) -> Non
     async with run_bot(tmp_path, echo) as bot:
         await bot.says("one")
         told, answer = await again(bot, "/edit t1 Something\nelse")
-        assert told.text.startswith("In the place of t1 is asked now, in branch 2")
+        assert told.text.startswith("Asked now instead of t1, in branch 2")
         assert answer == "re: Something\nelse"
         await say_all(bot, "/undo", "two")
         assert asked(bot) == ["two"]
@@ -53,7 +53,7 @@ async def test_without_a_text_edit_asks_for_it(tmp_path: Path) -> None:
         assert told.form
         assert told.form.text == "What about Lisbn?"
         await bot.says("What about Lisbon?")
-        assert "In the place of t1" in bot.sent[-2].reply.text + bot.sent[-1].reply.text
+        assert "Asked now instead of t1" in bot.sent[-2].reply.text + bot.sent[-1].reply.text
         assert (await bot.says("/branches")).data
 
 
@@ -81,7 +81,7 @@ async def test_what_runs_is_stopped_if_it_is_asked_again(tmp_path: Path) -> None
             await bot.server.reached.acquire()
         told, answer = await again(bot, "/edit t2 Two, please")
         assert told.text.startswith("I stopped the running answer.")
-        assert "What `calculate` did there stays done, and may be done again." in told.text
+        assert "Anything `calculate` did there is not undone, and may be done again." in told.text
         assert answer == "Better."
         assert asked(bot) == ["one", "Two, please"]
         stopped = (await bot.reply_to("two")).reply.text
@@ -100,7 +100,7 @@ async def test_a_question_that_begins_with_a_slash_is_no_command(tmp_path: Path)
 async def test_what_can_t_be_asked_again_makes_no_branch(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         for line, told in {
-            "/regenerate": "There is nothing to take back",
+            "/regenerate": "There is nothing to undo",
             "/regenerate t1": "There is no turn t1; nothing has been said yet.",
             "/edit t1 words": "There is no turn t1; nothing has been said yet.",
             "/regenerate two words": "“two words” is no model's name",

@@ -60,7 +60,7 @@ export async function arrive() {
       question: t("You are invited"),
       words,
       fields: [{ name: "password", label: t("Password"), type: "password", autocomplete: "new-password" }],
-      action: t("Come in"),
+      action: t("Join"),
     });
     if (said === null) return;
     const response = await posted("/api/join", { code, password: said.password });

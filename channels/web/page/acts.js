@@ -40,14 +40,14 @@ export function acts(turn, answer, page) {
       const isPinned = event.currentTarget.getAttribute("aria-pressed") === "true";
       page.act(`/context ${isPinned ? "unpin" : "pin"} ${turn}`);
     }, { "data-act": "pin" }),
-    iconButton("drop", t("Take it out of the context"), () => page.act(`/context drop ${turn}`), { "data-act": "drop" }));
+    iconButton("drop", t("Remove from context"), () => page.act(`/context drop ${turn}`), { "data-act": "drop" }));
 }
 
 /** What is known of a turn, in a line: its state, its size, what it cost and who answered. */
 export function facts({ state = [], tokens, cost, models = [], prompt = 0, completion = 0 }) {
   const calls = prompt + completion;
   const words = [
-    ...state.filter((word) => word !== "in play").map(nameOfState),
+    ...state.filter((word) => word !== "in context").map(nameOfState),
     tokens !== undefined && t("{n} tokens", { n: amount(tokens) }),
     calls > 0 && cost !== null && money(cost),
     models.join(", "),
@@ -60,9 +60,9 @@ export function facts({ state = [], tokens, cost, models = [], prompt = 0, compl
 export function arrows({ at, branches }, turn, go) {
   const step = (name, title, to) => iconButton(name, title, () => go(branches[to], turn), { disabled: !branches[to] });
   return h("span", { class: "variants", role: "group", "aria-label": t("Variants of {turn}", { turn }) },
-    step("before", t("The one before"), at - 1),
+    step("before", t("Previous"), at - 1),
     h("span", {}, `${at + 1}/${branches.length}`),
-    step("after", t("The next one"), at + 1));
+    step("after", t("Next"), at + 1));
 }
 
 /** Which branches have something else at which turn: a map of turn numbers to {at, branches}, where

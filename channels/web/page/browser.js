@@ -22,7 +22,7 @@ const FIXED = [
   [["Enter"], t("Send")],
   [["Shift", "Enter"], t("New line")],
   [["Tab"], t("Complete a command")],
-  [["Esc"], t("Close what is open")],
+  [["Esc"], t("Close the open dialog")],
 ];
 
 /** Listen to the keys. */

@@ -29,7 +29,7 @@ const placeOf = (log, { last }) => log.querySelector(`.turn[data-turn=t${last}]`
 /** The name of the summary that stands in the place of a turn; "" where it is being written. */
 async function nameOf(turn, page) {
   const found = (await page.ask("/context summaries"))?.data?.summaries ?? [];
-  return found.find(({ place, turns }) => place === "in place" && turns.includes(turn))?.name ?? "";
+  return found.find(({ place, turns }) => place === "at its position" && turns.includes(turn))?.name ?? "";
 }
 
 function drawn(key, { first, last, state: [state] }, event, { summarised_in_place: inPlace = [], preface }, page) {
@@ -44,7 +44,7 @@ function drawn(key, { first, last, state: [state] }, event, { summarised_in_plac
     return reply && below.replaceChildren(card("", reply, page.run));
   };
   const hasSummary = state === "summarised" && (isInside || preface);
-  return h("div", { class: "cut", "data-cut": key, role: "group", "aria-label": t("Here the context was cut") },
+  return h("div", { class: "cut", "data-cut": key, role: "group", "aria-label": t("Context compacted here") },
     h("p", {}, h("span", {}, isOne ? t("{turn} is {state}", { turn: `t${first}`, state: SAID[state] })
       : t("{first} to {last} are {state}", { first: `t${first}`, last: `t${last}`, state: SAID[state] })),
       hasSummary && button(t("Show"), () => show("/context summary")),

@@ -57,7 +57,7 @@ export class Draft {
     if (isGrowing && isAtEnd) box.scrollTop = box.scrollHeight;
     if (part.isGrowing && !isGrowing) part.element.open = false; // the answer begins
     part.isGrowing = isGrowing;
-    const words = isGrowing ? t("Thinking…") : t("What it thought first");
+    const words = isGrowing ? t("Thinking…") : t("Reasoning");
     if (part.element.firstChild.textContent !== words) part.element.firstChild.textContent = words;
   }
 

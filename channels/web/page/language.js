@@ -24,13 +24,13 @@ export function t(text, values = {}) {
 }
 
 const STATES = {
-  "in play": t("in play"), running: t("running"), pinned: t("pinned"), squeezed: t("squeezed"), clipped: t("clipped"),
+  "in context": t("in context"), running: t("running"), pinned: t("pinned"), shortened: t("shortened"), clipped: t("clipped"),
   "results as stubs": t("results as stubs"), "in the log": t("in the log"), summarised: t("summarised"), cleared: t("cleared"),
   dropped: t("dropped"), gone: t("gone"),
 };
 const CHANGES = {
-  compact: t("Compaction"), clear: t("Clearing"), new: t("New start"), drop: t("Taken out"), pin: t("Pinned"), unpin: t("Unpinned"),
-  undo: t("Undo"), redo: t("Redo"), restart: t("Restart"), edit: t("Edited summary"), expand: t("Opened summary"),
+  compact: t("Compaction"), clear: t("Clearing"), new: t("New start"), drop: t("Removed"), pin: t("Pinned"), unpin: t("Unpinned"),
+  undo: t("Undo"), redo: t("Redo"), restart: t("Restart"), edit: t("Edited summary"), expand: t("Expanded summary"),
 };
 
 const PARTS = {

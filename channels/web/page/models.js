@@ -14,7 +14,7 @@ export function showModel(name) {
 /** Let a person choose a model for one question; resolves to its name, or null. */
 export async function chooseModel(session) {
   const found = await offered(session);
-  return found && asked({ found, question: t("Which model shall answer it?") }).then((chosen) => chosen?.name ?? null);
+  return found && asked({ found, question: t("Choose a model for the answer") }).then((chosen) => chosen?.name ?? null);
 }
 
 /** Let a person choose who answers from now on; resolves to the command for that, or null. */
@@ -22,7 +22,7 @@ export async function changeModel(session) {
   const [found, agents] = await Promise.all([offered(session), api.command(session, "/agent")]);
   const list = agents.data?.agents ?? [];
   const chosen = found && await asked({ found, agents: list.length > 1 ? list : [], agent: agents.data?.agent,
-    question: t("Who shall answer from now on?"), hasScope: true });
+    question: t("Choose a model"), hasScope: true });
   if (!chosen) return null;
   return chosen.agent ? `/agent ${chosen.agent}` : `/model ${chosen.name}${chosen.scope}`;
 }

@@ -100,7 +100,7 @@ export class Outbox {
 
   /** What became of a message so far, and what can be done. */
   #state(message) {
-    if (!message.why) return h("p", { class: "unsent-state" }, this.#isAway ? t("Waiting to be sent: the bot is away.") : t("Being sent…"));
+    if (!message.why) return h("p", { class: "unsent-state" }, this.#isAway ? t("Waiting to be sent: no connection to the bot.") : t("Being sent…"));
     const button = (label, act) => h("button", { type: "button", onclick: act }, label);
     return h("div", { class: "unsent-state failed", role: "alert" },
       h("p", {}, t("Not sent. "), message.why),

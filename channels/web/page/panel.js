@@ -86,9 +86,9 @@ export class Panel {
       section(t("Turns"), turns.length
         ? h("ul", { class: "turns" }, turns.toReversed().map((turn) => this.#turn(turn, overview)))
         : h("p", { class: "faint" }, t("Nothing has been said yet.")), this.#older(turns)),
-      section(t("What changed it"), events.length
+      section(t("Changed by"), events.length
         ? h("ol", { class: "events" }, this.#events(events))
-        : h("p", { class: "faint" }, t("Nothing yet: every turn is in play."))),
+        : h("p", { class: "faint" }, t("Nothing yet: every turn is in context."))),
       timeline(requests, this.#page.act),
       memory(this.#page.act),
     ];
@@ -115,7 +115,7 @@ export class Panel {
       h("dl", { class: "legend" }, legend.map(([name, size]) =>
         h("div", {}, h("dt", { "data-part": name }, nameOfPart(name)), h("dd", {}, amount(size))))),
       overview.turns.length ? null : this.#limitOfTurns(overview),
-      h("p", { class: "next" }, h("b", {}, t("Next cut: ")), nextCut(overview)),
+      h("p", { class: "next" }, h("b", {}, t("Next compaction: ")), nextCut(overview)),
       h("p", { class: "faint" }, overview.calls === 1 ? t("Cost of this chat: {cost} for 1 call", { cost: money(overview.cost) }) : t("Cost of this chat: {cost} for {calls} calls", { cost: money(overview.cost), calls: overview.calls }),
         overview.calls_of_unknown_price ? t(" (the price of {n} is unknown)", { n: overview.calls_of_unknown_price }) : "", ". ", t("Strategy: {strategy}.", { strategy: overview.strategy })),
       overview.preface
@@ -134,10 +134,10 @@ export class Panel {
     const last = events.findLast((event) => event.kind !== "redo");
     const controls = [
       [t("Compact"), "/context compact", t("Replace older turns by a summary"), overview.turns.length > 0],
-      [t("Free"), "/context free", t("Let all but the newest messages leave at once"), overview.turns.length > 0],
-      [t("Clear"), "/context clear", t("Take all turns out; nothing is deleted"), overview.turns.length > 0],
-      [t("Undo"), "/context undo", t("Take back the last change"), events.some((event) => !event.undone && event.kind !== "undo")],
-      [t("Redo"), "/context redo", t("Do again what was undone"), last?.kind === "undo"],
+      [t("Free"), "/context free", t("Remove all but the newest messages at once"), overview.turns.length > 0],
+      [t("Clear"), "/context clear", t("Remove all turns from the context; nothing is deleted"), overview.turns.length > 0],
+      [t("Undo"), "/context undo", t("Undo the last change"), events.some((event) => !event.undone && event.kind !== "undo")],
+      [t("Redo"), "/context redo", t("Redo the last undo"), last?.kind === "undo"],
     ];
     return h("div", { class: "controls", role: "group", "aria-label": t("Steer the context") },
       controls.map(([label, line, title, isOffered]) =>
@@ -169,7 +169,7 @@ export class Panel {
   }
 
   async #run(line, isAsked = false) {
-    if (isAsked && await asked({ question: t("Take all turns out of the context? Undo brings them back."), action: t("Clear") }) === null) return;
+    if (isAsked && await asked({ question: t("Remove all turns from the context? Undo restores them."), action: t("Clear") }) === null) return;
     this.#panel.setAttribute("aria-busy", "true");
     try {
       this.#page.tell((await this.#page.run(line)).text.split("\n")[0].replaceAll(/[*`]/g, ""));
@@ -212,8 +212,8 @@ function drawnEvent({ kind, actor, strategy, reason, at, turns, tokens_before: b
 function nextCut({ due, next_cut: next, held_off_until: held }) {
   if (held) return t("none before t{turn} begins, because of your undo, unless the context grows to {tokens} tokens first.", { turn: held.turn, tokens: amount(held.tokens) });
   if (due) return t("before the next step; {effect} ({why}).", { effect: due.effect, why: due.why });
-  if (!next) return t("none in sight.");
-  return t("when {at} begins, at this pace; {effect}{tokens}.", { at: next.at, effect: next.effect, tokens: next.tokens ? t(", about {n} tokens", { n: amount(next.tokens) }) : "" });
+  if (!next) return t("none expected.");
+  return t("about {at}; {effect}{tokens}.", { at: next.at, effect: next.effect, tokens: next.tokens ? t(", about {n} tokens", { n: amount(next.tokens) }) : "" });
 }
 
 function shownTurn(turn) {

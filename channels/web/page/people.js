@@ -57,7 +57,7 @@ export class People {
         h("span", {}, h("b", { dir: "auto" }, one.name || name), " ", h("span", { class: "chip" }, one.role === "owner" ? t("owner") : t("user")),
           h("small", {}, channel === "web" ? theirs.length ? t("last there {when}, {count} signed in", { when: moment(last), count: theirs.length }) : t("signed in nowhere") : channel)),
         h("button", { type: "button", "aria-label": t("Revoke {name}", { name: one.id }), onclick: async () => {
-          const question = t("Shut {name} out? Their browsers are signed out at once.", { name: one.name || name });
+          const question = t("Remove {name}'s access? Their browsers are signed out at once.", { name: one.name || name });
           if (await asked({ question, action: t("Revoke") }) !== null) this.#run(`/revoke ${one.id}`);
         } }, t("Revoke")));
     });
@@ -66,7 +66,7 @@ export class People {
   }
 
   #invitation() {
-    const name = h("input", { type: "text", "aria-label": t("Name of whom you invite"), placeholder: t("Name"), autocomplete: "off", required: true, maxlength: 60, pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*" });
+    const name = h("input", { type: "text", "aria-label": t("Name of the person"), placeholder: t("Name"), autocomplete: "off", required: true, maxlength: 60, pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*" });
     const owner = h("input", { type: "checkbox" });
     const link = h("div", { role: "status" });
     const form = h("form", { class: "inviting" }, name, h("button", { type: "submit" }, t("Invite")),

@@ -36,4 +36,4 @@ export function timeline(requests, run) {
 /** What is remembered for good, and how it came to be. */
 export const memory = (run) => h("section", {}, h("h3", {}, t("Memory")), h("div", { class: "controls" },
   [[t("Remembered"), "/memory list"], [t("Edit"), "/memory edit"], [t("Versions"), "/memory history"]].map(([label, line]) =>
-    h("button", { type: "button", "aria-label": t("Memory: {label}", { label }), onclick: () => explore(t("What is remembered for good"), line, run) }, label))));
+    h("button", { type: "button", "aria-label": t("Memory: {label}", { label }), onclick: () => explore(t("Long-term memory"), line, run) }, label))));

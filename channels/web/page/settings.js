@@ -12,26 +12,26 @@ const NAMED = {
   system_prompt: { name: t("Instructions"), help: t("What the model is told before anything else: who it is, how it should answer.") },
   "context.strategy": {
     name: t("When the conversation gets long"),
-    help: t("What happens to older turns. They are only out of the model's sight; nothing is deleted."),
+    help: t("What happens to older turns. The model does not see them any more; nothing is deleted."),
     values: {
       trim: t("Summarise the oldest half"),
       slim: t("Keep a line for each older turn"),
       full: t("Send everything"),
-      truncate: t("Leave older turns out"),
+      truncate: t("Drop older turns"),
       summarize: t("Summarise all but the newest"),
       structured: t("Summarise in five fields"),
       stubs: t("Shorten old tool results"),
     },
   },
   agent_max_context_turns: { name: t("Turns that the model sees"), help: t("With more, the oldest are summarised.") },
-  agent_max_context_tokens: { name: t("Size that the model sees"), help: t("More is remembered word for word, and each answer costs more.") },
+  agent_max_context_tokens: { name: t("Context size"), help: t("More is remembered word for word, and each answer costs more.") },
   "context.compaction_approval": {
     name: t("Before older turns are summarised"),
     help: t("Whether you are asked, and may change the summary first."),
-    values: { off: t("Just do it"), show: t("Show me what leaves"), ask: t("Ask me first") },
+    values: { off: t("Compact without asking"), show: t("Show the new summary"), ask: t("Ask me first") },
   },
   "tools.web_fetch": { name: t("May read web pages"), help: t("The bot asks you before it reads each one, unless you allow all.") },
-  spend_limit_total: { name: t("Most to spend in a month"), help: t("All conversations together. 0 is no limit.") },
+  spend_limit_total: { name: t("Monthly budget"), help: t("All conversations together. 0 is no limit.") },
 };
 
 const LAYERS = {

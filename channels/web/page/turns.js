@@ -60,7 +60,7 @@ export const question = (text, extras = []) => h("div", { class: "question", dir
 
 /** What the model thought before it answered, folded. */
 export const thoughts = (text) => h("details", { class: "thoughts" },
-  h("summary", {}, t("What it thought first")), h("div", { dir: "auto", tabindex: 0 }, text));
+  h("summary", {}, t("Reasoning")), h("div", { dir: "auto", tabindex: 0 }, text));
 
 export const waiting = () => h("p", { class: "waiting" }, h("span", { class: "hidden" }, t("Waiting for the answer")),
   ...[1, 2, 3].map(() => h("span", { class: "dot", "aria-hidden": "true" })));

@@ -26,18 +26,18 @@ Verb = Callable[[Ask, str], Awaitable[Reply]]
 
 VERBS: Mapping[str, tuple[Verb, str]] = {
     "detail": (turns.show_detail, "everything, turn by turn and message by message"),
-    "turns": (turns.show_turns, "every turn: its tokens, and whether it is in play"),
-    "preview": (preview.show, "what the next request will contain, and what leaves before it"),
+    "turns": (turns.show_turns, "every turn: its tokens, and whether it is in context"),
+    "preview": (preview.show, "the next request, and what is compacted before it"),
     "history": (history.show, "every change to the context, and who made it"),
     "json": (show.show_json, "the same figures as data"),
     "summary": (
         summary.summary,
-        "what stands for the turns that left; edit changes it (summary edit)",
+        "the summary of removed turns; edit changes it (summary edit)",
     ),
     "receipt": (summary.receipt, "which summary was taken and why, and what it has lost"),
     "keep": (summary.keep, "add to the summary what it has left out: all of it, or keep 4711"),
-    "approve": (approval.approve, "let the cut be made that waits for you (approve s5)"),
-    "decline": (approval.decline, "hold off the cut that waits for you (decline s5)"),
+    "approve": (approval.approve, "approve the compaction that waits for you (approve s5)"),
+    "decline": (approval.decline, "decline the compaction that waits for you (decline s5)"),
     "compact": (
         steering.compact,
         "replace the turns by a summary (compact what was decided), or some of them (compact "
@@ -49,17 +49,16 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     ),
     "free": (
         steering.free,
-        "in an emergency: let all but the newest messages leave at once, or some turns (free "
-        "t1-t9)",
+        "in an emergency: remove all but the newest messages at once, or some turns (free t1-t9)",
     ),
     "expand": (ranges.expand, "open a summary into its turns again (expand s3)"),
-    "summaries": (ranges.show_summaries, "which summary stands for what"),
-    "undo": (steering.undo, "take back the last change, or the one you name (undo e12)"),
+    "summaries": (ranges.show_summaries, "which summary replaces which turns"),
+    "undo": (steering.undo, "undo the last change, or the one you name (undo e12)"),
     "redo": (steering.redo, "do again what was undone"),
-    "pin": (steering.pin, "keep turns when others leave (pin t7)"),
-    "unpin": (steering.unpin, "let pinned turns leave again (unpin t7)"),
-    "drop": (steering.drop, "take turns out (drop t3-t5)"),
-    "clear": (steering.clear, "take all turns out; nothing is deleted"),
+    "pin": (steering.pin, "keep turns when others are compacted (pin t7)"),
+    "unpin": (steering.unpin, "unpin turns (unpin t7)"),
+    "drop": (steering.drop, "remove turns (drop t3-t5)"),
+    "clear": (steering.clear, "remove all turns from the context; nothing is deleted"),
     "search": (history.search, "find words in everything that was said (search lisbon hotel)"),
 }
 

@@ -17,8 +17,8 @@ from plugins.wording import amount, clip, literal
 
 APPROVE, DECLINE = "/context approve", "/context decline"
 _NONE = (
-    "No cut is waiting for you. If one was, it has been answered or made, or the context has "
-    "changed since. /context says what comes next."
+    "No compaction is waiting for you. If one was, it was answered or done, or the context "
+    "has changed since. /context shows what comes next."
 )
 
 
@@ -40,18 +40,19 @@ def describe(notice: CutNotice) -> Reply:
     if not notice.event:
         question = say_of(
             notice.turns,
-            "May I make the context smaller? {turns} is to leave ({why}): {before} → {after} "
-            "tokens, with {name} in its place:",
-            "May I make the context smaller? {turns} are to leave ({why}): {before} → {after} "
-            "tokens, with {name} in their place:",
+            "Compact the context? {turns} will be removed ({why}): {before} → {after} "
+            "tokens. {name} will replace it:",
+            "Compact the context? {turns} will be removed ({why}): {before} → {after} "
+            "tokens. {name} will replace them:",
             why=reason(notice.why),
             before=before,
             after=after,
             name=name,
         )
         how = _(
-            "Say `{approve} {name}` or `{decline} {name}`, or change the summary first. Nothing is "
-            "cut before you answer, unless ten minutes pass or the model's window is full.",
+            "Send `{approve} {name}` or `{decline} {name}`, or edit the summary first. "
+            "Nothing is compacted before you answer, unless ten minutes pass or the model's "
+            "window is full.",
             approve=APPROVE,
             decline=DECLINE,
             name=name,
@@ -63,9 +64,10 @@ def describe(notice: CutNotice) -> Reply:
         return Reply(text, data, actions)
     said = say_of(
         notice.turns,
-        "{turns} left the context ({why}): {before} → {after} tokens. {name} stands for it {when}:",
-        "{turns} left the context ({why}): {before} → {after} tokens. {name} stands for them "
-        "{when}:",
+        "{turns} removed from the context ({why}): {before} → {after} tokens. {name} "
+        "replaces it {when}:",
+        "{turns} removed from the context ({why}): {before} → {after} tokens. {name} "
+        "replaces them {when}:",
         why=reason(notice.why),
         before=before,
         after=after,
@@ -97,7 +99,9 @@ async def decline(ask: Ask, rest: str) -> Reply:
         await conversation.compactor.approval.decline()
     until = hold(conversation.context.view(), conversation.context.limits, conversation)
     text = (
-        f"{_('Nothing is cut.')} {explain_hold(until)}" if until else _("Nothing is cut for now.")
+        f"{_('Nothing is compacted.')} {explain_hold(until)}"
+        if until
+        else _("Nothing is compacted for now.")
     )
     return Reply(text, {"declined": True})
 
@@ -111,8 +115,8 @@ async def _find_waiting(ask: Ask, rest: str) -> CutNotice:
     if name and name != waiting.summary.name:
         raise CommandError(
             _(
-                "“{name}” is not what waits now: the cut that does has the summary {waiting}. "
-                "{approve} shows it. Nothing was done.",
+                "“{name}” is not the compaction that waits now: that one has the summary "
+                "{waiting}. {approve} shows it. Nothing was done.",
                 name=literal(clip(name)),
                 waiting=waiting.summary.name,
                 approve=APPROVE,

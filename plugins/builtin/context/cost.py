@@ -64,9 +64,9 @@ class Cache(Struct, frozen=True):
             return ""
         price = f" ({money(cost.dollars)})" if cost.dollars else ""
         broken = _(
-            "broke {broken} cached tokens{price}"
+            "lost {broken} cached tokens{price}"
             if is_past
-            else "breaks {broken} cached tokens{price}",
+            else "loses {broken} cached tokens{price}",
             broken=amount(cost.broken),
             price=price,
         )

@@ -31,7 +31,7 @@ async def show(ask: Ask, rest: str) -> Reply:
     events = await ask.conversation.context.history()
     if not events:
         return Reply(
-            _("The context has never been changed: every turn is in play."), {"events": []}
+            _("The context has never been changed: every turn is in context."), {"events": []}
         )
     held = {event.id for event in list_effective(events)}
     undone = {e.id for e in events if e.id not in held and e.name not in ("undo", "redo")}

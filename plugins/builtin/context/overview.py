@@ -21,6 +21,7 @@ from memory.context.forms import DROPPED
 from memory.context.limits import Limits
 from memory.context.plan import Plan
 from memory.context.replay import newest_move, undoable
+from memory.context.strategies import STRATEGIES
 from memory.context.view import View
 from memory.conversation import Conversation
 from memory.ledger import Bill
@@ -248,7 +249,7 @@ def as_data(overview: Overview) -> dict[str, Any]:
         "max_tokens": limits.max_tokens,
         "layers": overview.layers,
         "compacting_rules": overview.rules,
-        "due": overview.due and _describe_due(overview.due),
+        "due": overview.due and _describe_due(overview.due, overview.limits.strategy),
         "soft_limit": overview.soft.data,
         "cut_prompt": overview.cut_prompt and asdict(overview.cut_prompt),
         "next_cut": overview.next_cut and _describe_cut(overview.next_cut, overview),
@@ -264,22 +265,28 @@ def as_data(overview: Overview) -> dict[str, Any]:
     }
 
 
-def effect(plan: Plan) -> str:
-    """Describe what a plan does: "t1 to t10 leave, t11 is squeezed"."""
+def effect(plan: Plan, strategy: str) -> str:
+    """Describe what a plan does: "t1 to t10 will be summarised, t11 is shortened"."""
     change = plan.change
+    style = plan.style or STRATEGIES[plan.strategy or strategy].style
     if "whole" in {span.form.kind for span in change.forms}:
-        return _("turns and lines that `slim` has put away come back")
+        return _("turns and lines that `slim` had removed come back")
     squeezed = [n for n in change.turns("squeezed") if n not in plan.leaving]
     folded = [n for n in change.turns("line") if n not in plan.leaving]
     done = (
-        plan.leaving and _verb(plan.leaving, "{turns} leaves", "{turns} leave"),
+        plan.leaving
+        and (
+            _verb(plan.leaving, "{turns} will be removed", "{turns} will be removed")
+            if style == "reminder"  # a sentence in place of the turns, and not a summary of them
+            else _verb(plan.leaving, "{turns} will be summarised", "{turns} will be summarised")
+        ),
         folded
         and _verb(folded, "{turns} becomes a line of the log", "{turns} become lines of the log"),
         squeezed
         and _verb(
             squeezed,
-            "{turns} is squeezed to question and reply",
-            "{turns} are squeezed to question and reply",
+            "{turns} is shortened to question and reply",
+            "{turns} are shortened to question and reply",
         ),
         change.clip
         and number_of(
@@ -292,7 +299,9 @@ def effect(plan: Plan) -> str:
             "{n} old tool results become stubs",
         ),
     )
-    return ", ".join(filter(None, map(str, filter(None, done)))) or _("the rest of a turn leaves")
+    return ", ".join(filter(None, map(str, filter(None, done)))) or _(
+        "the rest of a turn is removed"
+    )
 
 
 def _verb(numbers: Sequence[int], one: str, many: str) -> str:
@@ -300,13 +309,13 @@ def _verb(numbers: Sequence[int], one: str, many: str) -> str:
     return _(one if len(numbers) == 1 else many, turns=format_turns(numbers))
 
 
-def describe_effects(cut: Forecast) -> str:
-    """Describe what the next cut does, its first stage first."""
-    return _(", then ").join(map(effect, cut.plans))
+def describe_effects(cut: Forecast, strategy: str) -> str:
+    """Describe what the next compaction does, its first stage first."""
+    return _(", then ").join(effect(plan, strategy) for plan in cut.plans)
 
 
-def _describe_due(plan: Plan) -> dict[str, Any]:
-    return {"turns": ids(plan.leaving), "effect": effect(plan), "why": plan.why}
+def _describe_due(plan: Plan, strategy: str) -> dict[str, Any]:
+    return {"turns": ids(plan.leaving), "effect": effect(plan, strategy), "why": plan.why}
 
 
 def _describe_cut(cut: Forecast, overview: Overview) -> dict[str, Any]:
@@ -314,7 +323,7 @@ def _describe_cut(cut: Forecast, overview: Overview) -> dict[str, Any]:
     return {
         "at": f"t{cut.at_turn}",
         "turns": ids(turns),
-        "effect": describe_effects(cut),
+        "effect": describe_effects(cut, overview.limits.strategy),
         "tokens": cut.tokens,
         "cost": overview.cache.data(overview.cost),
     }

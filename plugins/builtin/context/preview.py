@@ -35,17 +35,18 @@ async def show(ask: Ask, rest: str) -> Reply:
     context = conversation.context
     held = hold(context.view(), context.limits, conversation)
     waiting = await conversation.compactor.approval.notice()
+    strategy = context.limits.strategy
     rows = list_messages(preview.then, context.prefix, is_asked=bool(context.current))
     cache = cache_of(ask)
     cost = cache.of_preview(preview)
     parts = (
         _headline(preview, context.limits.budget, bool(context.current)),
         show_messages(rows),
-        describe_steps(preview, held, waiting.turns if waiting else ()),
+        describe_steps(preview, strategy, held, waiting.turns if waiting else ()),
         _("That {cost}.", cost=cache.clause(cost)) if cost else "",
     )
     text = "\n\n".join(filter(None, parts))
-    return Reply(text, {**_data(preview, rows), "cost": cache.data(cost)})
+    return Reply(text, {**_data(preview, strategy, rows), "cost": cache.data(cost)})
 
 
 def _headline(preview: Preview, budget: int, is_asked: bool) -> str:
@@ -119,24 +120,26 @@ def _row(entry: Entry, tokens: int) -> Row:
     return f"t{entry.turn}", role(entry.message), tokens, summarize(entry.message)
 
 
-def describe_steps(preview: Preview, held: Hold | None = None, waiting: Sequence[int] = ()) -> str:
+def describe_steps(
+    preview: Preview, strategy: str, held: Hold | None = None, waiting: Sequence[int] = ()
+) -> str:
     """Describe what is done before it is sent, by which rule, and why."""
     if not preview.plans and held:
         return explain_hold(held)
     if not preview.plans and waiting:
         return say_of(
             waiting,
-            "Nothing leaves first: {turns} waits for your approval (`/context approve` shows the "
-            "question).",
-            "Nothing leaves first: {turns} wait for your approval (`/context approve` shows the "
-            "question).",
+            "Nothing is compacted first: {turns} waits for your approval (`/context "
+            "approve` shows the question).",
+            "Nothing is compacted first: {turns} wait for your approval (`/context approve` "
+            "shows the question).",
         )
     if not preview.plans:
-        return _("Nothing leaves first: it is within all limits.")
-    return "\n\n".join(_step(plan, preview) for plan in preview.plans)
+        return _("Nothing is compacted first: it is within all limits.")
+    return "\n\n".join(_step(plan, preview, strategy) for plan in preview.plans)
 
 
-def _step(plan: Plan, preview: Preview) -> str:
+def _step(plan: Plan, preview: Preview, strategy: str) -> str:
     gone = {*plan.leaving, *plan.change.turns("line")}
     raw = sum(turn.tokens for turn in preview.now.turns if turn.number in gone)
     raw += count_freed(preview.now, plan.change)
@@ -144,7 +147,7 @@ def _step(plan: Plan, preview: Preview) -> str:
     is_first = plan is next((one for one in preview.plans if one.name != "stub"), None)
     return _(
         "Before that, {effect}{size}: {reason}.{summary}",
-        effect=effect(plan),
+        effect=effect(plan, strategy),
         size=size,
         reason=reason(plan.why),
         summary=_summary(plan, preview, is_first),
@@ -157,15 +160,13 @@ def _summary(plan: Plan, preview: Preview, is_first: bool) -> str:
     if plan.name == "fold":
         return _(" Their lines go to the daily memory.")
     if is_first and preview.is_ready:
-        return _(" Their summary is ready, and takes their place.")
+        return _(" Their summary is ready and replaces them.")
     if preview.now.rendering == "system":  # strategies that wait for it
-        return _(" Their summary is written first, and takes their place.")
-    return _(
-        " Their summary is written in the meantime, and takes their place from the turn after."
-    )
+        return _(" Their summary is written first and replaces them.")
+    return _(" Their summary is written in the background and replaces them from the turn after.")
 
 
-def _data(preview: Preview, rows: list[Row]) -> dict[str, Any]:
+def _data(preview: Preview, strategy: str, rows: list[Row]) -> dict[str, Any]:
     names = ("turn", "message", "tokens", "beginning")
     return {
         "tokens": preview.then.tokens,
@@ -174,7 +175,7 @@ def _data(preview: Preview, rows: list[Row]) -> dict[str, Any]:
             dict(zip(names, (*row[:2], row[2] or 0, row[3]), strict=True)) for row in rows
         ],
         "plans": [
-            {"turns": ids(plan.leaving), "effect": effect(plan), "why": plan.why}
+            {"turns": ids(plan.leaving), "effect": effect(plan, strategy), "why": plan.why}
             for plan in preview.plans
         ],
         "summary_is_ready": preview.is_ready,

@@ -55,16 +55,12 @@ async def compact_range(ask: Ask, numbers: Turns, focus: str) -> Reply:
 def _to_reply(
     event: ViewEvent, summary: Summary, numbers: Turns, view: View, named: Mapping[int, str]
 ) -> Reply:
-    who = (
-        _("by {model}", model=summary.model)
-        if summary.model
-        else _("an extract that no model wrote")
-    )
+    who = _("by {model}", model=summary.model) if summary.model else _("extracted without a model")
     besides = _explain_rest(event, numbers, view, named)
     place = say_of(
         event.leaving,
-        "The summary {name} ({who}) stands where it stood.{besides}",
-        "The summary {name} ({who}) stands where they stood.{besides}",
+        "The summary {name} ({who}) replaces it.{besides}",
+        "The summary {name} ({who}) replaces them.{besides}",
         name=summary.name,
         who=who,
         besides=besides,
@@ -84,12 +80,12 @@ async def free_range(ask: Ask, numbers: Turns) -> Reply:
     before, after = event.tokens_before, event.tokens_after
     text = say_of(
         event.leaving,
-        "Freed about {freed} tokens: {turns} left the context ({before} → {after}). The "
-        "summary is written in the background, and stands in its place from your next message "
-        "on; /context undo brings back what left.{rest}",
-        "Freed about {freed} tokens: {turns} left the context ({before} → {after}). The "
-        "summary is written in the background, and stands in their place from your next message "
-        "on; /context undo brings back what left.{rest}",
+        "Freed about {freed} tokens: {turns} was removed from the context ({before} → "
+        "{after}). Its summary is written in the background and is used from your next "
+        "message on; /context undo restores the turn.{rest}",
+        "Freed about {freed} tokens: {turns} were removed from the context ({before} → "
+        "{after}). Their summary is written in the background and is used from your next "
+        "message on; /context undo restores the turns.{rest}",
         freed=amount(before - after),
         before=amount(before),
         after=amount(after),
@@ -111,7 +107,7 @@ def _explain_nothing(numbers: Turns, view: View, named: Mapping[int, str]) -> st
         (one,) = inside
         summary = named.get(one.summary) or _("a summary that is being written")
         return _(
-            "Nothing was changed: {summary} stands for {turns} already.",
+            "Nothing was changed: {summary} already replaces {turns}.",
             summary=summary,
             turns=format_turns(one.turns),
         )
@@ -154,8 +150,8 @@ def _explain_staying(numbers: Turns, view: View) -> list[str]:
         sentences.append(
             say_of(
                 gone,
-                "{turns} is not in play (see /context turns).",
-                "{turns} are not in play (see /context turns).",
+                "{turns} is not in context (see /context turns).",
+                "{turns} are not in context (see /context turns).",
             )
         )
     return sentences
@@ -184,7 +180,7 @@ class SummaryNode(Struct, frozen=True):
         return tuple(turn for turn in self.summary.turns if turn not in told)
 
 
-PLACES = FRONT, IN_PLACE, INSIDE = "in front", "in place", "inside"
+PLACES = FRONT, IN_PLACE, INSIDE = "at the beginning", "at its position", "inside"
 
 
 def build_tree(view: View, made: Mapping[int, Summary]) -> list[SummaryNode]:
@@ -234,7 +230,7 @@ async def show_summaries(ask: Ask, rest: str) -> Reply:
     nodes = build_tree(view, await _read_summaries(conversation))
     coming = [s for s in view.ranges if not s.summary]
     if not nodes and not coming:
-        return Reply(_("No summary stands in the context."), {"summaries": []})
+        return Reply(_("There is no summary in the context."), {"summaries": []})
     lines = [_line(node) for node in nodes]
     lines += [_("- one of {turns} is being written", turns=format_turns(s.turns)) for s in coming]
     text = "\n".join(lines[:SHOWN])
@@ -343,16 +339,14 @@ def _explain_closed(opened: Expanded, numbers: Turns, view: View) -> str:
     if shown:
         return say_of(
             shown,
-            "{turns} is in play already; nothing was changed.",
-            "{turns} are in play already; nothing was changed.",
+            "{turns} is in context already; nothing was changed.",
+            "{turns} are in context already; nothing was changed.",
         )
     return _("Nothing is kept of these turns, so nothing was changed.")
 
 
 def _explain_away(numbers: Turns) -> str:
-    return _(
-        "You took {turns} away; only /context undo brings that back.", turns=format_turns(numbers)
-    )
+    return _("You removed {turns}; only /context undo restores that.", turns=format_turns(numbers))
 
 
 def _tell_opened(what: str, opened: Expanded, before: View, ask: Ask) -> Reply:
@@ -360,8 +354,8 @@ def _tell_opened(what: str, opened: Expanded, before: View, ask: Ask) -> Reply:
     view = conversation.context.view()
     text = say_of(
         opened.back,
-        "Opened{what}: {turns} is back in play. {before} → {after} tokens.",
-        "Opened{what}: {turns} are back in play. {before} → {after} tokens.",
+        "Expanded{what}: {turns} is back in context. {before} → {after} tokens.",
+        "Expanded{what}: {turns} are back in context. {before} → {after} tokens.",
         what=f" {what}" if what else "",
         before=amount(before.tokens),
         after=amount(view.tokens),
@@ -369,8 +363,8 @@ def _tell_opened(what: str, opened: Expanded, before: View, ask: Ask) -> Reply:
     if opened.left:
         text += say_of(
             opened.left,
-            " {turns} did not fit, so a summary goes on standing for it.",
-            " {turns} did not fit, so a summary goes on standing for them.",
+            " {turns} did not fit, so a summary still replaces it.",
+            " {turns} did not fit, so a summary still replaces them.",
         )
     if opened.away:
         text += f" {_explain_away(opened.away)}"

@@ -23,7 +23,8 @@ SHOWN = 8
 BUTTONS = 4
 KEEP = "/context keep"
 OVERTAKEN = (
-    "Nothing was done: the context was changed while the summary was being written. Say it again."
+    "Nothing was done: the context was changed while the summary was being written. Send "
+    "the command again."
 )
 
 
@@ -65,20 +66,24 @@ def describe(receipt: Receipt | None) -> str:
 def _tell_taken(receipt: Receipt) -> str:
     """Say which of the summaries was taken, where it was not simply the model's first."""
     kinds = [kind for kind in receipt.findings if kind not in MENDED]
-    added = _("What is still open was added to it.") if "open" in receipt.findings else ""
+    added = _("Open requests were added to it.") if "open" in receipt.findings else ""
     if not kinds:
         return added if receipt.taken != "extract" else ""
     why = "; ".join(_(REASONS[kind]) for kind in kinds if kind in REASONS)
     if receipt.taken == "second":
-        told = _("The model's second summary was taken; the first was not, since {why}.", why=why)
+        told = _(
+            "The model's second summary is used; the first was rejected, since {why}.", why=why
+        )
     elif receipt.taken != "extract":
-        told = _("The model's summary was taken, although {why}.", why=why)
+        told = _("The model's summary is used, although {why}.", why=why)
     elif NEVER_WRITTEN.isdisjoint(kinds):
         told = _(
-            "Sentences of the turns were taken; the model's summary was not, since {why}.", why=why
+            "The summary was made of sentences of the turns; the model's summary was "
+            "rejected, since {why}.",
+            why=why,
         )
     else:
-        told = _("Sentences of the turns were taken, since {why}.", why=why)
+        told = _("The summary was made of sentences of the turns, since {why}.", why=why)
     return " ".join(filter(None, (told, added if receipt.taken != "extract" else "")))
 
 
@@ -86,7 +91,7 @@ def _tell_kept(receipt: Receipt) -> str:
     if not receipt.total:
         return ""
     of = _(
-        "Of the names, numbers and the like in what left, it kept {kept} of {total}",
+        "The summary keeps {kept} of {total} names and numbers",
         kept=receipt.kept,
         total=receipt.total,
     )

@@ -44,19 +44,19 @@ UNDO = Action("Undo", "/context undo")
 
 KINDS: Mapping[Name, str] = {
     "compact": "compaction",
-    "squeeze": "squeeze to question and reply",
+    "squeeze": "shorten to question and reply",
     "clip": "clip of long messages",
     "stub": "old tool results to stubs",
-    "fold": "fold into the log",
+    "fold": "move into the log",
     "unfold": "return from the log",
     "new": "new start",
     "restart": "restart",
-    "inject": "summary in place",
+    "range": "range summary",
     "edit": "edit of the summary",
-    "hold": "no to a cut",
+    "hold": "compaction declined",
     "expand": "opening of a summary",
-    "rebase": "change of strategy",
-    "reframe": "change of the prompt",
+    "strategy": "change of strategy",
+    "prompt": "change of the prompt",
 }
 """The names of events whose own would not do."""
 
@@ -176,7 +176,7 @@ def format_counts(overview: Overview) -> str:
         away, "{n} more message is kept on disk.", "{n} more messages are kept on disk."
     )
     said = _(
-        "In play: {turns}, {messages}, {characters} characters.",
+        "In context: {turns}, {messages}, {characters} characters.",
         turns=number_of(len(overview.view.turns), "{n} turn", "{n} turns"),
         messages=f"{messages} ({by_role})" if by_role else messages,
         characters=figure(f"{numbers['characters']:,}"),
@@ -224,9 +224,9 @@ def too_small(view: View, limits: Limits) -> str:
         else _("Choose a model with a larger window, or shorten system_prompt")
     )
     said = _(
-        "By {setting}, turns leave at {threshold} tokens, but the system prompt ({system}) and "
-        "the tools ({tools}) alone fill that. No cut could help, so none is made until the "
-        "model's window is full.",
+        "{setting} compacts at {threshold} tokens, but the system prompt ({system}) and the "
+        "tools ({tools}) alone fill that. No compaction could help, so none is made until "
+        "the model's window is full.",
         setting=setting,
         threshold=figure(f"{limits.threshold:,}"),
         system=figure(f"{system:,}"),
@@ -262,9 +262,9 @@ def _rules(overview: Overview) -> tuple[tuple[str, str], ...]:
             (_("{own} instead of `{auto_compact}`", own=own, auto_compact=AUTO_COMPACT), "hooks"),
         )
     if not limits.auto_compact:
-        return ((_("nothing is cut before the window is full"), "context.auto_compact"),)
+        return ((_("nothing is compacted before the window is full"), "context.auto_compact"),)
     at = _(
-        "`{auto_compact}` cuts at {share:.0%} of the budget",
+        "`{auto_compact}` compacts at {share:.0%} of the budget",
         auto_compact=AUTO_COMPACT,
         share=limits.context.compression_trigger,
     )
@@ -279,9 +279,9 @@ def format_rules(ids: Sequence[str]) -> str:
         [_("{n} more", n=len(ids) - 3)] if len(ids) > 3 else []
     )
     return (
-        _("the rules {some} cut", some=", ".join(some))
+        _("the rules {some} compact", some=", ".join(some))
         if ids[1:]
-        else _("the rule {some} cuts", some=some[0])
+        else _("the rule {some} compacts", some=some[0])
     )
 
 
@@ -370,8 +370,8 @@ def _explain_ceiling(overview: Overview) -> str:
 def explain_hold(until: Hold) -> str:
     """Return how long nothing is cut after an undo, a no, or the opening of a summary."""
     return _(
-        "Because {because}, nothing is cut before t{turn} begins, unless the context grows to "
-        "{tokens} tokens first.",
+        "Because {because}, nothing is compacted before t{turn} begins, unless the context "
+        "grows to {tokens} tokens first.",
         because=_(until.because),
         turn=until.turn,
         tokens=amount(until.tokens),
@@ -381,27 +381,30 @@ def explain_hold(until: Hold) -> str:
 def next_cut(overview: Overview) -> str:
     """Say when the next cut comes, and what it does."""
     if overview.hold:
-        return f"{_('Next cut: none for now.')} {explain_hold(overview.hold)}"
+        return f"{_('Next compaction: none for now.')} {explain_hold(overview.hold)}"
     if overview.waiting:
         waiting = format_turns(overview.waiting.turns)
         return _(
-            "Next cut: {turns}, when you have answered (`/context approve` shows the question).",
+            "Next compaction: {turns}, once you have answered (`/context approve` shows the "
+            "question).",
             turns=waiting,
         )
     if overview.due:
-        due = overview.due
-        return f"{_('Next cut: before the next step.')} {effect(due)}: {reason(due.why)}."
+        due, strategy = overview.due, overview.limits.strategy
+        done = f"{effect(due, strategy)}: {reason(due.why)}."
+        return f"{_('Next compaction: before the next step.')} {done}"
     cut = overview.next_cut
     if cut is None and overview.rules and overview.limits.strategy in BY_RULE:
-        return _("Next cut: when a rule of yours makes one (`/config hooks`).")
+        return _("Next compaction: when one of your rules triggers it (`/config hooks`).")
     if cut is None:
-        return _("Next cut: none in sight.")
+        return _("Next compaction: none expected.")
     gone = [n for plan in cut.plans for n in (*plan.leaving, *plan.change.turns("line"))]
     is_known = cut.tokens and all(number <= overview.view.newest for number in gone)
     tokens = _(", about {n} tokens", n=amount(cut.tokens)) if is_known else ""
     cost = overview.cache.clause(overview.cost)
-    done = f"{describe_effects(cut)}{tokens}{cost and _(', which {cost}', cost=cost)}"
-    return f"{_('Next cut: when t{turn} begins, at this pace.', turn=cut.at_turn)} {done}."
+    which = cost and _(", which {cost}", cost=cost)
+    done = f"{describe_effects(cut, overview.limits.strategy)}{tokens}{which}"
+    return f"{_('Next compaction: about t{turn}.', turn=cut.at_turn)} {done}."
 
 
 def last_change(overview: Overview) -> str:
@@ -430,13 +433,13 @@ def last_change(overview: Overview) -> str:
 
 def name_kind(event: ViewEvent) -> str:
     """Return the kind of an event, as people call it."""
-    return KINDS.get(event.name, event.name)
+    return _(KINDS.get(event.name, event.name))
 
 
 def by(event: ViewEvent) -> str:
     """Say who did it and why, in few words."""
     if event.actor == "person":
-        return event.reason
+        return explain(event.reason)
     who = event.strategy if event.actor in ("strategy", "rule") else event.actor
     return f"{who}: {reason(event.reason)}"
 

@@ -13,8 +13,8 @@ from memory.context.view import View
 from memory.turns import Turn
 from plugins.wording import format_turns
 
-IN_PLAY, RUNNING, PINNED = "in play", "running", "pinned"
-SQUEEZED, CLIPPED, STUBBED = "squeezed", "clipped", "results as stubs"
+IN_PLAY, RUNNING, PINNED = "in context", "running", "pinned"
+SQUEEZED, CLIPPED, STUBBED = "shortened", "clipped", "results as stubs"
 LOGGED, SUMMARISED, CLEARED = "in the log", "summarised", "cleared"
 DROPPED, GONE = "dropped", "gone"
 STATES = (
@@ -87,8 +87,8 @@ def say_gone(numbers: Sequence[int]) -> str:
     """Return why nothing is done to turns that are not in play."""
     return say_of(
         numbers,
-        "{turns} is not in play (see /context turns); nothing was changed.",
-        "{turns} are not in play (see /context turns); nothing was changed.",
+        "{turns} is not in context (see /context turns); nothing was changed.",
+        "{turns} are not in context (see /context turns); nothing was changed.",
     )
 
 

@@ -152,10 +152,10 @@ def to_reply(compacted: Compacted, view: View) -> Reply:
 def _explain_unmovable(view: View) -> str:
     if view.movable:
         return _(
-            "Nothing was changed: what could leave is too little to make the context noticeably "
-            "smaller."
+            "Nothing was changed: too little could be removed to make the context "
+            "noticeably smaller."
         )
-    why = _("all turns are pinned") if view.complete else _("no finished turn is in play")
+    why = _("all turns are pinned") if view.complete else _("no finished turn is in context")
     return _("There is nothing to compact: {why}.", why=why)
 
 
@@ -167,7 +167,8 @@ def _explain_unfreeable(view: View, keep_recent: int) -> str:
     if len(view.messages) > staying:
         return _explain_unmovable(view)
     return _(
-        "There is nothing to compact: the {messages} in play would stay anyway.", messages=messages
+        "There is nothing to compact: the {messages} in context would stay anyway.",
+        messages=messages,
     )
 
 
@@ -175,7 +176,7 @@ def _report_compaction(summary: Summary, event: ViewEvent) -> Reply:
     who = (
         _("The summary, by {model}", model=summary.model)
         if summary.model
-        else _("The summary, an extract that no model wrote")
+        else _("The summary (extracted without a model)")
     )
     text, data = receipts.report(event, summary, f"{who}:")
     is_in_front = event.change.makes("summary") and summary.id in event.change.texts.values()
@@ -209,19 +210,19 @@ async def free(ask: Ask, rest: str) -> Reply:
     sizes = f"({amount(before)} → {amount(after)})"
     squeezed = say_of(
         list_touched(event),
-        "{turns} was squeezed to question and reply",
-        "{turns} were squeezed to question and reply",
+        "{turns} was shortened to question and reply",
+        "{turns} were shortened to question and reply",
     )
     done = (
         _(
-            "{turns} left the context {sizes}. Their summary is written in the background; "
-            "/context undo brings them back.",
+            "{turns} removed from the context {sizes}. Their summary is written in the "
+            "background; /context undo restores them.",
             turns=format_turns(event.leaving),
             sizes=sizes,
         )
         if event.leaving
         else _(
-            "{squeezed} {sizes}. /context undo brings back what stood between.",
+            "{squeezed} {sizes}. /context undo restores the rest.",
             squeezed=squeezed,
             sizes=sizes,
         )
@@ -242,8 +243,9 @@ async def clear(ask: Ask, rest: str) -> Reply:
     if rest.strip():
         raise CommandError(
             _(
-                "/context clear does not take “{rest}”, so nothing was changed. Send it by itself "
-                "to take all turns out; /context drop t3-t5 takes out some.",
+                "/context clear does not take “{rest}”, so nothing was changed. Send it "
+                "alone to remove all turns from the context; /context drop t3-t5 removes "
+                "some.",
                 rest=literal(clip(rest)),
             )
         )
@@ -255,7 +257,7 @@ async def clear(ask: Ask, rest: str) -> Reply:
         "tokens": cleared.tokens,
     }
     if not cleared.turns and not had_summary:
-        return Reply(_("There is nothing to clear: no finished turn is in play."), data)
+        return Reply(_("There is nothing to clear: no finished turn is in context."), data)
     turns = _(
         "{turns} ({messages}, about {tokens} tokens)",
         turns=format_turns(cleared.turns),
@@ -264,8 +266,8 @@ async def clear(ask: Ask, rest: str) -> Reply:
     )
     gone = [*[turns] * bool(cleared.turns), *[_("the summary of older turns")] * had_summary]
     text = _(
-        "Cleared: {gone} left this conversation's context. All is kept on disk; /context undo "
-        "brings it back.",
+        "Cleared: {gone} removed from this conversation's context. Everything is kept on "
+        "disk; /context undo restores it.",
         gone=format_list(gone),
     )
     return Reply(text, data, (UNDO,))
@@ -279,8 +281,8 @@ async def undo(ask: Ask, rest: str) -> Reply:
     if event is None and number:
         raise CommandError(
             _(
-                "There is no change e{number} here that can be taken back, so nothing was undone; "
-                "/context history lists them.",
+                "There is no change e{number} here that can be undone; /context history "
+                "lists them.",
                 number=number,
             )
         )
@@ -311,8 +313,8 @@ async def redo(ask: Ask, rest: str) -> Reply:
     if rest.strip():
         raise CommandError(
             _(
-                "/context redo does not take “{rest}”, so nothing was changed. Send it by itself: "
-                "it brings back what was undone last.",
+                "/context redo does not take “{rest}”, so nothing was changed. Send it "
+                "alone: it redoes the last undo.",
                 rest=literal(clip(rest)),
             )
         )
@@ -330,15 +332,17 @@ async def _report_move(done: str, event: ViewEvent, before: View, ask: Ask) -> R
     """Report what an undo or a redo did."""
     conversation = ask.conversation
     after = conversation.context.view()
-    said = "Undone: the {event}." if done == "Undone" else "Redone: the {event}."
     sizes = _("{before} → {after} tokens", before=amount(before.tokens), after=amount(after.tokens))
-    what = _(said, event=_describe_event(event, ask.bot.zone()))
+    what = _(
+        "Undone: the {event}." if done == "Undone" else "Redone: the {event}.",
+        event=_describe_event(event, ask.bot.zone()),
+    )
     text = f"{what} {_compare(before, after)}{sizes}."
     until = hold(after, conversation.context.limits, conversation)
     if until:
         text += f" {explain_hold(until)}"
     if done == "Undone" and before.layout == after.layout:
-        text += _(" That alone brought nothing back: a later change took the same turns away.")
+        text += _(" That alone restored nothing: a later change removed the same turns.")
     data = {
         "undone" if done == "Undone" else "redone": event.name,
         "turns": [turn.id for turn in after.turns],
@@ -361,7 +365,7 @@ def _compare(before: View, after: View) -> str:
     was, now = ({turn.number for turn in view.turns} for view in (before, after))
     back, gone = tuple(now - was), tuple(was - now)
     if back:
-        return say_of(back, "{turns} is back in play; ", "{turns} are back in play; ")
+        return say_of(back, "{turns} is back in context; ", "{turns} are back in context; ")
     if gone:
         return say_of(gone, "{turns} is out of the context; ", "{turns} are out of the context; ")
     return ""
@@ -382,7 +386,7 @@ async def pin(ask: Ask, rest: str) -> Reply:
         )
     await ask.conversation.editor.pin(new)
     text = _(
-        "Pinned: {size}. Pinned turns stay when others leave.{fullness}",
+        "Pinned: {size}. Pinned turns stay when others are compacted.{fullness}",
         size=_format_size(new, view),
         fullness=_fullness(ask),
     )
@@ -406,9 +410,15 @@ async def unpin(ask: Ask, rest: str) -> Reply:
         )
     await ask.conversation.editor.unpin(numbers)
     return Reply(
-        _("Unpinned: {turns}; they may leave with the next cut.", turns=format_turns(numbers))
+        _(
+            "Unpinned: {turns}; they may be removed by the next compaction.",
+            turns=format_turns(numbers),
+        )
         if len(numbers) > 1
-        else _("Unpinned: {turns}; it may leave with the next cut.", turns=format_turns(numbers)),
+        else _(
+            "Unpinned: {turns}; it may be removed by the next compaction.",
+            turns=format_turns(numbers),
+        ),
         {"unpinned": ids(numbers)},
     )
 
@@ -421,18 +431,17 @@ async def drop(ask: Ask, rest: str) -> Reply:
         raise CommandError(
             say_of(
                 told,
-                "{turns} is not in play: the summary in front tells of it. Open it with /context "
-                "expand first; nothing was changed.",
-                "{turns} are not in play: the summary in front tells of them. Open it with "
-                "/context expand first; nothing was changed.",
+                "{turns} is not in context: the summary at the beginning covers it. Expand "
+                "it with /context expand first; nothing was changed.",
+                "{turns} are not in context: the summary at the beginning covers them. "
+                "Expand it with /context expand first; nothing was changed.",
             )
         )
     numbers = _in_play(ask, rest, "drop", view)
     if view.current in numbers:
         raise CommandError(
             _(
-                "t{current} is being answered; /undo stops it and takes it back. Nothing was "
-                "changed.",
+                "t{current} is being answered; /undo stops and undoes it. Nothing was changed.",
                 current=view.current,
             )
         )
@@ -442,18 +451,18 @@ async def drop(ask: Ask, rest: str) -> Reply:
     back = tuple(t.number for t in ask.conversation.context.view().turns if t.number not in there)
     opened = (
         _(
-            " A summary told of them, so it left, too: {what}"
+            " A summary mentioned them, so it was removed, too: {what}"
             if numbers[1:]
-            else " A summary told of it, so it left, too: {what}",
-            what=say_of(back, "{turns} is back in play.", "{turns} are back in play."),
+            else " A summary mentioned it, so it was removed, too: {what}",
+            what=say_of(back, "{turns} is back in context.", "{turns} are back in context."),
         )
         if back
         else ""
     )
     return Reply(
         _(
-            "Dropped: {size} left the context, without a summary. All is kept on disk; /context "
-            "undo brings it back.{opened}",
+            "Dropped: {size} removed from the context, without a summary. Everything is "
+            "kept on disk; /context undo restores it.{opened}",
             size=_format_size(numbers, view),
             opened=opened,
         ),

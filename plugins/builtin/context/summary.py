@@ -52,17 +52,19 @@ async def _show_none(editor: SummaryEditor) -> Reply:
     """Say that no summary stands in front, and which ones do in the middle."""
     if coming := await editor.find_coming():
         why = _(
-            "No summary stands in the context yet; one of {turns} is being written.",
+            "There is no summary in the context yet; one of {turns} is being written.",
             turns=format_turns(coming),
         )
     elif names := await editor.names_in_place():
-        why = _("No summary stands in front. In the middle: {names}.", names=", ".join(names))
+        why = _(
+            "There is no summary at the beginning. In the middle: {names}.", names=", ".join(names)
+        )
         actions = tuple(
             Action(_("Show {name}", name=name), f"/context summary {name}") for name in names[:4]
         )
         return Reply(why, {"summary": None}, actions)
     else:
-        why = _("No summary stands in the context: no turn has left it for one.")
+        why = _("There is no summary in the context: no turn was summarised.")
     return Reply(why, {"summary": None})
 
 
@@ -78,7 +80,7 @@ async def _show_numbered(ask: Ask, number: int) -> Reply:
     if found is None:
         raise CommandError(_("There is no summary s{number} in this conversation.", number=number))
     text = _(
-        "**{name}** of {turns}, {author}; it does not stand in the context now.\n\n{summary}",
+        "**{name}** of {turns}, {author}; it is not in the context now.\n\n{summary}",
         name=found.name,
         turns=format_turns(found.turns),
         author=_author(found),
@@ -108,9 +110,9 @@ def _headline(standing: StandingSummary) -> str:
     one = standing.summary
     parts = (
         _(
-            "**{name}** stands for {turns}, in their place"
+            "**{name}** replaces {turns}, at their position"
             if standing.is_range
-            else "**{name}** stands for {turns}",
+            else "**{name}** replaces {turns}",
             name=one.name,
             turns=format_turns(standing.turns),
         ),
@@ -119,7 +121,7 @@ def _headline(standing: StandingSummary) -> str:
         _("made of what came from outside") if one.is_untrusted else "",
         _("from your next message on") if standing.is_late else "",
         _(
-            "a summary of {turns} is being written, which takes its place",
+            "a summary of {turns} is being written, which will replace it",
             turns=format_turns(standing.coming),
         )
         if standing.coming
@@ -130,7 +132,7 @@ def _headline(standing: StandingSummary) -> str:
 
 def _author(one: Summary) -> str:
     """Name the author of a summary."""
-    by = _("by {model}", model=one.model) if one.model else _("an extract that no model wrote")
+    by = _("by {model}", model=one.model) if one.model else _("extracted without a model")
     return _("{by}, edited by hand", by=by) if one.edits else by
 
 
@@ -186,7 +188,7 @@ async def _edit(ask: Ask, rest: str) -> Reply:
     one, most = standing.summary, editor.longest(standing.tokens)
     return Reply(
         _(
-            "{headline} Write what should stand in its place, in at most {most} tokens.",
+            "{headline} Write the new text, in at most {most} tokens.",
             headline=_headline(standing),
             most=amount(most),
         ),
@@ -197,8 +199,8 @@ async def _edit(ask: Ask, rest: str) -> Reply:
 
 def _ask_for(one: Summary, most: int) -> Reply:
     text = _(
-        "Write what {name} should say, in at most {most} tokens. The cut still waits for your "
-        "answer after that.",
+        "Write the new text of {name}, in at most {most} tokens. The compaction still waits "
+        "for your answer after that.",
         name=one.name,
         most=amount(most),
     )
@@ -207,8 +209,7 @@ def _ask_for(one: Summary, most: int) -> Reply:
 
 def _report_waiting(before: Summary, after: Summary) -> Reply:
     text = _(
-        "{name} takes the place of {other}, and will stand there once the cut is "
-        "made:\n\n{summary}",
+        "{name} replaces {other}, and will be used once the compaction is done:\n\n{summary}",
         name=after.name,
         other=before.name,
         summary=quote(after.text),
@@ -227,8 +228,8 @@ def _report(edited: EditedSummary) -> Reply:
     if event is None:
         return _report_waiting(edited.before, after)
     text = _(
-        "{name} stands in the place of {other} from the next request on: {before} → {after} "
-        "tokens. The next summary continues it.",
+        "{name} replaces {other} from the next request on: {before} → {after} tokens. The "
+        "next summary continues it.",
         name=after.name,
         other=edited.before.name,
         before=amount(event.tokens_before),

@@ -141,7 +141,7 @@ def _preface(overview: Overview) -> str:
             where = format_turns(one.turns)
             said.append(
                 _(
-                    "Summary in the place of {where}:\n\n{summary}",
+                    "Summary of {where}:\n\n{summary}",
                     where=where,
                     summary=quote(summary.text),
                 )
@@ -157,7 +157,7 @@ def quote(text: str) -> str:
 def _messages(overview: Overview, where: States) -> str:
     lines = [line for turn in overview.view.turns for line in _lines(turn, where)]
     if not lines:
-        return _("No turn is in play.")
+        return _("No turn is in context.")
     shown = shorten(lines, _FIRST, _LAST, lambda n: ("…", _("{n} more", n=n), "", "", ""))
     return table(("turn", "message", "tokens:", "state", "beginning"), shown)
 

@@ -130,7 +130,7 @@ async def test_what_comes_again_is_answered_once(stage: Stage, tmp_path: Path) -
         await stage.say("two")
         await stage.shown("re two")
         await stage.say("/context")
-        await choose(stage, "Clear", "In play")
+        await choose(stage, "Clear", "In context")
         await choose(stage, "No", "are you sure?")
         await bot.is_idle()
         assert bot.asked() == ["one", "two"]
@@ -234,7 +234,7 @@ async def test_a_choice_is_made_and_asks_first(stage: Stage, tmp_path: Path) -> 
         await stage.say("Remember: the word is plum")
         await stage.shown("Hello!")
         await stage.say("/context")
-        await choose(stage, "Clear", "In play")
+        await choose(stage, "Clear", "In context")
         await choose(stage, "Yes", "are you sure?")
         await stage.shown("undo")
         await bot.is_idle()
