@@ -87,6 +87,7 @@ async def take_page() -> None:
     settings = {"agent_max_context_turns": 4, "model": "gpt-5-mini"}
     with tempfile.TemporaryDirectory() as folder:
         async with serving(Path(folder), script, settings) as site, async_playwright() as driver:
+            await site.commands("/rules add Never write to my boss without asking me.")
             for question in TALK:
                 await site.says(question)
                 await site.app.conversations.settle()

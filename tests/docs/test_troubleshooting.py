@@ -10,11 +10,16 @@ from tests.docs.pages import ROOT
 
 PAGE = ROOT / "docs" / "troubleshooting.md"
 QUOTED = re.compile(r"^\| “(.+?)” \| (.+) \| (.+) \|$", re.MULTILINE)
-FOLDERS = ("agent", "bot", "channels", "memory", "plugins")
+SENTENCE = re.compile(r'^msgid ((?:".*"\n)+)', re.MULTILINE)
+FOLDERS = ("bot", "memory/record", "plugins/operations")
+"""Code with sentences for the command line alone, which are in no catalogue."""
 
 
 def texts() -> Iterator[str]:
-    """The sentences of the code, with {} for each value."""
+    """The sentences of the catalogue, and those of the command line with {} for each value."""
+    catalogue = (ROOT / "channels" / "catalogue" / "de.po").read_text("utf-8")
+    for lines in SENTENCE.findall(catalogue):
+        yield "".join(ast.literal_eval(line) for line in lines.splitlines())
     for path in (ROOT / "main.py", *(p for f in FOLDERS for p in (ROOT / f).rglob("*.py"))):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.JoinedStr):

@@ -57,7 +57,9 @@ async def test_the_first_plugin_does_at_each_step_what_its_page_says(tmp_path: P
 async def test_the_tool_of_the_first_plugin_is_called_and_refuses_nonsense(tmp_path: Path) -> None:
     file = tmp_path / "data" / "plugins" / "split.py"
     file.parent.mkdir(parents=True)
-    file.write_text([text for language, text in blocks("first-plugin.md") if language == "python"][-1])
+    file.write_text(
+        [text for language, text in blocks("first-plugin.md") if language == "python"][-1]
+    )
     calls = iter(({"amount": 126, "people": 4}, {"amount": 126, "people": 0}))
 
     def script(request: Received) -> Answer:
