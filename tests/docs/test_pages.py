@@ -62,7 +62,8 @@ def test_each_function_on_the_walk_of_a_message_is_where_it_is_said_to_be() -> N
 def test_the_picture_of_the_layers_is_as_the_code_is() -> None:
     page = picture.PAGE.read_text("utf-8")
     assert draw_anew(page) == page, "run python -m tests.docs.picture"
-    assert not {(a, b) for a, b in picture.imports() if (b, a) in picture.imports()}
+    imports = picture.imports()
+    assert not {(a, b) for a, b in imports if (b, a) in imports}
 
 
 def test_every_table_is_told_of() -> None:
