@@ -31,7 +31,7 @@ def texts() -> Iterator[str]:
 
 
 def is_said(message: str, known: list[str]) -> bool:
-    """Whether a sentence has all pieces between the … of this message, in their order."""
+    """Return whether a sentence has all pieces between the … of this message, in their order."""
     pieces = [piece.strip() for piece in message.split("…") if piece.strip()]
 
     def has_all(text: str) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.docs.pages import ROOT
 from tests.fakes.openai_server import Answer, Call, Received, Say
+from tests.whole.telegram_testbot import at_telegram
 from tests.whole.testbot import TestBot, run_bot
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -73,3 +74,20 @@ async def test_the_tool_of_the_first_plugin_is_called_and_refuses_nonsense(tmp_p
         await bot.says("And for nobody?")
         assert "people" in bot.sent_to_model()[-1]["content"]
         assert "each" not in bot.sent_to_model()[-1]["content"]
+
+
+async def test_whoever_writes_at_telegram_is_let_in_as_the_page_says(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "telegram-bot.md").read_text("utf-8")
+    (typed,) = re.findall(r"`(/pair \S+ owner)`", page)
+    async with at_telegram(tmp_path, lambda _: Say("Hello!")) as bot:
+        eve = bot.telegram.person("Eve", 66)
+        eve.says("Hi")
+        await bot.telegram.shown("to be let in, ask the owner", chat=66)
+        refused = " ".join(str(one) for one in bot.telegram.made("sendMessage"))
+        (code,) = set(re.findall(r"\b[A-Z0-9]{4}-[A-Z0-9]{4}\b", refused))
+        bot.ann.says(typed.replace("K7QM-2XRD", code))
+        await bot.telegram.shown("is let in", chat=42)
+        eve.says("Hi again")
+        await bot.telegram.shown("Hello!", chat=66)
+        eve.says("/context")
+        await bot.telegram.shown("system prompt", chat=66)
