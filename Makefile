@@ -5,6 +5,8 @@
 # make channel-discord        install what one messenger needs (docs/channels.md)
 # make bench                  measure what a message costs, beside the floor of this machine
 # make docs                   write the pages anew that are made from the code
+# make pictures               take the pictures of the pages anew (tmux, Chromium)
+# make site [TO=site]         build the site of all pages, and check its links
 # make lock                   pin the newest versions of what the requirements.in files name
 # make clean                  take the installation and all caches away, but no data
 
@@ -23,7 +25,7 @@ part = @begun=$$(date +%s); $(2); code=$$?; echo "$(1): $$(($$(date +%s) - begun
 PYTEST := $(BIN)/pytest -n 2 --dist worksteal --quiet
 PLACES = $(if $(FOR),$(firstword $(wildcard tests/$(FOR) $(FOR)) tests/$(FOR)))
 
-.PHONY: run test test-full test-all bench docs lock clean
+.PHONY: run test test-full test-all bench docs pictures site lock clean
 
 run: .venv/ready
 	@$(BIN)/python main.py $(ARGS)
@@ -58,6 +60,13 @@ docs: .venv/ready
 	@$(BIN)/python -m bot.settings.docs
 	@$(BIN)/python -m plugins.docs
 	@$(BIN)/python -m tests.docs.picture
+
+pictures: .venv/ready-for-tests
+	@$(BIN)/python -m tests.docs.pictures
+	@$(BIN)/python -m benchmarks.recording
+
+site: .venv/ready-for-tests
+	@$(BIN)/python -m tests.docs.site $(or $(TO),site)
 
 lock: .venv/ready-for-tests
 	@$(COMPILE) requirements.in --output-file requirements.txt

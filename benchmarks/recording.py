@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -61,15 +62,17 @@ _COLOURS = {
     "bright_cyan": "#83cdd6",
     "bright_white": "#ffffff",
 }
+_RUN = re.compile(r"\S+(?: \S+)*")
+"""Words with single spaces between them: browsers draw several spaces as one."""
 _INK, _GROUND = "#d6d9e0", "#1c1f24"
 
 
 class Recorder:
     """A terminal in tmux; what stands in it is text with ANSI styles."""
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: str, rows: int = ROWS) -> None:
         self._socket = f"parley-recording-{time.monotonic_ns()}"
-        size = ("-x", str(COLUMNS), "-y", str(ROWS))
+        size = ("-x", str(COLUMNS), "-y", str(rows))
         self._tmux("-f", "/dev/null", "new-session", "-d", *size, command)
         self._tmux("set", "-g", "status", "off")
 
@@ -80,6 +83,10 @@ class Recorder:
     def types(self, line: str) -> None:
         self._tmux("send-keys", "-l", line)
         self._tmux("send-keys", "Enter")
+
+    def clears(self) -> None:
+        """Take all that stands on the screen away."""
+        self._tmux("send-keys", "C-l")
 
     def screen(self) -> str:
         return self._tmux("capture-pane", "-p", "-e", "-N")
@@ -129,7 +136,8 @@ def record(command: str) -> list[str]:
 def svg(frames: Sequence[str]) -> str:
     """Return the frames one after the other, again and again; what can't move shows the first."""
     width = COLUMNS * _CELL + 2 * _MARGIN
-    height = ROWS * _LINE + 2 * _MARGIN
+    rows = max(len(Text.from_ansi(frame).plain.rstrip().splitlines()) for frame in frames)
+    height = rows * _LINE + 2 * _MARGIN
     body = "\n".join(_frame(frame, number, len(frames)) for number, frame in enumerate(frames))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
@@ -162,11 +170,13 @@ def _line(line: Text, row: int) -> Iterator[str]:
         ink, ground = _ink(style)
         if ground:
             yield f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{_LINE}" fill="{ground}"/>'
-        if words.strip():
-            weight = ' font-weight="bold"' if style.bold else ""
+        weight = ' font-weight="bold"' if style.bold else ""
+        for run in _RUN.finditer(words):
+            left = x + cell_len(words[: run.start()]) * _CELL
+            length = cell_len(run[0]) * _CELL
             yield (
-                f'<text x="{x:g}" y="{y + 14:g}" fill="{ink}" textLength="{width:g}"{weight}>'
-                f"{escape(words)}</text>"
+                f'<text x="{left:g}" y="{y + 14:g}" fill="{ink}" textLength="{length:g}"{weight}>'
+                f"{escape(run[0])}</text>"
             )
 
 

@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))
+PAGES = tuple(
+    page for folder in ("*.md", ".github/*.md", "docs/**/*.md") for page in ROOT.glob(folder)
+)
 
 
 def example(page: str, language: str) -> str:

@@ -21,6 +21,8 @@ NAMED = re.compile(r"`((?:agent|bot|channels|docs|memory|plugins|tests)/[\w/.]+)
 FUNCTION = re.compile(r"`([\w/]+\.py)`: `(\w+)`")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
+GENERATED = {"commands.md", "configuration.md"}
+
 
 @cache
 def prose(page: Path) -> str:
@@ -60,7 +62,8 @@ def test_each_function_on_the_walk_of_a_message_is_where_it_is_said_to_be() -> N
 def test_the_picture_of_the_layers_is_as_the_code_is() -> None:
     page = picture.PAGE.read_text("utf-8")
     assert draw_anew(page) == page, "run python -m tests.docs.picture"
-    assert not {(a, b) for a, b in picture.imports() if (b, a) in picture.imports()}
+    imports = picture.imports()
+    assert not {(a, b) for a, b in imports if (b, a) in imports}
 
 
 def test_every_table_is_told_of() -> None:
@@ -90,14 +93,20 @@ def test_the_list_of_all_pages_has_all() -> None:
     assert there <= {target.partition("#")[0] for target in LINK.findall(listed)}
 
 
+def test_no_page_is_long_but_those_that_are_generated() -> None:
+    pages = {page.name: len(page.read_bytes()) for page in (ROOT / "docs").rglob("*.md")}
+    long = {name: size for name, size in pages.items() if size > 15_000}
+    assert not long.keys() - GENERATED, long
+
+
 def test_the_page_of_the_terminal_has_every_key() -> None:
     page = (ROOT / "docs" / "terminal.md").read_text("utf-8")
     assert all(f"| {key} | {what} |\n" in page for key, what in KEYS)
     assert all(f"| `{text}` | {what} |\n" in page for text, what in TYPED)
 
 
-def test_the_first_page_has_every_strategy_as_help_has_it() -> None:
-    page = (ROOT / "docs" / "README.md").read_text("utf-8")
+def test_the_page_of_strategies_has_every_one_as_help_has_it() -> None:
+    page = (ROOT / "docs" / "strategies.md").read_text("utf-8")
     assert all(f"| `{name}` | {w} | {h} |\n" in page for name, (w, h) in STRATEGIES.items())
 
 

@@ -1,0 +1,114 @@
+"""The checklist of a release: `python deploy/release.py`. It checks what a program can check,
+builds the site (and a wheel, where pyproject.toml says how), and prints the steps that are left.
+Nothing is published, tagged or changed. Exit code 1: something is to be done first."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SEMANTIC = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?")
+HEADING = re.compile(r"^## (\S+)(.*)$", re.MULTILINE)
+LEFT = """Left to do by hand:
+  1. .ci/run on a clean checkout
+  2. make bench on a quiet machine, and its figures into docs/performance.md
+  3. git tag -s v{version} && git push origin v{version}
+  4. publish {built}
+  5. the changelog's part as the text of the release
+  6. install it from where it was published, and talk to it"""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the list; `remedy` says what to do where it is not met."""
+
+    name: str
+    is_met: bool
+    remedy: str
+
+
+def run(*command: str, root: Path = ROOT) -> tuple[int, str]:
+    """Return the exit code of a command, and what it printed."""
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    return done.returncode, (done.stdout + done.stderr).strip()
+
+
+def checks(root: Path, version: str) -> Iterator[Check]:
+    """Check all that can be checked without building anything."""
+    yield Check(
+        f"the version {version} is a semantic one",
+        bool(SEMANTIC.fullmatch(version)),
+        "give it three numbers: MAJOR.MINOR.PATCH",
+    )
+    newest = HEADING.search((root / "CHANGELOG.md").read_text("utf-8"))
+    name, rest = newest.groups() if newest else ("", "")
+    yield Check(
+        "the changelog begins with this version",
+        name == version,
+        f"it begins with {name or 'none'}; correct it, or the version",
+    )
+    yield Check(
+        "the changelog calls it released",
+        "not released" not in rest,
+        f"take “{rest.strip()}” out of its heading",
+    )
+    _, changed = run("git", "status", "--porcelain", root=root)
+    yield Check("nothing is left to commit", not changed, f"commit or remove:\n{changed}")
+    _, tags = run("git", "tag", "--list", f"v{version}", root=root)
+    yield Check(f"there is no tag v{version} yet", not tags, "this version is out; take the next")
+    yield tests_passed(root)
+
+
+def tests_passed(root: Path) -> Check:
+    """Look at what pytest noted of its last run."""
+    cache = root / ".pytest_cache" / "v" / "cache"
+    has_run = (cache / "nodeids").exists()
+    failed = cache / "lastfailed"
+    names = [*json.loads(failed.read_text("utf-8"))] if failed.exists() else []
+    remedy = "run make test-all" if not names else f"they failed: {', '.join(names[:5])}"
+    return Check("the last run of the tests found nothing", has_run and not names, remedy)
+
+
+def build(root: Path, folder: Path) -> Iterator[Check]:
+    """Build the site, and the wheel where there is one."""
+    code, said = run(sys.executable, "-m", "tests.docs.site", str(folder / "docs"), root=root)
+    yield Check("the site builds, with all links", code == 0, said[-2_000:])
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
+    if "build-system" in project:
+        command = (sys.executable, "-m", "build", "--outdir", str(folder), str(root))
+        code, said = run(*command, root=root)
+        yield Check("the wheel builds", code == 0, said[-2_000:])
+
+
+def main() -> int:
+    """Print the list; returns the exit code."""
+    parser = argparse.ArgumentParser(description="Check a release, and say what is left to do.")
+    parser.add_argument("--output", type=Path, help="the folder for what is built")
+    parser.add_argument("--no-build", action="store_true", help="check only")
+    options = parser.parse_args()
+    _, said = run(sys.executable, "main.py", "--version")
+    version = said.removeprefix("Parley ").strip()
+    folder = options.output or Path(tempfile.mkdtemp(prefix="parley-release-"))
+    found = list(checks(ROOT, version))
+    if not options.no_build:
+        found += build(ROOT, folder.resolve())
+    lines = []
+    for check in found:
+        lines.append(f"{'ok  ' if check.is_met else 'TODO'} {check.name}")
+        if not check.is_met:
+            lines.append("       " + check.remedy.replace("\n", "\n       "))
+    sys.stdout.write("\n".join([*lines, LEFT.format(version=version, built=folder), ""]))
+    return 0 if all(check.is_met for check in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

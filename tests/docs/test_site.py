@@ -1,0 +1,55 @@
+"""The site made of the pages: it builds, its links lead somewhere, and it asks no other host."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.docs import site
+from tests.docs.pages import ROOT
+
+LOADED = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=[\"']?(https?:)?//")
+STYLE = re.compile(r"url\([\"']?(?:https?:)?//|@import[^;]*(?:https?:)?//")
+
+
+def test_the_navigation_has_every_page_once() -> None:
+    nav = yaml.safe_load((ROOT / "docs" / "mkdocs.yml").read_text("utf-8"))["nav"]
+    listed = re.findall(r"[\w/-]+\.md", str(nav))
+    docs = ROOT / "docs"
+    there = {str(page.relative_to(docs)) for page in docs.rglob("*.md")}
+    there |= set(site.ELSEWHERE.values())
+    assert len(listed) == len(set(listed))
+    assert {page for page in there if not page.startswith("decisions/0")} == set(listed)
+
+
+def test_links_out_of_the_pages_lead_to_the_repository_or_are_text() -> None:
+    page = (
+        "See [a](../tests/a.py), [b](b.md#c), [d](../README.md#e).\n\n```text x\n[c](../c)\n```\n"
+    )
+    plain = "See a, [b](b.md#c), [d](about.md#e).\n\n```text\n[c](../c)\n```\n"
+    assert site.page_of_site(page, "docs/p.md") == plain
+    linked = site.page_of_site(page, "docs/p.md", "https://example.org/parley")
+    assert "[a](https://example.org/parley/tests/a.py)" in linked
+    readme = "![f](docs/f.svg) [g](docs/g.md) [h](LICENSE) [i](https://example.org)"
+    assert site.page_of_site(readme, "README.md") == (
+        "![f](f.svg) [g](g.md) h [i](https://example.org)"
+    )
+    decision = site.page_of_site("[a](../a.md) [b](../../b.py)", "docs/decisions/0001-a.md")
+    assert decision == "[a](../a.md) b"
+
+
+@pytest.mark.usefixtures("processes")
+def test_the_site_builds_with_all_its_links_and_loads_nothing_from_elsewhere(
+    tmp_path: Path,
+) -> None:
+    built = site.build(tmp_path)
+    for page in built.rglob("*.html"):
+        assert not LOADED.search(page.read_text("utf-8")), page
+    for style in built.rglob("*.css"):
+        assert not STYLE.search(style.read_text("utf-8")), style
+    assert "Undone" in (built / "first-hour.html").read_text("utf-8")
+    assert (built / "web.png").exists()
+    assert len(list(built.glob("*.html"))) > 40

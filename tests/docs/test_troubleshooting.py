@@ -1,0 +1,53 @@
+"""The page of messages: each that it quotes is one of the bot's, word for word."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from tests.docs.pages import ROOT
+
+PAGE = ROOT / "docs" / "troubleshooting.md"
+QUOTED = re.compile(r"^\| “(.+?)” \| (.+) \| (.+) \|$", re.MULTILINE)
+SENTENCE = re.compile(r'^msgid ((?:".*"\n)+)', re.MULTILINE)
+FOLDERS = ("bot", "memory/record", "plugins/operations")
+"""Code with sentences for the command line alone, which are in no catalogue."""
+
+
+def texts() -> Iterator[str]:
+    """The sentences of the catalogue, and those of the command line with {} for each value."""
+    catalogue = (ROOT / "channels" / "catalogue" / "de.po").read_text("utf-8")
+    for lines in SENTENCE.findall(catalogue):
+        yield "".join(ast.literal_eval(line) for line in lines.splitlines())
+    for path in (ROOT / "main.py", *(p for f in FOLDERS for p in (ROOT / f).rglob("*.py"))):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                yield "".join(
+                    str(one.value) if isinstance(one, ast.Constant) else "{}" for one in node.values
+                )
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+def is_said(message: str, known: list[str]) -> bool:
+    """Return whether a sentence has all pieces between the … of this message, in their order."""
+    pieces = [piece.strip() for piece in message.split("…") if piece.strip()]
+
+    def has_all(text: str) -> bool:
+        at = 0
+        for piece in pieces:
+            at = text.find(piece, at) + len(piece)
+            if at < len(piece):
+                return False
+        return True
+
+    return any(has_all(text) for text in known)
+
+
+def test_each_message_is_one_of_the_bots_with_cause_and_remedy() -> None:
+    told = QUOTED.findall(PAGE.read_text("utf-8"))
+    assert len(told) > 40
+    known = list(dict.fromkeys(text for text in texts() if " " in text))
+    assert not [message for message, *_ in told if not is_said(message, known)]
+    assert not is_said("The teapot … is empty", known)
