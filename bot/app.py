@@ -29,7 +29,8 @@ from plugins.loader import Loaded
 
 log = logging.getLogger(__name__)
 
-VERSION = "0.2.0"
+VERSION = "0.3.0"
+"""The one place where it is written; the wheel takes it from here."""
 EXAMINED = 60.0
 """Seconds for which the database is looked through, at most, after the start."""
 
