@@ -59,7 +59,8 @@ def _list(
         words += action.option_strings
         if isinstance(action, _SubParsersAction):
             below = [*action.choices.items()]
-        words += [str(one) for one in action.choices or ()]
+        if not action.option_strings:
+            words += [str(one) for one in action.choices or ()]
     yield path, [word for word in words if _WORD.fullmatch(word)]
     for name, inner in below:
         yield from _list(inner, (*path, name))

@@ -170,6 +170,7 @@ def install(service: Service, units: UserUnits, say: Callable[[str], None]) -> N
     unit, path = service.unit, units.path(service.name)
     units.control("list-units", "--no-pager", "--no-legend", service.name)  # is systemd there
     try:
+        service.folder.mkdir(parents=True, exist_ok=True)  # nothing may be set there yet
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(unit, encoding="utf-8")
     except OSError as error:
