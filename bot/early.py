@@ -88,5 +88,5 @@ def add_terminal_options(parser: argparse.ArgumentParser) -> None:
 def share_one_heap() -> None:
     """glibc gives each thread a heap of its own, and each keeps what it once held: 3 MB in all. One
     serves, since Python's threads run one at a time. Other C libraries have no such thing."""
-    with suppress(OSError, AttributeError, TypeError):  # on Windows there is no library without a name
+    with suppress(OSError, AttributeError, TypeError):  # Windows: no library without name
         ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)

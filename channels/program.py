@@ -38,8 +38,6 @@ ALONE = frozenset({"embedded"})
 """Extras that are installed without what their packages ask for (`pip --no-deps`)."""
 
 _PROGRAM = re.compile(r"\b(?:python )?main\.py\b")
-_CHANNEL = re.compile(r"\bmake channel-(\w+)")
-_EXTRA = re.compile(r"(?:\S*python -m )?pip install (?:--[\w-]+ )*-r ((?:\w+/)+[\w-]+\.txt)")
 _BASE = re.compile(r"(?:make run`?, or:? `?)?pip install (?:--[\w-]+ )*-r requirements\.txt")
 _ANEW = f"pip install --force-reinstall {DISTRIBUTION}"
 
@@ -50,10 +48,7 @@ def as_called(text: str) -> str:
 
 
 def _of_wheel(text: str) -> str:
-    names = {file: name for name, file in EXTRAS.items()}
-    text = _CHANNEL.sub(r"parley add \1", text)
-    text = _EXTRA.sub(lambda found: f"parley add {names.get(found[1], found[1])}", text)
-    text = _BASE.sub(_ANEW, text).replace("make clean run", "parley add embedded")
+    text = _BASE.sub(_ANEW, text)
     return _PROGRAM.sub("parley", text)
 
 

@@ -129,7 +129,7 @@ async def test_it_talks_and_keeps_everything_in_the_persons_own_folders(
         talking(
             tmp_path,
             server,
-            shell=f"shift 6; cd /; exec {installed.parley} \"$@\"",
+            shell=f'shift 6; cd /; exec {installed.parley} "$@"',
             environ=at_home(tmp_path),
         ) as bot,
     ):
@@ -141,21 +141,24 @@ async def test_it_talks_and_keeps_everything_in_the_persons_own_folders(
     data = tmp_path / ".local/share/parley/data"
     assert (data / "audiences/pipe-main/files/tea.txt").read_text() == "green\nblack"
     assert (data / "parley.db").is_file()
-    there = {path.name for path in tmp_path.iterdir()}
+    there = {*os.listdir(tmp_path)}
     assert there == {".config", ".local", "config.json"}, "the last is of the test itself"
 
 
 async def test_it_serves_the_page(installed: Installed, tmp_path: Path) -> None:
-    async with talking(
-        tmp_path,
-        None,
-        ANYWHERE,
-        arguments=("--web",),
-        shell=f"shift 2; exec {installed.parley} \"$@\"",
-    ) as bot:
-        async with aiohttp.ClientSession() as http, http.get(await url_of(bot)) as response:
-            assert response.status == 200
-            assert "<title>" in await response.text()
+    async with (
+        talking(
+            tmp_path,
+            None,
+            ANYWHERE,
+            arguments=("--web",),
+            shell=f'shift 2; exec {installed.parley} "$@"',
+        ) as bot,
+        aiohttp.ClientSession() as http,
+        http.get(await url_of(bot)) as response,
+    ):
+        assert response.status == 200
+        assert "<title>" in await response.text()
 
 
 def test_its_commands_are_called_as_they_are_installed(
@@ -172,7 +175,7 @@ def test_its_commands_are_called_as_they_are_installed(
     assert "main.py" not in refused.stderr
     told = installed.run(parley, "doctor", home=tmp_path).stdout
     assert "ok   packages" in told
-    assert f"open, weak or shared in this installation: parley audit" in told
+    assert "open, weak or shared in this installation: parley audit" in told
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -186,7 +189,7 @@ async def test_the_data_of_an_earlier_release_is_upgraded(
     assert query(tmp_path, "PRAGMA user_version") == [(NEWEST,)]
     async with (
         OpenAIServer(lambda request: Say("It is answered.")) as server,
-        talking(tmp_path, server, shell=f"shift 2; exec {installed.parley} \"$@\"") as bot,
+        talking(tmp_path, server, shell=f'shift 2; exec {installed.parley} "$@"') as bot,
     ):
         assert (await bot.says("And now?"))["text"] == "It is answered."
         assert await bot.ended() == 0
@@ -210,7 +213,7 @@ SHELLS = {
     "fish": 'complete -C "parley $argv[2] $argv[3]" | string replace -r "\\t.*" ""',
 }
 BEFORE = {
-    "zsh": 'compdef() { }; _files() { }; compadd() { shift; print -l -- ${(M)@:#$words[-1]*}; }; '
+    "zsh": "compdef() { }; _files() { }; compadd() { shift; print -l -- ${(M)@:#$words[-1]*}; }; "
 }
 
 
