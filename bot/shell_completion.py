@@ -21,7 +21,7 @@ Words = Mapping[tuple[str, ...], Sequence[str]]
 _WORD = re.compile(r"-{0,2}\w[\w-]*")
 
 
-class _Place(Struct, frozen=True):
+class CompletedCommand(Struct, frozen=True):
     """A command of the script: its words, and what may follow."""
 
     path: tuple[str, ...]
@@ -68,11 +68,11 @@ def _list(
 
 def script_for(shell: str, name: str, words: Words) -> str:
     """Return the script by which a shell completes the program of this name."""
-    places = [_Place(path, known) for path, known in words.items() if known or not path]
+    places = [CompletedCommand(path, known) for path, known in words.items() if known or not path]
     return _SCRIPTS[shell](name, re.sub(r"\W", "_", name), places)
 
 
-def _bash(name: str, function: str, places: Sequence[_Place]) -> str:
+def _bash(name: str, function: str, places: Sequence[CompletedCommand]) -> str:
     return f"""\
 _{function}() {{
   local current="${{COMP_WORDS[COMP_CWORD]}}" place="" word words
@@ -90,7 +90,7 @@ _{function}() {{
 complete -o filenames -F _{function} {name}"""
 
 
-def _zsh(name: str, function: str, places: Sequence[_Place]) -> str:
+def _zsh(name: str, function: str, places: Sequence[CompletedCommand]) -> str:
     return f"""\
 #compdef {name}
 _{function}() {{
@@ -108,7 +108,7 @@ _{function}() {{
 compdef _{function} {name}"""
 
 
-def _cases(places: Sequence[_Place], line: str, *, whole: bool = False) -> str:
+def _cases(places: Sequence[CompletedCommand], line: str, *, whole: bool = False) -> str:
     """Return a line of a `case` for each command; `whole`: with its words, and for the program."""
     found = [one for one in places if one.path or whole]
     return "\n".join(
@@ -116,7 +116,7 @@ def _cases(places: Sequence[_Place], line: str, *, whole: bool = False) -> str:
     )
 
 
-def _fish(name: str, function: str, places: Sequence[_Place]) -> str:
+def _fish(name: str, function: str, places: Sequence[CompletedCommand]) -> str:
     first = " ".join(place.joined() for place in places if len(place.path) == 1)
     lines = [f"function __{function}_is_first", f"  not __fish_seen_subcommand_from {first}", "end"]
     for place in places:
@@ -135,7 +135,7 @@ def _fish_option(word: str) -> str:
     return f"-s {word[1:]}" if word.startswith("-") else f"-a {word}"
 
 
-_SCRIPTS: Mapping[str, Callable[[str, str, Sequence[_Place]], str]] = {
+_SCRIPTS: Mapping[str, Callable[[str, str, Sequence[CompletedCommand]], str]] = {
     "bash": _bash,
     "fish": _fish,
     "zsh": _zsh,

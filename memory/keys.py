@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from memory.file_names import find_fault
+from memory.file_names import find_fault, make_portable
 
 _LONGEST = 150  # characters of a name, which leaves room for what stands before and after it
 
@@ -81,4 +81,4 @@ def file_name(identity: str) -> str:
     is_plain = 0 < len(name) <= _LONGEST and "~" not in name and name.strip(".") == name
     if is_plain and not find_fault(name):
         return name
-    return f"{name.strip('.')[:60]}~{hashlib.sha256(raw).hexdigest()}"
+    return make_portable(f"{name.strip('.')[:60]}~{hashlib.sha256(raw).hexdigest()}")

@@ -67,7 +67,8 @@ NO_LOOP = (
 )
 """Methods that Windows' event loop refuses."""
 _ILL_NAMED = re.compile(
-    r'.*[<>:"|?*\x00-\x1f].*|.*[. ]|(con|prn|aux|nul|(com|lpt)\d)( *\..*)?', re.IGNORECASE
+    r'.*[<>:"/\\|?*\x00-\x1f].*|.*[. ]|(con|prn|aux|nul|(com|lpt)[\d¹²³])( *\..*)?',
+    re.IGNORECASE | re.DOTALL,
 )
 _WITH_DESCRIPTOR = ("dir_fd", "src_dir_fd", "dst_dir_fd")
 
@@ -157,6 +158,11 @@ for _name in NO_LOOP:
     setattr(WindowsLoop, _name, _refuse)
 
 
+def is_ill_named(name: str) -> bool:
+    """Return whether Windows takes a name for something else, or not at all."""
+    return _ILL_NAMED.fullmatch(name) is not None
+
+
 def refuse_names_in(folder: Path) -> None:
     """Refuse files and folders there whose names Windows does not take, whoever makes them."""
     top = os.fspath(folder.absolute())
@@ -166,7 +172,7 @@ def refuse_names_in(folder: Path) -> None:
             paths = arguments[:2] if event == "os.rename" else arguments[:1]
             for path in map(os.fsdecode, (p for p in paths if isinstance(p, (str, bytes)))):
                 if path.startswith(top) and any(
-                    _ILL_NAMED.fullmatch(part) for part in path[len(top) :].split(os.sep) if part
+                    is_ill_named(part) for part in path[len(top) :].split(os.sep) if part
                 ):
                     raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
 
