@@ -158,11 +158,11 @@ def test_a_link_made_after_the_check_opens_nothing(root: Path) -> None:
     (root / "files" / "drafts").rmdir()
     (root / "files" / "drafts").symlink_to(root.parent / "outside")
     assert draft.read_bytes() == SECRET
-    with pytest.raises(OSError, match="Not a directory|symbolic links"), open_file(root, target):
+    with pytest.raises(OSError, match=r"Not a directory|symbolic links"), open_file(root, target):
         pass
-    with pytest.raises(OSError, match="Not a directory|symbolic links"):
+    with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
         save_file(root, target, b"overwritten")
-    with pytest.raises(OSError, match="Not a directory|symbolic links"):
+    with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
         list_folder(root, target.parent)
     assert draft.read_bytes() == SECRET
 
