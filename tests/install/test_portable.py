@@ -20,7 +20,6 @@ from memory import file_names
 from memory.file_names import find_fault, find_fault_here, fold, make_portable
 from memory.keys import file_name
 from tests.install import windows
-from tests.tables import each_row
 
 ROOT = Path(__file__).parents[2]
 MAY_USE = {
@@ -149,9 +148,7 @@ def test_a_path_that_means_something_else_on_windows_is_refused_there(
             assert resolve(tmp_path, path, must_write=must_write), "elsewhere it is a plain name"
     monkeypatch.setattr(file_names, "IS_STRICT", True)
 
-    def is_refused(path: str) -> None:
+    for path in paths:
         with pytest.raises(ToolError, match=r"can't be the name of a file on Windows: "):
             resolve(tmp_path, path, must_write=must_write)
-
-    each_row([(path,) for path in paths], is_refused)
     assert find_fault_here(["files", "notes.txt"]) == ""

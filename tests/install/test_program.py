@@ -74,10 +74,10 @@ def test_an_extra_is_installed_by_pip_or_by_uv(monkeypatch: pytest.MonkeyPatch) 
     assert command[1:4] == ("-m", "pip", "install")
     assert "--no-deps" in command
     monkeypatch.setattr(packages, "find_spec", lambda name: None)
-    monkeypatch.setattr(packages.shutil, "which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr("bot.packages.shutil.which", lambda name: f"/bin/{name}")
     command = packages.install_command("discord")
     assert command[:3] == ("/bin/uv", "pip", "install")
     assert command[-1] == str(ROOT / "channels/discord/requirements.txt")
-    monkeypatch.setattr(packages.shutil, "which", lambda name: None)
+    monkeypatch.setattr("bot.packages.shutil.which", lambda name: None)
     with pytest.raises(CommandRefused, match="Neither pip nor uv is here"):
         packages.install_command("discord")

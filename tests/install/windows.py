@@ -120,7 +120,7 @@ def _fsync(number: int) -> None:
 
 def _poorer_modules() -> dict[str, ModuleType]:
     taking = ("mkdir", "stat", "lstat", "unlink", "remove", "rename", "replace", "rmdir", "link")
-    poor_os = {name: _without_descriptors(getattr(os, name)) for name in taking}
+    poor_os: dict[str, Any] = {name: _without_descriptors(getattr(os, name)) for name in taking}
     poor_os |= {"open": _open, "scandir": _scan, "fsync": _fsync, "name": "nt"}
     poor_os |= {"supports_dir_fd": set[Any](), "supports_fd": set[Any]()}
     changed: dict[str, dict[str, Any]] = {"os": poor_os, "sys": {"platform": "win32"}}
@@ -182,8 +182,8 @@ def refuse_names_in(folder: Path) -> None:
 def main() -> int:
     """Run the bot; the arguments have `--data`, where names are watched."""
     data = Path(sys.argv[sys.argv.index("--data") + 1])
-    asyncio.new_event_loop = WindowsLoop  # type: ignore[assignment]
-    asyncio.events.new_event_loop = WindowsLoop  # type: ignore[assignment]
+    asyncio.new_event_loop = WindowsLoop
+    asyncio.events.new_event_loop = WindowsLoop
     refuse_names_in(data)
     warnings.simplefilter("ignore")
     sys.path.insert(0, str(ROOT))
