@@ -17,7 +17,7 @@ from bot.command_line import Commands, say
 from channels.program import CALL
 
 Words = Mapping[tuple[str, ...], Sequence[str]]
-"""What may stand behind the command that these words name; none name the program itself."""
+"""The words that may follow the command that these words name; none name the program itself."""
 _WORD = re.compile(r"-{0,2}\w[\w-]*")
 
 

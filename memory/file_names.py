@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterable
 
 IS_STRICT = sys.platform == "win32"
-"""Whether this system has these rules."""
+"""True on a system that has these rules."""
 LONGEST = 255
 """UTF-16 units of a name, which are at most as many as its bytes in UTF-8."""
 LONGEST_PATH = 259

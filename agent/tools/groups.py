@@ -7,8 +7,8 @@ import signal
 from contextlib import suppress
 
 HAS_GROUPS = hasattr(os, "killpg")
-"""Whether a process that was started in a session of its own is the head of a group. Windows has no
-groups: what such a process has started there goes on."""
+"""True where a process that was started in a session of its own is the head of a group. Windows has
+no groups: what such a process has started there goes on."""
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 

@@ -1,4 +1,4 @@
-"""What the wheel needs and its extras, from the requirement files of the checkout."""
+"""The requirements of the wheel and of its extras, from the requirement files of the checkout."""
 
 from __future__ import annotations
 
