@@ -31,7 +31,7 @@ if __name__ == "__main__":
     EARLY = open_input(sys.argv[1:])  # before what takes long to load
 
 from agent.models.selection import AUTO, Models
-from bot import ask, event_loop, first_steps
+from bot import ask, event_loop, first_steps, packages, shell_completion
 from bot.access import Access
 from bot.app import VERSION, App
 from bot.assembly import assemble
@@ -54,6 +54,7 @@ from bot.stages import credentials
 from bot.start import BotStart
 from channels.base import ChannelError
 from channels.message import clean_text
+from channels.program import CALL, as_called
 from memory.record.engines import engine_for
 from memory.record.people import Pending, Role
 from memory.record.store import Store, StoreError
@@ -96,7 +97,9 @@ def _run(options: argparse.Namespace) -> int:
 def make_parser() -> argparse.ArgumentParser:
     """Return the command line."""
     parser = argparse.ArgumentParser(
-        "main.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        CALL[-1],
+        description=as_called(__doc__ or ""),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_terminal_options(parser)
     parser.add_argument("--jsonl", action="store_true", help="read and write JSON lines")
@@ -124,6 +127,8 @@ def make_parser() -> argparse.ArgumentParser:
     pair.add_argument("--owner", action="store_true", help="as an owner, not as a user")
     pair.set_defaults(run=_pair)
     first_steps.add_command(commands)
+    packages.add_command(commands)
+    shell_completion.add_command(commands, parser)
     ask.add_command(commands)
     for module in find_modules("command_line"):
         module.add_commands(commands)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 from collections.abc import Awaitable, Callable, Collection, Hashable
 from contextlib import suppress
 
@@ -16,6 +15,7 @@ from bot.forms import Forms
 from bot.kernel import Kernel
 from bot.queues import KeyedQueues
 from bot.sending import Sender
+from bot.stopping import stop_on_signals
 from channels.base import (
     Channel,
     ChannelError,
@@ -29,7 +29,8 @@ from plugins.loader import Loaded
 
 log = logging.getLogger(__name__)
 
-VERSION = "0.2.0"
+VERSION = "0.3.0"
+"""The one place where it is written; the wheel takes it from here."""
 EXAMINED = 60.0
 """Seconds for which the database is looked through, at most, after the start."""
 
@@ -50,9 +51,7 @@ class App(Kernel, frozen=True):
         """Take up what was left, listen until the channels end (or the one that `until` names) or a
         signal comes, then finish. Raises what a channel failed with."""
         stopping = asyncio.Event()
-        for name in (signal.SIGTERM, signal.SIGINT):
-            with suppress(NotImplementedError):  # not on every system
-                asyncio.get_running_loop().add_signal_handler(name, stopping.set)
+        stop_on_signals(stopping)
         await asyncio.to_thread(clear_up, self.config.data)
         await self.begin()
         await self.take_up()

@@ -25,6 +25,7 @@ from agent.tools.workspace import WRITABLE
 from channels.base import SaidFile
 from channels.language import _, explain
 from channels.message import LARGEST_ATTACHMENT, MOST_ATTACHMENTS, Attachment, Problem
+from memory.file_names import make_portable
 from memory.messages import ENDINGS, PICTURE, Image, Message
 from memory.record.offload import LocalWorkspace, data_file, is_saved
 
@@ -157,14 +158,14 @@ async def _store_one(workspace: LocalWorkspace, attachment: Attachment) -> Store
 
 
 def safe_name(name: str) -> str:
-    """Return a document's name as it may stand in a folder: no path, nothing hidden, nothing
-    invisible."""
+    """Return a document's name as it may stand in a folder on every system: no path, nothing
+    hidden, nothing invisible."""
     last = PurePosixPath(name.replace("\\", "/")).name
     plain = re.sub(r"[^\w.()+-]+", "_", last.encode("utf-8", "ignore").decode()).strip("._")
     stem, dot, ending = plain.rpartition(".")
     if not dot or len(ending) > 10:
-        return plain[:_LONGEST_NAME] or "file"
-    return f"{stem[:_LONGEST_NAME]}.{ending}"
+        return make_portable(plain[:_LONGEST_NAME] or "file")
+    return make_portable(f"{stem[:_LONGEST_NAME]}.{ending}")
 
 
 def dump(files: Sequence[Stored]) -> str:

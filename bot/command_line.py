@@ -14,6 +14,8 @@ from argparse import _SubParsersAction
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from channels.program import CALL, as_called, usual_config, usual_data
+
 Commands: TypeAlias = "_SubParsersAction[argparse.ArgumentParser]"
 
 
@@ -32,16 +34,16 @@ class CommandParser(argparse.ArgumentParser):
 
 def say(text: str) -> None:
     """Write a line for the person."""
-    sys.stdout.write(f"{text}\n")
+    sys.stdout.write(f"{as_called(text)}\n")
 
 
 def call_of(options: argparse.Namespace) -> str:
     """Return how the command line is called for this bot, to be copied: the same command without
     these places would be about the bot of the folder where the person stands."""
-    words = ["python", "main.py"]
-    for name, usual in (("config", "config.json"), ("data", "data")):
+    words = [*CALL]
+    for name, usual in (("config", usual_config()), ("data", usual_data())):
         place: Path = getattr(options, name)
-        if place != Path(usual):
+        if place != usual:
             words += [f"--{name}", str(place)]
     return shlex.join(words)
 
@@ -49,4 +51,4 @@ def call_of(options: argparse.Namespace) -> str:
 def with_places(text: str, options: argparse.Namespace) -> str:
     """Return a text in which commands are advised, with these as they are called for this bot."""
     call = call_of(options)
-    return text if call in text else text.replace("python main.py", call)
+    return as_called(text if call in text else text.replace("python main.py", call))

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
+from bot.folder_lock import hold_alone
 from bot.settings import Layers, Settings, SettingsStore
 from memory.record import engines
 from memory.record.engines.soundness import is_unborn
-
-if sys.platform != "win32":
-    import fcntl
 
 DATABASE = "parley.db"
 """The file that keeps the record, where no other database is set."""
@@ -64,17 +57,12 @@ class FolderError(Exception):
 @contextmanager
 def lock_data_folder(data: Path) -> Iterator[None]:
     """Hold a data folder, made where it is missing; two bots on one would answer everything twice.
-
-    The lock is on the folder itself, so that it holds whatever is deleted in it; the file `lock`
-    is for systems and file systems that can't lock a folder, and for an older Parley. Raises
-    FolderError.
-    """
+    Raises FolderError."""
     with ExitStack() as stack:
         try:
             data.mkdir(mode=0o700, parents=True, exist_ok=True)  # what is said is for one person
-            stack.enter_context(FileLock(data / "lock", timeout=0))
-            stack.enter_context(_lock(data))
-        except (Timeout, BlockingIOError):
+            stack.enter_context(hold_alone(data))
+        except BlockingIOError:
             raise FolderError(
                 f"Another Parley is running on the data folder {data}; stop it, or choose another "
                 "one with --data DIR."
@@ -90,24 +78,6 @@ def lock_data_folder(data: Path) -> Iterator[None]:
                 "permissions, or choose another one with --data DIR."
             ) from None
         yield
-
-
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    """Hold a folder as such, where the system knows how. Raises BlockingIOError."""
-    if sys.platform == "win32":
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-                raise BlockingIOError from None
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def check_not_emptied(data: Path) -> None:

@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from channels.program import usual_config, usual_data
+
 if TYPE_CHECKING:
     from channels.terminal.early import EarlyInput
 
@@ -57,19 +59,20 @@ def has_person() -> bool:
 
 def add_terminal_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a start in a terminal."""
+    config, data = usual_config(), usual_data()
     parser.add_argument(
         "--config",
         type=Path,
-        default=Path("config.json"),
+        default=config,
         metavar="FILE",
-        help="the settings (config.json)",
+        help=f"the settings ({config})",
     )
     parser.add_argument(
         "--data",
         type=Path,
-        default=Path("data"),
+        default=data,
         metavar="DIR",
-        help="the folder where everything is kept (data)",
+        help=f"the folder where everything is kept ({data})",
     )
     parser.add_argument(
         "--chat", metavar="NAME", dest="chat", help="the terminal's conversation of this name"
@@ -85,5 +88,5 @@ def add_terminal_options(parser: argparse.ArgumentParser) -> None:
 def share_one_heap() -> None:
     """glibc gives each thread a heap of its own, and each keeps what it once held: 3 MB in all. One
     serves, since Python's threads run one at a time. Other C libraries have no such thing."""
-    with suppress(OSError, AttributeError):
+    with suppress(OSError, AttributeError, TypeError):  # Windows: no library without name
         ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)

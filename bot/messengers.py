@@ -125,7 +125,7 @@ def what_is_missing(kind: ChannelType, secrets: Mapping[str, str]) -> str:
     packages = [name for name in kind.packages if not _is_installed(name)]
     if packages:
         is_ours = kind.name in BUILT_IN
-        how = f"make channel-{kind.name}" if is_ours else f"pip install {' '.join(packages)}"
+        how = f"python main.py add {kind.name}" if is_ours else f"pip install {' '.join(packages)}"
         return f"The channel {kind.name} needs packages that are not installed: {how}"
     if missing := [name for name in kind.secrets if not secrets.get(name)]:
         return f"The channel {kind.name} needs {' and '.join(missing)} in .env."

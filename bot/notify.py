@@ -34,7 +34,7 @@ async def _live(where: str, pause: float) -> None:
 
 
 def _tell(where: str, state: str) -> None:
-    if not where:
+    if not where or not hasattr(socket, "AF_UNIX"):
         return
     address = f"\0{where[1:]}" if where.startswith("@") else where
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifier:

@@ -20,7 +20,7 @@ def go_on_with_packages(root: Path) -> None:
     if find_spec(_NEEDED) is not None:
         return
     venv = root.resolve() / ".venv"
-    python = venv / "bin" / "python"
+    python = venv / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     if not python.exists() or Path(sys.prefix).resolve() == venv.resolve():
         sys.exit(_MISSING)
     os.execv(python, [str(python), *sys.argv])

@@ -53,6 +53,7 @@ def write_all(contents: Mapping[Path, str]) -> None:
     try:
         for path, text in contents.items():
             target = path.resolve()
+            target.parent.mkdir(parents=True, exist_ok=True)
             descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
             ready[target] = name
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -16,6 +16,8 @@ from pathlib import Path
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
+from channels.program import as_called
+
 if TYPE_CHECKING:
     from babel.messages.catalog import Message
 
@@ -68,8 +70,9 @@ def _(text: str, /, **values: Any) -> str:
     """Return a sentence in the language of whoever asked, with what stands in its places."""
     language = _language()
     if language == ENGLISH:
+        text = as_called(text)
         return text.format_map(values) if values else text
-    text = words_of(language).get(text, text)
+    text = as_called(words_of(language).get(text, text))
     return _FORMATTER.vformat(text, (), values) if values else text
 
 
@@ -81,6 +84,10 @@ def number_of(number: int, one: str, many: str, /, **values: Any) -> str:
 def explain(said: str) -> str:
     """Return a sentence of a layer below, which knows no language: recognised by its shape in the
     catalogue, and said with what stands in its places, which may be such sentences again."""
+    return as_called(_explain(said))  # looked up as it is written for a checkout
+
+
+def _explain(said: str) -> str:
     language = _language()
     if language == ENGLISH or not said:
         return said

@@ -26,6 +26,8 @@ from ipaddress import IPv6Address, ip_address, ip_network
 
 from msgspec import Struct
 
+from channels.readiness import ReadinessWatch
+
 try:
     import resource
 except ImportError:  # not on every system
@@ -295,7 +297,7 @@ class Acceptor:
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         listener.setblocking(False)
-        self._loop.add_reader(listener.fileno(), self._accept)
+        self._watch = ReadinessWatch(listener, self._accept)
 
     def _accept(self) -> None:
         for _ in range(BURST):
@@ -316,7 +318,7 @@ class Acceptor:
             connection.close()
 
     def close(self) -> None:
-        self._loop.remove_reader(self._listener.fileno())
+        self._watch.close()
 
     async def wait_closed(self) -> None:
         """As asyncio's servers have it: who was accepted is uvicorn's own to wait for."""
@@ -330,7 +332,8 @@ def open_listener(host: str, port: int, caps: Caps) -> ListeningSocket:
     bound = ListeningSocket(family, kind, protocol)  # asyncio sends at once only where it is TCP
     bound.limit(caps)
     try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if os.name == "posix":  # elsewhere it would share the port with whoever has it already
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(place)
         bound.listen()
     except OSError:

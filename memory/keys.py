@@ -9,6 +9,8 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from memory.file_names import find_fault, make_portable
+
 _LONGEST = 150  # characters of a name, which leaves room for what stands before and after it
 
 
@@ -71,10 +73,12 @@ def file_name(identity: str) -> str:
     """Return a file's name for any identity: no two have the same one, and none leads out of a
     folder.
 
-    Names that are too long, hidden or none carry a hash after a tilde, which no other has.
+    Names that are too long, hidden, none, or none on another system carry a hash after a tilde,
+    which no other has.
     """
     raw = identity.encode("utf-8", "surrogatepass")
     name = quote(raw, safe="")
-    if 0 < len(name) <= _LONGEST and "~" not in name and name.strip(".") == name:
+    is_plain = 0 < len(name) <= _LONGEST and "~" not in name and name.strip(".") == name
+    if is_plain and not find_fault(name):
         return name
-    return f"{name.strip('.')[:60]}~{hashlib.sha256(raw).hexdigest()}"
+    return make_portable(f"{name.strip('.')[:60]}~{hashlib.sha256(raw).hexdigest()}")

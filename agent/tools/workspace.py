@@ -2,7 +2,8 @@
 
 Two locks, one behind the other. `resolve` decides by the path's text and by what is on disk, and
 has a sentence for every refusal. The functions that open something walk down from the root
-by descriptors and follow no symbolic link, so that one put there after `resolve` opens nothing.
+by folders that are held and follow no symbolic link, so that one put there after `resolve` opens
+nothing.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import secrets
 import stat
 import unicodedata
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from agent.tools import ToolError
+from memory.file_names import find_fault_here
 from memory.record import fence
+from memory.record.folders import Folder, hold
 
 WRITABLE = "files"
 """The folder of a workspace that tools may write in."""
@@ -26,7 +29,6 @@ WRITABLE = "files"
 _DEEPEST = 32  # folders in folders; deeper ones would use up the descriptors of a walk
 _LONGEST_NAME = 255  # bytes, on nearly every file system
 _LONGEST_PATH = 2000  # bytes; Linux takes 4096 with the root in front
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 _REASONS = {
     errno.ENOENT: "{path} does not exist.",
@@ -71,6 +73,8 @@ def _complaint(path: str) -> str:
 
 
 def _excess(path: str, parts: tuple[str, ...], what: str) -> str:
+    if fault := find_fault_here(parts):
+        return f"{what} can't be the name of a file on Windows: {fault}."
     if len(parts) > _DEEPEST:
         return f"{what} is too deep: at most {_DEEPEST} folders inside each other."
     if len(path.encode()) > _LONGEST_PATH:
@@ -112,25 +116,24 @@ def plain_errors(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def open_folder(root: Path, target: Path, *, make: bool = False) -> Iterator[int]:
-    """Yield a descriptor of the folder `target`, reached from `root` without following a link.
+def open_folder(root: Path, target: Path, *, make: bool = False) -> Iterator[Folder]:
+    """Yield the folder `target`, reached from `root` without following a link.
 
     `make` makes the folders that are missing. Raises OSError.
     """
     if make:
         root.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(root, _FOLDER)
-    try:
+    with ExitStack() as held:
+        folder = held.enter_context(hold(root))
         for name in target.relative_to(root).parts:
             if make:
                 with suppress(FileExistsError):
-                    os.mkdir(name, dir_fd=descriptor)
-            inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=descriptor)
-            os.close(descriptor)
-            descriptor = inner
-        yield descriptor
-    finally:
-        os.close(descriptor)
+                    folder.make(name)
+            inner = folder.enter(name)
+            held.close()  # none but the innermost is held
+            held.callback(inner.close)
+            folder = inner
+        yield folder
 
 
 @contextmanager
@@ -147,10 +150,8 @@ def open_file(root: Path, target: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def _opener(folder: int) -> Callable[[str, int], int]:
-    # Without O_NONBLOCK, opening a pipe would wait for somebody to write to it.
-    extra = os.O_NOFOLLOW | os.O_NONBLOCK
-    return lambda name, flags: os.open(name, flags | extra, 0o666, dir_fd=folder)
+def _opener(folder: Folder) -> Callable[[str, int], int]:
+    return lambda name, flags: folder.open(name, flags, 0o666)
 
 
 def save_file(root: Path, target: Path, content: bytes) -> bool:
@@ -168,30 +169,38 @@ def save_file(root: Path, target: Path, content: bytes) -> bool:
                 os.fsync(file.fileno())
             is_replaced = _is_regular(target.name, folder)
             fence.confirm()
-            os.replace(draft, target.name, src_dir_fd=folder, dst_dir_fd=folder)
+            folder.replace(draft, target.name)
         finally:
             with suppress(FileNotFoundError):
-                os.unlink(draft, dir_fd=folder)
+                folder.unlink(draft)
     return is_replaced
 
 
 def list_folder(root: Path, target: Path) -> list[tuple[str, os.stat_result]]:
     """Return the entries of a folder by name; links are told by their own mode. Raises OSError."""
-    with open_folder(root, target) as folder, os.scandir(folder) as entries:
-        return sorted((entry.name, entry.stat(follow_symlinks=False)) for entry in entries)
+    with open_folder(root, target) as folder:
+        return folder.entries()
 
 
 def files_below(root: Path, target: Path) -> Iterator[Path]:
     """Yield the regular files below a folder at any depth, in a stable order. Raises OSError."""
     with open_folder(root, target) as top:
-        for folder, folders, names, descriptor in os.fwalk(".", dir_fd=top):
-            place = target / folder
-            folders[:] = sorted(folders) if len(place.relative_to(root).parts) < _DEEPEST else []
-            yield from (place / name for name in sorted(names) if _is_regular(name, descriptor))
+        yield from _files_in(top, target, len(target.relative_to(root).parts))
 
 
-def _is_regular(name: str, folder: int) -> bool:
+def _files_in(folder: Folder, place: Path, depth: int) -> Iterator[Path]:
+    entries = folder.entries()
+    yield from (place / name for name, status in entries if stat.S_ISREG(status.st_mode))
+    if depth >= _DEEPEST:
+        return
+    for name, status in entries:
+        if stat.S_ISDIR(status.st_mode):
+            with suppress(OSError), closing(folder.enter(name)) as inner:  # it may have left
+                yield from _files_in(inner, place / name, depth + 1)
+
+
+def _is_regular(name: str, folder: Folder) -> bool:
     try:
-        return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+        return stat.S_ISREG(folder.status(name).st_mode)
     except FileNotFoundError:  # it left while we walked
         return False

@@ -16,6 +16,7 @@ import yaml
 from dotenv.parser import parse_stream
 
 from bot.settings.schema import SettingError, quote
+from channels.program import IS_WHEEL, ROOT, usual_config
 
 LARGEST_FILE = 1_000_000  # bytes
 
@@ -59,6 +60,8 @@ def read_env(path: Path) -> dict[str, str]:
 
 def read_tree(config: Path) -> dict[str, Any]:
     """Return a configuration as nested dicts, with nothing checked but that it is one."""
+    if IS_WHEEL and config == usual_config() and not config.exists():
+        config = ROOT / config.name  # nobody has set anything yet
     is_yaml = config.suffix.lower() in (".yaml", ".yml")
     text = read_text(config, "the configuration")
     try:

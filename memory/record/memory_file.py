@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
 
 from memory.record import daily, fence
+from memory.record.folders import Folder, hold
 from memory.record.store import StoreError
 
 NAME = "MEMORY.md"
@@ -22,7 +22,6 @@ LARGEST = 256_000
 """Bytes of a file that is read."""
 MOST_LINES = 2_000
 _DRAFT = ".MEMORY.md.draft"
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class MemoryFileError(StoreError):
@@ -54,12 +53,13 @@ def version_of(path: Path | str) -> FileVersion | None:
 def read(path: Path) -> str:
     """Return the text of the file, "" where there is none. Raises MemoryFileError."""
     try:
-        with _folder(path.parent) as folder:
-            how = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            with open(os.open(path.name, how, dir_fd=folder), "rb") as file:
-                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                    raise MemoryFileError(f"{path} is not a regular file; move it away.")
-                content = file.read(LARGEST + 1)
+        with (
+            hold(path.parent, may_be_link=False) as folder,
+            open(folder.open(path.name, os.O_RDONLY), "rb") as file,
+        ):
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise MemoryFileError(f"{path} is not a regular file; move it away.")
+            content = file.read(LARGEST + 1)
     except FileNotFoundError:
         return ""
     except OSError as error:
@@ -93,7 +93,7 @@ def write_draft(path: Path, text: str) -> None:
     """Have a text ready to stand in the file, on disk. Raises MemoryFileError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _folder(path.parent) as folder:
+        with hold(path.parent, may_be_link=False) as folder:
             _refuse_what_is_no_file(path, folder)
             fence.confirm()
             _draft(folder, text)
@@ -106,50 +106,40 @@ def publish(path: Path) -> None:
     """Put the draft in the place of the file, in one step; an empty one leaves none. Raises
     MemoryFileError."""
     try:
-        with _folder(path.parent) as folder:
+        with hold(path.parent, may_be_link=False) as folder:
             fence.confirm()
-            if os.stat(_DRAFT, dir_fd=folder, follow_symlinks=False).st_size:
-                os.replace(_DRAFT, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+            if folder.status(_DRAFT).st_size:
+                folder.replace(_DRAFT, path.name)
             else:
-                os.unlink(_DRAFT, dir_fd=folder)
+                folder.unlink(_DRAFT)
                 with suppress(FileNotFoundError):
-                    os.unlink(path.name, dir_fd=folder)
-            os.fsync(folder)
+                    folder.unlink(path.name)
+            folder.sync()
     except OSError as error:
         raise MemoryFileError(_refusal(path, error, "written")) from error
 
 
 def drop_draft(path: Path) -> None:
     """Drop the draft of a file, which will not take the file's place."""
-    with suppress(OSError, StoreError), _folder(path.parent) as folder:
+    with suppress(OSError, StoreError), hold(path.parent, may_be_link=False) as folder:
         fence.confirm()  # it may be another process's by now
-        os.unlink(_DRAFT, dir_fd=folder)
+        folder.unlink(_DRAFT)
 
 
-def _draft(folder: int, text: str) -> None:
+def _draft(folder: Folder, text: str) -> None:
     with suppress(FileNotFoundError):
-        os.unlink(_DRAFT, dir_fd=folder)  # a crash left it
-    how = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(_DRAFT, how, 0o600, dir_fd=folder), "wb") as file:
+        folder.unlink(_DRAFT)  # a crash left it
+    with open(folder.open(_DRAFT, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
         file.write(text.encode("utf-8", "replace"))
         file.flush()
         os.fsync(file.fileno())
 
 
-def _refuse_what_is_no_file(path: Path, folder: int) -> None:
+def _refuse_what_is_no_file(path: Path, folder: Folder) -> None:
     with suppress(FileNotFoundError):
-        mode = os.stat(path.name, dir_fd=folder, follow_symlinks=False).st_mode
+        mode = folder.status(path.name).st_mode
         if not stat.S_ISREG(mode):
             raise MemoryFileError(f"{path} is not a regular file; move it away.")
-
-
-@contextmanager
-def _folder(folder: Path) -> Iterator[int]:
-    descriptor = os.open(folder, _FOLDER)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _refusal(path: Path, error: OSError, verb: str) -> str:

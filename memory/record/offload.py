@@ -30,6 +30,7 @@ from msgspec import Struct, field
 from memory.keys import file_name
 from memory.messages import Image, Message
 from memory.record import fence
+from memory.record.folders import sync_folder
 from memory.turns import Entry
 
 log = logging.getLogger(__name__)
@@ -233,21 +234,13 @@ def write_whole(file: Path, content: bytes) -> None:
         draft.replace(file)
     finally:
         draft.unlink(missing_ok=True)
-    _sync_folder(file.parent)
+    sync_folder(file.parent)
 
 
 def _put(target: BinaryIO, content: bytes) -> None:
     target.write(content)
     target.flush()
     os.fsync(target.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class _Held(Struct):
@@ -286,7 +279,7 @@ def append(file: Path, entries: Iterable[Entry]) -> None:
             for entry in new:
                 held.add(entry.seq)
             held.state = _state(target)
-        _sync_folder(file.parent)
+        sync_folder(file.parent)
         _held[file] = held
         if len(_held) > _MOST_HELD:
             _held.popitem(last=False)

@@ -8,7 +8,7 @@ from bot.checks import Finding
 from bot.settings import Settings
 from memory.record.engines import engine_for
 
-INSTALL = ".venv/bin/python -m pip install -r plugins/cluster/requirements.txt"
+INSTALL = "python main.py add rabbitmq"
 
 
 async def examine(settings: Settings, may_connect: bool) -> Sequence[Finding]:

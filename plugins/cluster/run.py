@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +15,7 @@ from bot.assembly import assemble
 from bot.data_folder import find_database
 from bot.recent import RecentActivity
 from bot.settings import Layers, Settings
+from bot.stopping import stop_on_signals
 from channels.base import Channel, ChannelError
 from memory.record import engines
 from memory.record.store import StoreError
@@ -60,9 +60,7 @@ class ProcessTask(Struct, frozen=True):
 async def live(plan: ProcessTask) -> None:
     """Take part until a signal comes, or the channels have ended. Raises ChannelError."""
     stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with suppress(NotImplementedError):  # not on every system
-            asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    stop_on_signals(stopping)
     worker = asyncio.create_task(_work(plan, stopping)) if plan.is_worker else None
     try:
         if worker is not None:

@@ -21,7 +21,7 @@ async def examine(settings: Settings, may_connect: bool) -> Sequence[Finding]:
 def check_servers(servers: Collection[McpServer], has_sdk: bool) -> Finding:
     """Return whether what these servers need is there; none of them is started."""
     if not has_sdk:
-        advice = "Run: python -m pip install -r plugins/mcp/requirements.txt"
+        advice = "Run: python main.py add mcp"
         return Finding("MCP servers", False, "The package mcp is missing.", advice)
     programs = [one for one in servers if one.is_process]
     gone = [f"{one.name} ({one.command})" for one in programs if not shutil.which(one.command)]

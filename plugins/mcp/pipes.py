@@ -22,6 +22,7 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from msgspec import Struct
 
+from agent.tools.groups import KILL, end_group
 from memory.faults import say_fault
 from plugins.mcp import ServerDown
 from plugins.mcp.messages import ServerAnswers, StreamLines, TooMuchError
@@ -144,16 +145,14 @@ async def _end(process: Process, tasks: Sequence[asyncio.Task[None]]) -> None:
     """End the process and what it has started: it is asked twice before it is killed."""
     if process.stdin is not None:
         process.stdin.close()
-    for number in (None, signal.SIGTERM, signal.SIGKILL):
+    for number in (None, signal.SIGTERM, KILL):
         if number is not None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, number)
+            end_group(process.pid, number)
         with suppress(TimeoutError):
             async with asyncio.timeout(_GRACE):
                 await _gone(process)
                 break
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)  # what it has left behind
+    end_group(process.pid)  # what it has left behind
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)

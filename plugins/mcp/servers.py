@@ -178,8 +178,7 @@ class Servers:
             client = await asyncio.to_thread(import_module, "plugins.mcp.client")
         except ImportError:
             raise ServerDown(
-                "the package `mcp` is missing; install it with `python -m pip install -r "
-                "plugins/mcp/requirements.txt`"
+                "the package `mcp` is missing; install it with `python main.py add mcp`"
             ) from None
         found: AbstractAsyncContextManager[ServerConnection] = client.connect(
             server, self.fill, folder

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from bot.app import App
 from bot.wording import count
 from channels.message import clean_text
+from memory.file_names import find_fault_here
 from memory.keys import ConversationKey
 from memory.long_term.document import facts, is_important, parse
 from memory.long_term.memory import LongTermMemory
@@ -148,7 +149,8 @@ class PlainExport:
 
 
 def _is_plain(part: str) -> bool:
-    return part not in ("..", ".") and _PART.fullmatch(part) is not None
+    is_name = part not in ("..", ".") and _PART.fullmatch(part) is not None
+    return is_name and not find_fault_here([part])
 
 
 def _sort_in(folder: _Folder, kind: str, rest: tuple[str, ...], name: str) -> None:

@@ -22,6 +22,7 @@ from typing import IO, Any
 import orjson
 
 from memory.faults import say_fault
+from memory.record.folders import NO_WAIT
 from plugins.moving.source import TOO_LARGE, MovingError, UnreadableChat
 
 MOST_JSON = 8_000_000_000
@@ -103,8 +104,7 @@ class Archive:
                 with self._zip.open(info) as member:
                     yield member
             else:
-                how = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-                with open(os.open(self._files[name], how), "rb") as file:
+                with open(os.open(self._files[name], os.O_RDONLY | NO_WAIT), "rb") as file:
                     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                         raise MovingError(f"{name} in {self.path} is not a regular file.")
                     yield file

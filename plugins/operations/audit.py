@@ -31,6 +31,7 @@ from plugins.operations.restore import SET_ASIDE
 COLOURS: Mapping[Severity, str] = {"high": "31;1", "medium": "33", "low": "36", "note": "2"}
 RANKS: tuple[Severity, ...] = ("high", "medium", "low", "note")
 _OTHERS, _WRITERS = 0o077, 0o022
+_HAS_ACCOUNTS = hasattr(os, "geteuid")
 _WIDEST = {4: 8, 6: 32}
 """Bits of a network below which it is no proxy's."""
 _MOST_NAMED = 5
@@ -64,7 +65,7 @@ def installation(config: Path, data: Path, environ: Mapping[str, str]) -> Instal
     carried = _read_carried(find_database(layers, data))
     book = SettingsStore(layers)
     book.adopt(_overrides(carried))
-    return Installation(config, data, layers, book, carried, os.geteuid() == 0)
+    return Installation(config, data, layers, book, carried, _own_account() == 0)
 
 
 def _read_carried(place: Path | str) -> Carried:
@@ -205,7 +206,7 @@ def _plugins(one: Installation) -> Iterator[Risk]:
 
 def _who_else_writes(path: Path) -> str | None:
     status = path.stat() if path.exists() else path.lstat()
-    if status.st_uid not in (os.geteuid(), 0):
+    if status.st_uid not in (_own_account(), 0):
         return "belongs to another account"
     return "others may write to it" if status.st_mode & _WRITERS else None
 
@@ -233,7 +234,12 @@ def _files(one: Installation) -> Iterator[Risk]:
 
 
 def _mode(path: Path) -> int:
-    return path.stat().st_mode & 0o777
+    """Return who may do what; nothing on Windows, which keeps that elsewhere."""
+    return path.stat().st_mode & 0o777 if _HAS_ACCOUNTS else 0
+
+
+def _own_account() -> int:
+    return os.geteuid() if _HAS_ACCOUNTS else -1
 
 
 def _secrets(one: Installation) -> Iterator[Risk]:

@@ -113,7 +113,7 @@ def _copy(data: Path, database: SavedDatabase, work: Path) -> dict[str, Path]:
 def _pack(target: Path, members: Mapping[str, Path], version: str) -> int:
     sums: dict[str, str] = {}
     with target.open("xb") as file:
-        os.fchmod(file.fileno(), 0o600)  # it holds what was said
+        target.chmod(0o600)  # it holds what was said
         with tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
             for name, path in members.items():
                 try:

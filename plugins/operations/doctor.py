@@ -299,7 +299,7 @@ def check_embedded(is_installed: bool, is_needed: bool) -> Finding:
         return Finding("embedded model", True, "It is installed.")
     if not is_needed:
         return Finding("embedded model", True, "It is not installed, and not needed.")
-    advice = "Set OPENAI_API_KEY or OPENAI_BASE_URL, or try to install it again: make clean run"
+    advice = "Set OPENAI_API_KEY or OPENAI_BASE_URL, or: python main.py add embedded"
     return Finding("embedded model", False, "It is not installed.", advice)
 
 

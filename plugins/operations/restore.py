@@ -26,6 +26,7 @@ from msgspec import Struct, field
 
 from bot.data_folder import DATABASE, ENDINGS, MOVED_ASIDE
 from memory.faults import NO_MEMORY
+from memory.file_names import find_fault_here
 from memory.record.store import StoreError
 from plugins.operations.backup import FORMAT, LEFT_OUT, MANIFEST, BackupError, reason
 from plugins.operations.record import (
@@ -297,7 +298,7 @@ def _is_inside(name: str, folder: Path) -> bool:
     is_plain = path.name != "" and ".." not in path.parts and "\0" not in name
     is_plain = is_plain and path.as_posix() == name
     is_inside = is_plain and (folder / path).is_relative_to(folder)  # an absolute one would not be
-    return is_inside and path.parts[0] not in _NEVER_SAVED
+    return is_inside and path.parts[0] not in _NEVER_SAVED and not find_fault_here(path.parts)
 
 
 _NEVER_SAVED = frozenset((*LEFT_OUT, *(DATABASE + ending for ending in ENDINGS if ending)))

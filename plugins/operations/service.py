@@ -18,6 +18,10 @@ from bot.command_line import CommandRefused
 
 _PATIENCE = 120.0  # seconds that systemd has for an answer; a start waits until the bot is ready
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_NO_SYSTEMD = (
+    "There is no {program} here: this system has no systemd. Start the bot by what starts services "
+    "here: python main.py --web"
+)
 _TEMPLATE = """\
 # Written by `python main.py service install`, which writes it anew.
 [Unit]
@@ -102,6 +106,8 @@ class UserUnits:
     """The units of one user, by systemd's own programs."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
+        if not hasattr(os, "geteuid"):
+            raise ServiceError(_NO_SYSTEMD.format(program="systemctl"))
         home = Path(environ.get("HOME") or Path.home())
         self.folder = Path(environ.get("XDG_CONFIG_HOME") or home / ".config", "systemd", "user")
         self.user = environ.get("USER") or str(os.geteuid())
@@ -144,10 +150,7 @@ class UserUnits:
 
     def _run(self, program: str, *arguments: str) -> tuple[int, str]:
         if not shutil.which(program, path=self._environ.get("PATH")):
-            raise ServiceError(
-                f"There is no {program} here: this system has no systemd. Start the bot by what "
-                "starts services here: python main.py --web"
-            )
+            raise ServiceError(_NO_SYSTEMD.format(program=program))
         try:
             done = subprocess.run(
                 [program, *arguments],
@@ -170,6 +173,7 @@ def install(service: Service, units: UserUnits, say: Callable[[str], None]) -> N
     unit, path = service.unit, units.path(service.name)
     units.control("list-units", "--no-pager", "--no-legend", service.name)  # is systemd there
     try:
+        service.folder.mkdir(parents=True, exist_ok=True)  # nothing may be set there yet
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(unit, encoding="utf-8")
     except OSError as error:

@@ -18,6 +18,6 @@ async def examine(settings: Settings, may_connect: bool) -> Sequence[Finding]:
     if not settings.section(SearchSettings).semantic:
         return ()
     if not is_installed():
-        advice = "Run: python -m pip install -r plugins/recall/requirements.txt"
+        advice = "Run: python main.py add semantic"
         return (Finding(NAME, False, "The packages of search.semantic are missing.", advice),)
     return (Finding(NAME, True, "Its model is installed."),)

@@ -18,7 +18,6 @@ class SearchSettings(SettingsSection):
     semantic: bool = Field(
         default=False,
         description="Whether the model's search also finds messages that say the same in other "
-        "words. It needs the packages of plugins/recall/requirements.txt and 150 MB of memory (see "
-        "memory.md).",
+        "words. It needs `python main.py add semantic` and 150 MB of memory (see memory.md).",
         json_schema_extra={"wants": "true or false", "holds": "within a minute"},
     )

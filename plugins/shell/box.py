@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from typing import IO
 from msgspec import Struct
 
 from agent.tools.allowance import MEGABYTE
+from agent.tools.groups import end_group
 from agent.tools.workspace import WRITABLE
 
 INSIDE = "/workspace"
@@ -183,8 +183,7 @@ async def _watch(process: int, complaint: Complaint) -> str:
 
 
 async def _kill(process: asyncio.subprocess.Process) -> None:
-    with suppress(ProcessLookupError):  # also what it has left running
-        os.killpg(process.pid, signal.SIGKILL)
+    end_group(process.pid)  # also what it has left running
     await process.wait()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 
+from agent.tools.groups import HAS_GROUPS
 from bot.checks import Finding, Risk
 from bot.settings import Settings
 from plugins.shell import box
@@ -21,6 +22,9 @@ async def examine(settings: Settings, may_connect: bool) -> Sequence[Finding]:
 
 def check_box(settings: Settings, is_there: bool, is_installed: bool) -> Finding:
     """Return whether the commands of the tool `shell` run, and are confined."""
+    if not HAS_GROUPS:
+        advice = "Take tools.shell out of the configuration."
+        return Finding("commands", False, "The tool shell is off: it needs Linux or macOS.", advice)
     if is_there:
         return Finding("commands", True, "They can be confined (bubblewrap).")
     if settings.tools.shell_unboxed:

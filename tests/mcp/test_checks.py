@@ -62,4 +62,4 @@ async def test_what_servers_need_is_looked_for(
 
 def test_servers_without_the_package_for_them_are_told_of() -> None:
     found = check_servers(parse_servers({"a": {"url": "http://127.0.0.1:9/"}}), has_sdk=False)
-    assert found.advice == "Run: python -m pip install -r plugins/mcp/requirements.txt"
+    assert found.advice == "Run: python main.py add mcp"

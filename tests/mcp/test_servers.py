@@ -486,7 +486,7 @@ async def test_where_the_extra_is_missing_it_is_said_how_to_install_it(
         monkeypatch.delitem(sys.modules, name, raising=False)
     async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
         await bot.says("use notes__add_note")
-        assert "install it with `python -m pip install -r plugins/mcp/" in last_result(bot)
+        assert "install it with `python main.py add mcp" in last_result(bot)
 
 
 @pytest.mark.usefixtures("processes")

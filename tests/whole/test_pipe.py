@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from bot.app import VERSION
 from bot.turns import LONGEST_LINE
 from tests.fakes.openai_server import Answer, Body, Call, Hang, OpenAIServer, Received, Say
 from tests.whole.process import run_here, talking
@@ -192,7 +193,7 @@ async def test_each_bad_line_gets_a_sentence_and_ids_of_others_come_back_as_they
     for complaint, (line, told) in zip(complaints, BAD_LINES.items(), strict=True):
         assert told in complaint, line[:100]
         assert "\n" not in complaint
-    assert {reply["text"] for reply in bot.replies} == {"Parley 0.2.0"}
+    assert {reply["text"] for reply in bot.replies} == {f"Parley {VERSION}"}
     accepted = [line["accepted"] for line in bot.lines if "accepted" in line]
     assert accepted[2:] == IDS
     assert len({*accepted}) == len(accepted), "those without one are given different ones"
@@ -266,7 +267,7 @@ async def test_plain_lines_are_answered_plainly_and_what_a_plugin_prints_is_no_r
         assert await bot.ended() == 0
     said = b"".join(bot.out).decode()
     assert sorted(said.splitlines()) == [
-        "Parley 0.2.0",
+        f"Parley {VERSION}",
         "re: Hi",
         "re: last, mit Ü",
         're: {"text": "x"}',

@@ -20,6 +20,6 @@ def engine_for(place: Path | str) -> DatabaseEngine:
     except ModuleNotFoundError as error:
         raise StoreError(
             "PostgreSQL needs a package that is not installed; install it with "
-            "`.venv/bin/python -m pip install -r memory/record/engines/requirements.txt`."
+            "`python main.py add postgresql`."
         ) from error
     return PostgresqlEngine(place)

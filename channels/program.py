@@ -1,0 +1,72 @@
+"""The program as people run it: `python main.py` in a checkout, `parley` from the wheel.
+
+Sentences are written for a checkout. `as_called` makes of their commands those of the wheel, where
+this is one; it is asked by whatever says something to a person. The packages of extras are in
+requirement files; `EXTRAS` has their names, for the wheel and for the command `add`. This imports
+nothing that has to be installed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+"""The folder of `main.py` and of the layers."""
+DISTRIBUTION = "parley-bot"
+"""The name of the wheel (docs/decisions/0031-a-wheel-with-one-package.md)."""
+IS_WHEEL = ROOT.name == "_app" and ROOT.parent.name == DISTRIBUTION.replace("-", "_")
+CALL = ("parley",) if IS_WHEEL else ("python", "main.py")
+"""The words by which the program is called."""
+EXTRAS: Mapping[str, str] = {
+    "anthropic": "agent/models/requirements-anthropic.txt",
+    "discord": "channels/discord/requirements.txt",
+    "embedded": "agent/models/requirements.txt",
+    "mail": "channels/mail/requirements.txt",
+    "matrix": "channels/matrix/requirements.txt",
+    "mcp": "plugins/mcp/requirements.txt",
+    "postgresql": "memory/record/engines/requirements.txt",
+    "rabbitmq": "plugins/cluster/requirements.txt",
+    "semantic": "plugins/recall/requirements.txt",
+    "slack": "channels/slack/requirements.txt",
+    "wecom": "channels/wecom/requirements.txt",
+    "whatsapp": "channels/whatsapp/requirements.txt",
+}
+"""The requirement files of what not everybody needs, by the names of the extras."""
+ALONE = frozenset({"embedded"})
+"""Extras that are installed without what their packages ask for (`pip --no-deps`)."""
+
+_PROGRAM = re.compile(r"\b(?:python )?main\.py\b")
+_BASE = re.compile(r"(?:make run`?, or:? `?)?pip install (?:--[\w-]+ )*-r requirements\.txt")
+_ANEW = f"pip install --force-reinstall {DISTRIBUTION}"
+
+
+def as_called(text: str) -> str:
+    """Return a sentence whose commands are those that work where this program is installed."""
+    return _of_wheel(text) if IS_WHEEL else text
+
+
+def _of_wheel(text: str) -> str:
+    text = _BASE.sub(_ANEW, text)
+    return _PROGRAM.sub("parley", text)
+
+
+def usual_config() -> Path:
+    """Return the configuration that is read where none is named: beside the program in a checkout,
+    in the person's own folder from the wheel."""
+    if not IS_WHEEL:
+        return Path("config.json")
+    from platformdirs import user_config_path  # noqa: PLC0415 - a checkout does not need it
+
+    return user_config_path("parley", appauthor=False) / "config.json"
+
+
+def usual_data() -> Path:
+    """Return the data folder where none is named. It has nothing else in it: some systems have one
+    place for data and configuration."""
+    if not IS_WHEEL:
+        return Path("data")
+    from platformdirs import user_data_path  # noqa: PLC0415 - as above
+
+    return user_data_path("parley", appauthor=False) / "data"

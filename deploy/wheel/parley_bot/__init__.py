@@ -1,0 +1,21 @@
+"""Parley as one package of its own.
+
+The application is in `_app`, as it is in a checkout: its folders are found by the program alone,
+and by nothing else that is installed beside it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+
+def main() -> int:
+    """Run the program that `_app` holds; the command `parley`."""
+    sys.path.insert(0, str(Path(__file__).resolve().with_name("_app")))
+    from bot.early import open_input  # noqa: PLC0415 - it is found only now
+
+    early = open_input(sys.argv[1:])  # before what takes long to load
+    from main import main as run  # noqa: PLC0415
+
+    return run(early=early)
