@@ -67,7 +67,7 @@ class Scroll:
         parts = [
             tail and display.render_tail(tail, width, height),
             lines,
-            *(display.question(text, width, is_waiting=True) for text in questions),
+            *(display.question(text, width, is_dim=True) for text in questions),
         ]
         text = "\n".join(part for part in parts if part)
         joins = self._ends_with_line and lines and not tail
