@@ -55,6 +55,12 @@ def _is_closed(block: Token, source: str) -> bool:
     return block.type in ("heading_open", "hr") or (is_paragraph and source.endswith("\n\n"))
 
 
+def list_code(source: str) -> list[str]:
+    """Return the code in a text, block by block."""
+    blocks = _BLOCKS.parse(source)
+    return [one.content.removesuffix("\n") for one in blocks if one.type in ("fence", "code_block")]
+
+
 def clip_to_end(source: str, width: int, height: int) -> str:
     """As much of an unfinished block's end as `height` lines can show, still read as what it is: a
     code block keeps the line that opens it, a table its head."""
