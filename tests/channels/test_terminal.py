@@ -359,7 +359,7 @@ def test_a_table_that_is_too_wide_for_its_words_is_shown_row_by_row() -> None:
         *("t1", "136", "extraordinary", "t2"),
     ]
     shown = plain(display.markdown(table, 20))
-    assert shown == "turn t1\ntokens: 136 · words:\nextraordinary\nturn t2\n"
+    assert shown == "turn · tokens ·\nwords\nt1\n136 · extraordinary\nt2\n"
     without_rows = plain(display.markdown("| alphabetical | order |\n|---|---|", 12))
     assert without_rows.split() == ["alphabetical", "order"]
 
@@ -721,8 +721,9 @@ async def test_text_of_the_model_does_not_act_on_the_terminal(tmp_path: Path) ->
         person.types("hi\r")
         await person.sees("the end")
         await person.leaves()
+        raw = person.glass.raw.replace("\x1b]11;?\x1b\\", "")  # our question
         for sequence in ("\x1b]", "\x1b[2J", "\x1b[5m", "\x9b", "\u202e", "\x07"):
-            assert sequence not in person.glass.raw
+            assert sequence not in raw
 
 
 async def test_commands_are_completed_with_their_meaning(tmp_path: Path) -> None:
@@ -866,7 +867,7 @@ async def test_ctrl_c_gives_a_form_up_and_what_was_being_typed_comes_back(tmp_pa
         person.types("/note\runsent words")
         await person.sees("/keep · Enter saves")
         person.types("\x03")
-        await person.sees("Given up; nothing was changed.")
+        await person.sees("Cancelled; nothing was changed.")
         await person.sees("unsent words")
         person.types("\x15")
         person.types("/note\r")
