@@ -90,6 +90,13 @@ def _size(path: Path) -> int:
         return 0
 
 
+def _count_in(file: Path) -> int:
+    try:
+        return count_requirements(file.read_text("utf-8").splitlines())
+    except OSError:
+        return 0  # pip says so
+
+
 def count_requirements(lines: Iterable[str]) -> int:
     """Return how many packages a file of requirements names."""
     return sum(bool(re.match(r"\s*[A-Za-z0-9]", line)) for line in lines)
@@ -98,8 +105,7 @@ def count_requirements(lines: Iterable[str]) -> int:
 def install(arguments: Sequence[str], errors: IO[bytes]) -> int:
     """Carry out `pip install`; return its exit code. What it complains of goes to `errors`."""
     pairs = itertools.pairwise(arguments)
-    files = [Path(name).read_text("utf-8") for flag, name in pairs if flag == "-r"]
-    packages = sum(count_requirements(file.splitlines()) for file in files)
+    packages = sum(_count_in(Path(name)) for flag, name in pairs if flag == "-r")
     with tempfile.TemporaryDirectory() as work:
         process = subprocess.Popen(
             [*_PIP, *arguments],

@@ -90,7 +90,9 @@ class Progress:
         line = format_progress(self._what, self._unit, done, total, now - self._begun)
         if self._is_drawn:
             self._next = now + _OFTEN
-            self._draw(line[: shutil.get_terminal_size().columns - 1])
+            line = line[: shutil.get_terminal_size().columns - 1]
+            if line != self._line:
+                self._draw(line)
         else:
             self._next = now + _SELDOM
             self._stream.write(f"{line}\n")

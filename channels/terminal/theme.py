@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -24,8 +24,8 @@ from channels.terminal.passthrough import for_terminal
 
 _QUESTION = "\x1b]11;?\x1b\\"
 _COLOUR = "([0-9a-fA-F]{1,4})"
-_ANSWER = re.compile(
-    rf"\x1b\]11;rgba?:{_COLOUR}/{_COLOUR}/{_COLOUR}(?:/[0-9a-fA-F]{{1,4}})?(?:\x07|\x1b\\)"
+_PASTED_OR_ANSWER = re.compile(
+    rf"\x1b\[200~|\x1b\]11;rgba?:{_COLOUR}/{_COLOUR}/{_COLOUR}(?:/[0-9a-fA-F]{{1,4}})?(?:\x07|\x1b\\)"
 )
 _BEGUN = re.compile(r"\x1b(?:\](?:1(?:1(?:;[rgba:0-9A-F/]{0,25}\x1b?)?)?)?)?$", re.IGNORECASE)
 _SILENT = ("linux", "dumb")
@@ -98,12 +98,13 @@ class AnswerReader(Vt100Parser):
         if self._in_bracketed_paste:  # a text, whatever is in it
             super().feed(data)
             return
-        keys, *rest = _ANSWER.split(data, maxsplit=1)
-        if rest:
-            *colour, after = rest
-            self._heard(_is_bright(colour))
-            super().feed(keys)
-            self.feed(after)
+        if found := _PASTED_OR_ANSWER.search(data):
+            if found[1]:
+                self._heard(_is_bright(found.groups()))
+                super().feed(data[: found.start()])
+            else:
+                super().feed(data[: found.end()])
+            self.feed(data[found.end() :])
         else:
             begun = _BEGUN.search(data)
             self._held = begun[0] if begun else ""
@@ -116,7 +117,7 @@ class AnswerReader(Vt100Parser):
         super().flush()
 
 
-def _is_bright(colour: list[str]) -> bool:
+def _is_bright(colour: Sequence[str]) -> bool:
     """Return whether a colour in hexadecimal numbers, each of one to four digits, is bright."""
     red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in colour)
     return bool(0.299 * red + 0.587 * green + 0.114 * blue > 0.5)
