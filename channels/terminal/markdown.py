@@ -197,7 +197,7 @@ class Page(Markdown):
         self._indent = _indent(self.parsed)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if self._indent > min(_DEEPEST, options.max_width - _NARROWEST):
+        if self._indent > min(_DEEPEST, max(0, options.max_width - _NARROWEST)):
             yield self._source
         else:
             yield from super().__rich_console__(console, options)

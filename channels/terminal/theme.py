@@ -27,7 +27,9 @@ _COLOUR = "([0-9a-fA-F]{1,4})"
 _PASTED_OR_ANSWER = re.compile(
     rf"\x1b\[200~|\x1b\]11;rgba?:{_COLOUR}/{_COLOUR}/{_COLOUR}(?:/[0-9a-fA-F]{{1,4}})?(?:\x07|\x1b\\)"
 )
-_BEGUN = re.compile(r"\x1b(?:\](?:1(?:1(?:;[rgba:0-9A-F/]{0,25}\x1b?)?)?)?)?$", re.IGNORECASE)
+_BEGUN = re.compile(
+    r"\x1b(?:\[(?:20{0,2})?|\](?:1(?:1(?:;[rgba:0-9A-F/]{0,25}\x1b?)?)?)?)?$", re.IGNORECASE
+)
 _SILENT = ("linux", "dumb")
 """Terminals that would print the question."""
 

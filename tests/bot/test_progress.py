@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,11 +31,7 @@ def test_the_time_that_is_left_is_said_in_words() -> None:
 def test_the_words_are_near_the_seconds(share: float, elapsed: float) -> None:
     left = elapsed * (1 - share) / share
     words = format_left(share, elapsed).split()
-    numbers = {
-        unit: int(number)
-        for number, unit in zip(words, words[1:], strict=False)
-        if number.isdecimal()
-    }
+    numbers = {unit: int(number) for number, unit in pairwise(words) if number.isdecimal()}
     said = numbers.get("h", 0) * 3600 + numbers.get("min", 0) * 60 + numbers.get("s", 0)
     assert abs(said - left) <= (5 if left < 60 else 31)
 
