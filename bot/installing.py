@@ -18,7 +18,7 @@ from pathlib import Path
 from threading import Thread
 from typing import IO
 
-from bot.progress import BYTES, Progress
+from bot.progress import BYTES, ProgressLine
 
 _PIP = (
     *(sys.executable, "-m", "pip", "install", "--progress-bar", "off"),
@@ -31,14 +31,14 @@ _LARGE = 20_000_000  # bytes of a file that has a line of its own
 _PAUSE = 0.2  # seconds between two looks
 
 
-class Installation:
+class PackageInstallation:
     """The state of an installation of so many packages, as pip tells it, and the line for it."""
 
     def __init__(self, packages: int, work: Path, installed: Path) -> None:
         self._packages, self._work, self._installed = packages, work, installed
         self._before = self._count_installed()
         self._fetched = self._size = 0
-        self._shown = Progress("Fetching", "packages")
+        self._shown = ProgressLine("Fetching", "packages")
         self._tell = self._tell_fetched
 
     def hear(self, line: str) -> None:
@@ -46,16 +46,16 @@ class Installation:
         if found := _FILE.match(line):
             self._size = round(float(found[2]) * _UNITS[found[3]])
             if self._size >= _LARGE:
-                self._turn_to(Progress(f"Downloading {found[1].split('/')[-1]}", BYTES))
+                self._turn_to(ProgressLine(f"Downloading {found[1].split('/')[-1]}", BYTES))
                 self._tell = self._tell_file
         elif _FETCHED.match(line):
             self._fetched += 1
             if self._tell == self._tell_file:
-                self._turn_to(Progress("Fetching", "packages"))
+                self._turn_to(ProgressLine("Fetching", "packages"))
             self._tell = self._tell_fetched
         elif line.startswith("Installing collected packages: "):
             self._packages = line.count(",") + 1
-            self._turn_to(Progress("Installing", "packages"))
+            self._turn_to(ProgressLine("Installing", "packages"))
             self._tell = self._tell_installed
 
     def show(self) -> None:
@@ -65,7 +65,7 @@ class Installation:
     def close(self) -> None:
         self._shown.close()
 
-    def _turn_to(self, shown: Progress) -> None:
+    def _turn_to(self, shown: ProgressLine) -> None:
         self._shown.close()
         self._shown = shown
 
@@ -114,7 +114,7 @@ def install(arguments: Sequence[str], errors: IO[bytes]) -> int:
             env={**os.environ, "TMPDIR": work},
             text=True,
         )
-        state = Installation(packages, Path(work), Path(sysconfig.get_path("purelib")))
+        state = PackageInstallation(packages, Path(work), Path(sysconfig.get_path("purelib")))
         reading = Thread(target=_read, args=(process, state), daemon=True)
         reading.start()
         try:
@@ -127,7 +127,7 @@ def install(arguments: Sequence[str], errors: IO[bytes]) -> int:
             process.kill()
 
 
-def _read(process: subprocess.Popen[str], state: Installation) -> None:
+def _read(process: subprocess.Popen[str], state: PackageInstallation) -> None:
     assert process.stdout is not None
     for line in process.stdout:
         state.hear(line)

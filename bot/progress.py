@@ -64,7 +64,7 @@ def _format_size(size: int) -> str:
     return f"{size / 1e6:,.1f} MB"
 
 
-class Progress:
+class ProgressLine:
     """The line of one kind of work. `unit` is what is counted, in the plural, or BYTES."""
 
     def __init__(
@@ -119,9 +119,9 @@ class Progress:
 
 
 @contextmanager
-def progress(what: str, unit: str) -> Iterator[Progress]:
+def progress(what: str, unit: str) -> Iterator[ProgressLine]:
     """Show the progress of work, until it ends."""
-    shown = Progress(what, unit)
+    shown = ProgressLine(what, unit)
     try:
         yield shown
     finally:

@@ -21,7 +21,7 @@ from rich.text import Text
 _TAB = 8
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _FRAME = " ▌"
-"""What may stand in front of code and be left out: it is no text of the answer."""
+"""Signs in front of code that are left out: they are no text of the answer."""
 
 
 def mark(lines: Sequence[Text]) -> Segment:

@@ -1,4 +1,4 @@
-"""What models think before they answer: shown while a person wants it, above the answer."""
+"""The reasoning of models, before they answer: shown while a person wants it, above the answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from channels.language import _
 from channels.terminal.scroll import Scroll
 
 
-class Reasoning:
+class ShownReasoning:
     """The reasoning of the running turn, as far as it is not on the screen for good."""
 
     def __init__(self, scroll: Scroll) -> None:

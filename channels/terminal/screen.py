@@ -111,7 +111,7 @@ class Screen:
         self._drawn: Drawn | None = None
         self._is_asked, self._background = False, asyncio.Event()
         self.is_light: bool | None = None
-        """What the terminal has answered about its background; None before."""
+        """The answer of the terminal about its background; None before."""
         self._held: list[str] | None = None  # what waits while an editor has the screen
         self.is_here = asyncio.Event()  # cleared while one has
         self.is_here.set()

@@ -19,7 +19,7 @@ from channels.terminal.screen import Screen
 
 
 class Below(Struct, frozen=True):
-    """What is still to come up: the unfinished end of an answer, the tools that run, the questions
+    """The rest that is still to come up: the unfinished end of an answer, the tools that run, the questions
     that wait, and what the model thinks."""
 
     tail: str = ""

@@ -28,8 +28,8 @@ from channels.terminal.offers import Offers
 from channels.terminal.picker import Picker, PickerEntry
 from channels.terminal.screen import Screen
 from channels.terminal.scroll import Scroll
-from channels.terminal.theme import Background, drawing_on
-from channels.terminal.turns import Turns
+from channels.terminal.theme import TerminalBackground, drawing_on
+from channels.terminal.turns import SeenTurns
 
 ADDRESS = conversations.address_of(conversations.MAIN)
 """The conversation of whoever names none."""
@@ -72,9 +72,9 @@ class Terminal:
             self._has_screen.set()
         self.has_fields = isinstance(self._screen, Screen)
         self._scroll = Scroll(self._screen)
-        self._background = Background(theme, lambda: self._screen.is_light)
+        self._background = TerminalBackground(theme, lambda: self._screen.is_light)
         start = lambda work: self._tasks.create_task(work)  # noqa: E731 - there are none yet
-        self._turns = Turns(self._screen, self._scroll, start)
+        self._turns = SeenTurns(self._screen, self._scroll, start)
         self._offers = Offers()
         self._has_copied = False
 

@@ -34,7 +34,7 @@ _SILENT = ("linux", "dumb")
 """Terminals that would print the question."""
 
 
-class Background(Struct, frozen=True):
+class TerminalBackground(Struct, frozen=True):
     """The background: `wanted` says what is set ("auto", "dark" or "light"), `answered` what the
     terminal has said of it (None: nothing so far)."""
 
@@ -48,12 +48,12 @@ class Background(Struct, frozen=True):
         return _is_said_light() if answered is None else answered
 
 
-_UNKNOWN = Background()
-_background: ContextVar[Background] = ContextVar("background", default=_UNKNOWN)
+_UNKNOWN = TerminalBackground()
+_background: ContextVar[TerminalBackground] = ContextVar("background", default=_UNKNOWN)
 
 
 @contextmanager
-def drawing_on(background: Background) -> Iterator[None]:
+def drawing_on(background: TerminalBackground) -> Iterator[None]:
     """Let what is drawn from here suit a background."""
     token = _background.set(background)
     try:

@@ -31,7 +31,7 @@ from channels.message import Outbound
 from channels.terminal import conversations, keys
 from channels.terminal.display import StreamedAnswer, bar_style, bar_text, one_line
 from channels.terminal.dumb_screen import DumbScreen
-from channels.terminal.reasoning import Reasoning
+from channels.terminal.reasoning import ShownReasoning
 from channels.terminal.screen import Screen
 from channels.terminal.scroll import Below, Scroll
 
@@ -51,7 +51,7 @@ class Exchange(Struct):
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Turns:
+class SeenTurns:
     """The turns that are seen. `start` runs work beside all else."""
 
     def __init__(
@@ -66,7 +66,7 @@ class Turns:
         self.current: Exchange | None = None
         self.usage: ContextUsage | None = None
         self.has_asked = False
-        self.reasoning = Reasoning(scroll)
+        self.reasoning = ShownReasoning(scroll)
 
     @property
     def is_busy(self) -> bool:

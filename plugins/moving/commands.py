@@ -22,7 +22,7 @@ from bot.data_folder import (
     lock_data_folder,
 )
 from bot.logs import set_up_logs
-from bot.progress import Progress, progress
+from bot.progress import ProgressLine, progress
 from bot.settings import Layers, SettingsStore, load_layers
 from bot.wording import count
 from memory.record.engines import engine_for
@@ -212,7 +212,7 @@ async def _take_foreign(
     destination: Destination,
     app: App | None,
 ) -> None:
-    shown = Progress("Importing", "conversations")
+    shown = ProgressLine("Importing", "conversations")
     arrival = Arrival(
         app, source, destination, is_own=options.mine, is_rehearsal=options.dry_run, tell=shown.tell
     )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.installing import count_requirements
-from bot.progress import BYTES, Progress, format_left, format_progress
+from bot.progress import BYTES, ProgressLine, format_left, format_progress
 
 
 def test_the_time_that_is_left_is_said_in_words() -> None:
@@ -60,7 +60,7 @@ class Person(io.StringIO):
 @given(st.lists(st.floats(0, 5), max_size=100))
 def test_a_log_gets_a_line_at_most_every_ten_seconds(pauses: list[float]) -> None:
     now, stream = [0.0], io.StringIO()
-    shown = Progress("Importing", "messages", stream, lambda: now[0])
+    shown = ProgressLine("Importing", "messages", stream, lambda: now[0])
     for number, pause in enumerate(pauses):
         now[0] += pause
         shown.tell(number, len(pauses))
@@ -72,7 +72,7 @@ def test_a_log_gets_a_line_at_most_every_ten_seconds(pauses: list[float]) -> Non
 
 def test_a_person_sees_one_line_that_is_gone_at_the_end() -> None:
     now, stream = [0.0], Person()
-    shown = Progress("Importing", "messages", stream, lambda: now[0])
+    shown = ProgressLine("Importing", "messages", stream, lambda: now[0])
     for number in range(3):
         now[0] += 1
         shown.tell(number, 3)

@@ -12,7 +12,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 
 from channels.terminal import display
 from channels.terminal.passthrough import for_terminal
-from channels.terminal.theme import AnswerReader, Background, drawing_on
+from channels.terminal.theme import AnswerReader, TerminalBackground, drawing_on
 
 KEYS = st.lists(
     st.sampled_from(
@@ -84,7 +84,7 @@ def test_what_is_set_goes_before_what_is_answered_and_that_before_what_is_said(
         ("light", False, "15;0", True),
     ):
         monkeypatch.setenv("COLORFGBG", said)
-        background = Background(lambda one=wanted: one, lambda one=answered: one)
+        background = TerminalBackground(lambda one=wanted: one, lambda one=answered: one)
         with drawing_on(background):
             shown = display.markdown("```python\ndef total(): return 1\n```", 80)
         assert ("\x1b[94m" in shown) == (not is_light), (wanted, answered, said)

@@ -103,7 +103,7 @@ class FakeBot:
         self.kept: dict[tuple[str, str], str] = {}
         self.language = ENGLISH
         self.said: list[Said] = []
-        """What was said before, for whoever asks for the transcript."""
+        """The transcript of what was said before."""
         self.channel: Channel | None = None
         self._script, self._finals, self._pace = script, finals or {}, pace
         self._watchers: set[asyncio.Queue[Activity]] = set()

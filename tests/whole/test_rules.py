@@ -210,7 +210,7 @@ async def test_rules_are_changed_in_the_chat_by_owners(tmp_path: Path) -> None:
 
 
 async def test_config_shows_one_rule_a_line(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, [Say("Hi.")]) as bot:
+    async with run_bot(tmp_path, []) as bot:
         hooks = [
             {
                 "id": f"rule-{n}",
