@@ -1,5 +1,5 @@
-"""The text that can be typed next, as the bot says it: asked for when needed, and kept until something
-is sent."""
+"""The text that can be typed next, as the bot says it: asked for when it is needed, and kept until
+something is sent."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from channels.terminal.screen import Screen
 
 
 class Below(Struct, frozen=True):
-    """The rest that is still to come up: the unfinished end of an answer, the tools that run, the questions
-    that wait, and what the model thinks."""
+    """The rest that is still to come up: the unfinished end of an answer, the tools that run, the
+    questions that wait, and what the model thinks."""
 
     tail: str = ""
     calls: Sequence[ToolStarted] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -72,6 +73,10 @@ def test_the_answer_is_taken_out_of_what_is_typed(
     assert heard == [is_light]
 
 
+def _same(answered: bool | None) -> bool | None:
+    return answered
+
+
 def test_what_is_set_goes_before_what_is_answered_and_that_before_what_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -84,7 +89,7 @@ def test_what_is_set_goes_before_what_is_answered_and_that_before_what_is_said(
         ("light", False, "15;0", True),
     ):
         monkeypatch.setenv("COLORFGBG", said)
-        background = TerminalBackground(lambda one=wanted: one, lambda one=answered: one)
+        background = TerminalBackground(partial(str, wanted), partial(_same, answered))
         with drawing_on(background):
             shown = display.markdown("```python\ndef total(): return 1\n```", 80)
         assert ("\x1b[94m" in shown) == (not is_light), (wanted, answered, said)
