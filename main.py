@@ -178,7 +178,7 @@ def _is_first_start(layers: Layers, place: Path | str) -> bool:
 
 
 async def _live(start: BotStart) -> None:
-    standing = start.make_standing()
+    standing = start.make_standing(lambda: app.config.book.effective())
     async with start.watch.serving(has_page=start.has_page):
         channels = start.make_channels(standing, lambda: app.config.book.effective())
         recent = start.watch.recent

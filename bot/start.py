@@ -17,7 +17,7 @@ from msgspec import Struct
 from agent.models.selection import Models
 from bot.app import VERSION
 from bot.choices import choice_of
-from bot.command_line import CommandRefused, say
+from bot.command_line import CommandRefused, call_of, say
 from bot.data_folder import plugins_folder
 from bot.early import history_in
 from bot.logs import set_up_logs
@@ -68,10 +68,11 @@ class BotStart(Struct, frozen=True):
                 "or choose another data folder with --data DIR."
             ) from None
 
-    def make_standing(self) -> Channel | None:
-        """Make the channel with whose end the bot ends, if there is one."""
+    def make_standing(self, settings: Callable[[], Settings] | None = None) -> Channel | None:
+        """Make the channel with whose end the bot ends, if there is one. `settings` are those in
+        force; without them it has those of the start."""
         if self.is_terminal:
-            return self._make_terminal()
+            return self._make_terminal(settings or (lambda: self.settings))
         options = self.options
         is_headless = options.web or options.telegram or options.serve
         return standard(options.jsonl) if options.jsonl or not is_headless else None
@@ -148,7 +149,7 @@ class BotStart(Struct, frozen=True):
             say(f"Parley {VERSION} is at {channel.url} (Ctrl-C stops it).")
         return channel
 
-    def _make_terminal(self) -> Channel:
+    def _make_terminal(self, settings: Callable[[], Settings]) -> Channel:
         # slow, and nothing for a pipe
         from channels.terminal import conversations  # noqa: PLC0415
         from channels.terminal.terminal import Terminal  # noqa: PLC0415
@@ -156,7 +157,14 @@ class BotStart(Struct, frozen=True):
         options = self.options
         name = conversations.clean_name(options.chat or "") or conversations.MAIN
         chat = None if options.resume else name
-        return Terminal(history_in(options.data), self._greet(), chat, options.early)
+        return Terminal(
+            history_in(options.data),
+            self._greet(),
+            chat,
+            options.early,
+            program=call_of(options),
+            theme=lambda: settings().terminal.theme,
+        )
 
     def _greet(self) -> str:
         is_small = Models(credentials(self.layers)).uses_embedded(choice_of(self.settings))

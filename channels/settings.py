@@ -141,6 +141,19 @@ class WebSettings(BaseModel):
     )
 
 
+class TerminalSettings(BaseModel):
+    """The section `terminal`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    theme: Literal["auto", "dark", "light"] = Field(
+        default="auto",
+        description="The background that the colours of the terminal suit; auto asks the terminal, "
+        "and takes dark where it does not say.",
+        json_schema_extra={"holds": "at once"},
+    )
+
+
 class ChannelSettings(BaseModel):
     """The settings that this layer adds at the top level."""
 
@@ -148,4 +161,5 @@ class ChannelSettings(BaseModel):
 
     channels: RunningChannels = RunningChannels()
     web: WebSettings = WebSettings()
+    terminal: TerminalSettings = TerminalSettings()
     telegram: TelegramSettings = TelegramSettings()

@@ -58,6 +58,16 @@ class Indexer:
         for row in await self._store.read(lambda db: index.behind(db, audience)):
             await self._index_one(row)
 
+    async def catch_up_all(self, tell: Callable[[int, int], None]) -> None:
+        """Index all that was said; `tell` hears how many messages are indexed, and of how many.
+        Raises StoreError."""
+        waiting = await self._store.read(index.lagging)
+        done, total = 0, sum(missing for _, missing in waiting)
+        for row, missing in waiting:
+            await self._index_one(row)
+            done += missing
+            tell(done, total)
+
     async def idle(self) -> None:
         """Wait until no batch is under way."""
         await self._tasks.idle()

@@ -313,6 +313,11 @@ class Conversations:
         await self._mirror.settle()
         await self._indexer.idle()
 
+    async def index(self, tell: Callable[[int, int], None]) -> None:
+        """Index all that was said, so that no search waits for it; `tell` hears how many messages
+        are indexed, and of how many."""
+        await self._indexer.catch_up_all(tell)
+
     async def close(self) -> None:
         """End the sessions, and stop what runs in the background; it goes on at the next start."""
         endings = [conversation.turns.end_session() for conversation in self.list_loaded()]

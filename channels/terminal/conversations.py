@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
@@ -13,9 +14,10 @@ from channels.terminal.picker import PickerEntry
 
 CHANNEL = "terminal"
 MAIN = "main"
-SHOWN = 3
+SHOWN = 2
 """Turns that are shown of a conversation that one comes back to."""
 _LONGEST = 60  # characters of a name
+_DAYS = 7  # that are counted; a day before that has its date
 
 
 def address_of(chat: str) -> Address:
@@ -59,6 +61,33 @@ def _format_time(at: datetime) -> str:
     """Return a time by this machine's clock, to the minute today and to the day before that."""
     local, now = at.astimezone(), datetime.now().astimezone()
     return f"{local:%H:%M}" if local.date() == now.date() else f"{local:%Y-%m-%d}"
+
+
+def describe_visit(chat: str, said: Sequence[Said]) -> str:
+    """Say where one is: "main · 12 turns · yesterday"."""
+    name = one_line(chat)
+    if not said:
+        return f"{name} · {_('nothing was said here yet')}"
+    turns = int(said[-1].turn.removeprefix("t"))
+    many = _("{n} turn", n=turns) if turns == 1 else _("{n} turns", n=turns)
+    return f"{name} · {many} · {format_day(said[-1].at, datetime.now().astimezone())}"
+
+
+def format_day(at: datetime, now: datetime) -> str:
+    """Return the day of a time as people say it, by the clock of `now`."""
+    day = at.astimezone(now.tzinfo).date()
+    days = (now.date() - day).days
+    if days <= 0:
+        return _("today")
+    if days == 1:
+        return _("yesterday")
+    return _("{n} days ago", n=days) if days < _DAYS else f"{day:%Y-%m-%d}"
+
+
+def describe_way_back(program: str, chat: str) -> str:
+    """Say how one comes back to a conversation."""
+    command = program if chat == MAIN else f"{program} --chat {shlex.quote(one_line(chat))}"
+    return _("To continue: {command}", command=command)
 
 
 async def newest(bot: Bot) -> str:

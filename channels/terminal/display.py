@@ -14,6 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.segment import Segment, SegmentLines
+from rich.style import Style
 from rich.text import Text
 from rich.theme import Theme
 
@@ -22,6 +23,7 @@ from channels.language import _, figure
 from channels.message import Action
 from channels.splitting import has_vast_table, split
 from channels.terminal import figures
+from channels.terminal.code import fences_apart, put_in
 
 _SEQUENCES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor, modes
@@ -52,6 +54,7 @@ _THEME = Theme(
         "markdown.table.header": "bold",
     }
 )
+_PLAIN, _DIM = Style.null(), Style(dim=True)
 _ECHO_LINES, _ECHO_CHARACTERS = 12, 1_000
 _MOST_STEPS = 6
 _PAGE, _LONGEST = 8_000, 100_000
@@ -59,15 +62,19 @@ _PAGE, _LONGEST = 8_000, 100_000
 _TOOL_SHOWN = 2_000  # characters of a call
 
 
-def markdown(source: str, width: int) -> str:
-    return "\n".join(_render(page, width) for page in _pages(source))
+def markdown(source: str, width: int, *, is_dim: bool = False, is_folded: bool = False) -> str:
+    """Render an answer. Where it `is_folded`, code is wrapped as all else is, for whoever draws it
+    and does not wrap."""
+    style = _DIM if is_dim else _PLAIN
+    pages = (_render(page, width, style, is_folded=is_folded) for page in _pages(source))
+    return "\n".join(filter(None, pages))
 
 
 def render_tail(source: str, width: int, height: int) -> str:
     """Return a markdown block that still grows: its end, as far as `height` lines can show it."""
     from channels.terminal.markdown import clip_to_end  # noqa: PLC0415 - as in _pages
 
-    return markdown(clip_to_end(source, width, height), width)
+    return markdown(clip_to_end(source, width, height), width, is_folded=True)
 
 
 def command_reply(source: str, width: int) -> str:
@@ -89,18 +96,26 @@ def context_reply(source: str, figure: figures.Figure, width: int) -> str:
 
 
 def _pages(source: str, has_parts: bool = False) -> Iterator[RenderableType]:
-    """Yield a text, a piece after the other: what the parser takes long over stays short. What
-    comes behind the longest is shown as its source. Where it `has_parts`, those in a table get
-    their colours."""
+    """Yield a text, a piece after the other: what the parser takes long over stays short, but code
+    stays whole. Words behind the longest text are shown as their source. Where it `has_parts`,
+    those in a table get their colours."""
     # rich.markdown is slow to import, and the first prompt doesn't wait for it.
     from channels.terminal.markdown import Page  # noqa: PLC0415
 
     clean = without_controls(source)
-    pieces = [clean] if len(clean) <= _PAGE else split(clean[:_LONGEST], _PAGE)
-    for piece in pieces:
-        yield Text(piece) if has_vast_table(piece) else Page(piece, has_parts)
-    if rest := clean[_LONGEST:]:
-        yield Text(rest)
+    if len(clean) <= _PAGE:
+        yield Text(clean) if has_vast_table(clean) else Page(clean, has_parts)
+        return
+    room = _LONGEST
+    for piece, is_code in fences_apart(clean):
+        if is_code:
+            yield Page(piece)
+            continue
+        words, rest, room = piece[:room], piece[room:], max(0, room - len(piece))
+        for part in split(words, _PAGE):
+            yield Text(part) if has_vast_table(part) else Page(part, has_parts)
+        if rest:
+            yield Text(rest)
 
 
 def next_steps(actions: Sequence[Action], width: int) -> str:
@@ -118,14 +133,19 @@ def note(text: str, width: int) -> str:
     return _render(Text(without_controls(text).strip(), "dim"), width)
 
 
-def question(text: str, width: int, *, is_waiting: bool = False) -> str:
-    """Render what the person said, on its way from the input line; the beginning of a long text
-    only."""
+def reasoning(text: str, width: int, most: int = 0) -> str:
+    """Render what a model thought before it answered: the last `most` lines of it, or all."""
+    lines = _render(Text(without_controls(text).strip(), "dim italic"), width).splitlines(True)
+    return "".join(lines[-most:])
+
+
+def question(text: str, width: int, *, is_dim: bool = False) -> str:
+    """Render what the person said; the beginning of a long text only."""
     lines = without_controls(text[:_ECHO_CHARACTERS]).split("\n")[:_ECHO_LINES]
     shown = "\n  ".join(lines)
     if len(text) > _ECHO_CHARACTERS or len(lines) < text.count("\n") + 1:
         shown += "\n  … " + _("({characters:,} characters)", characters=len(text))
-    return _render(Text(f"› {shown}", "dim" if is_waiting else "bold cyan"), width)
+    return _render(Text(f"› {shown}", "dim" if is_dim else "bold cyan"), width)
 
 
 def tool(name: str, arguments: str, outcome: str, width: int) -> str:
@@ -147,13 +167,18 @@ def _values(arguments: str) -> str:
         return arguments
 
 
-def _render(thing: RenderableType, width: int) -> str:
+def _render(
+    thing: RenderableType, width: int, style: Style = _PLAIN, *, is_folded: bool = False
+) -> str:
     out = StringIO()
     console = Console(file=out, width=max(1, width), force_terminal=True, theme=_THEME)
-    lines = [_trim(line) for line in console.render_lines(thing, pad=False)]
+    drawn = console.render_lines(thing, pad=False, style=style)
+    lines = [
+        line for one in drawn for line in put_in(_trim(one), console, style, is_folded=is_folded)
+    ]
     while lines and not lines[0]:
         lines.pop(0)
-    console.print(SegmentLines(lines, new_lines=True), end="")
+    console.print(SegmentLines(lines, new_lines=True), end="", crop=False)
     return out.getvalue()
 
 
@@ -170,7 +195,8 @@ def _trim(line: Iterable[Segment]) -> list[Segment]:
 
 
 def _is_seen(segment: Segment) -> bool:
-    return bool(segment.style and (segment.style.reverse or segment.style.bgcolor))
+    style = segment.style
+    return bool(segment.control or (style and (style.reverse or style.bgcolor)))
 
 
 _CELLS = 8

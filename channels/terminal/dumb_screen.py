@@ -14,6 +14,7 @@ from prompt_toolkit.output.plain_text import PlainTextOutput
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from channels.terminal.completion import Suggestion
+from channels.terminal.mentions import describe_unknown
 
 
 class ScreenListener(Protocol):
@@ -38,6 +39,10 @@ class ScreenListener(Protocol):
         """Return the line at the bottom: its style and its text."""
         ...
 
+    def on_reasoning(self) -> str:
+        """Show what models think before they answer, or no longer; return what was done."""
+        ...
+
     async def choices(self, line: str) -> Iterable[Suggestion]: ...
 
 
@@ -45,6 +50,7 @@ class DumbScreen:
     """A terminal that can only write on (TERM=dumb): nothing is drawn twice."""
 
     width, height, is_drawing = 80, 24, False
+    is_light: bool | None = None
 
     def __init__(self, history: History, listener: ScreenListener) -> None:
         self._listener = listener
@@ -56,10 +62,17 @@ class DumbScreen:
         self._is_left = False
 
     async def run(self) -> None:
+        told = ""  # the text whose unknown files were told
         with suppress(EOFError):
             while not self._is_left:
                 try:
-                    self._listener.on_text(await self._session.prompt_async("> "))
+                    text = await self._session.prompt_async("> ", default=told)
+                    if text != told and (unknown := describe_unknown(text)):
+                        told = text
+                        self.write(f"{unknown}\n")
+                    else:
+                        told = ""
+                        self._listener.on_text(text)
                 except KeyboardInterrupt:
                     self._listener.on_interrupt()
 
@@ -72,6 +85,9 @@ class DumbScreen:
     def write(self, text: str) -> None:
         self._output.write_raw(text.replace("\n", "\r\n"))
         self._output.flush()
+
+    async def know_background(self) -> None:
+        """Return at once: nothing has colours here."""
 
     def show(self, text: str) -> None:
         """Show nothing: text that passes is not shown here."""

@@ -95,10 +95,10 @@ class EarlyInput:
         if text.strip() in LEAVING:
             self.screen.leave()
         elif text.strip():
-            from channels.terminal.scroll import Scroll  # noqa: PLC0415 - slow, and needed here alone
+            from channels.terminal.scroll import Below, Scroll  # noqa: PLC0415 - slow, and needed here alone
 
             self.sent.append(text)
-            Scroll(self.screen).show_below("", (), self.sent)
+            Scroll(self.screen).show_below(Below(questions=self.sent))
 
     def on_form(self, command: str, text: str) -> None:
         """There are no forms yet."""
@@ -108,6 +108,9 @@ class EarlyInput:
 
     def on_interrupt(self) -> bool:
         return False
+
+    def on_reasoning(self) -> str:
+        return ""
 
     def bar(self, width: int) -> tuple[str, str]:
         del width

@@ -15,11 +15,14 @@ KEYS: Sequence[tuple[str, str]] = (
     ("Ctrl-R", "search what you have typed before"),
     ("Ctrl-X Ctrl-E", "write in your editor ($VISUAL or $EDITOR)"),
     ("Ctrl-V", "put the picture that is in the clipboard in (with wl-paste, xclip or pngpaste)"),
-    ("Ctrl-C", "stop the answer; else clear the line, cancel a form or a list"),
+    ("Ctrl-O", "show what the model thinks before it answers, or hide it"),
+    ("Esc", "close a list"),
+    ("Ctrl-C", "stop the answer; else clear the line, cancel a form, or close a list"),
     ("Ctrl-D", "quit, where the line is empty"),
 )
 TYPED: Sequence[tuple[str, str]] = (
     ("/resume [WORDS]", "the conversations of this terminal: choose one, or begin another"),
+    ("/copy [N]", "copy the last answer, or the Nth last; /copy code [N]: a code block"),
     ("@FILE", 'put a file in: @notes.txt, @"two words.pdf"'),
     ("a picture dropped here", "its path becomes an @FILE"),
     ("!COMMAND", "run a command in the sandbox of the tool `shell`; the model sees its output"),
@@ -29,6 +32,7 @@ TYPED: Sequence[tuple[str, str]] = (
 )
 COMMANDS: Sequence[tuple[str, str]] = (
     ("resume", "Open another conversation of this terminal, or begin one"),
+    ("copy", "Copy an answer or its code to the clipboard"),
     ("quit", "Quit"),
 )
 """Commands that the terminal carries out itself."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import ClassVar
@@ -12,23 +11,29 @@ from markdown_it.token import Token
 from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
 from rich.measure import Measurement
+from rich.segment import Segment
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from channels.formulas import as_written, find_formulas
 from channels.language import _
+from channels.terminal import theme
+from channels.terminal.code import mark
 from channels.terminal.figures import swatch
 
 # No word of an answer is left out: HTML tags and link definitions are shown as the text they are.
 _PARSER = MarkdownIt(options_update={"maxNesting": 100}).enable(["table", "strikethrough"])
-_PARSER.disable(["html_block", "html_inline", "reference"])
+_PARSER.disable(["html_block", "html_inline", "reference"]).use(find_formulas)
 
 _BLOCKS = MarkdownIt().enable("table").disable(["html_block", "reference"])
-_BLOCKS.core.ruler.enableOnly(["normalize", "block"])
+_BLOCKS.use(find_formulas, is_growing=True).core.ruler.enableOnly(["normalize", "block"])
 
 # Columns: what one level of nesting takes, the most that all may take, the least left for words.
 _LEVEL, _DEEPEST, _NARROWEST = 4, 60, 12
+_SEPARATOR = Text(" · ")
 _WIDEST = 100_000  # columns, in which everything has room
+_LONGEST_COLOURED = 50_000  # characters of code, which take a second
 
 
 def measure_finished(source: str) -> int:
@@ -50,6 +55,12 @@ def _is_closed(block: Token, source: str) -> bool:
     return block.type in ("heading_open", "hr") or (is_paragraph and source.endswith("\n\n"))
 
 
+def list_code(source: str) -> list[str]:
+    """Return the code in a text, block by block."""
+    blocks = _BLOCKS.parse(source)
+    return [one.content.removesuffix("\n") for one in blocks if one.type in ("fence", "code_block")]
+
+
 def clip_to_end(source: str, width: int, height: int) -> str:
     """As much of an unfinished block's end as `height` lines can show, still read as what it is: a
     code block keeps the line that opens it, a table its head."""
@@ -66,23 +77,39 @@ class _LeftHeading(Heading):
 
 
 class _Code(CodeBlock):
-    """Code in the terminal's own colours, without a background: lines can be copied as they are."""
+    """Code in the terminal's own colours, without a background."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        code = str(self.text).rstrip()
-        theme = "ansi_light" if _is_light(os.environ.get("COLORFGBG", "")) else "ansi_dark"
-        yield Syntax(code, self.lexer_name, theme=theme, word_wrap=True, padding=(0, 2))
+        code = str(self.text).removesuffix("\n")
+        lines = _colour(code, self.lexer_name).split("\n", allow_blank=True)
+        if code:
+            yield mark([*lines])
+        yield Segment.line()
 
 
-def _is_light(colours: str) -> bool:
-    """Return whether the terminal says (rxvt, Konsole, iTerm) that its background is white or light
-    grey: "0;15" is black on white. Most say nothing, and are dark."""
-    return colours.rpartition(";")[2] in ("7", "15")
+class _Formula(_Code):
+    """A formula that stands by itself, as it was written."""
+
+    @classmethod
+    def create(cls, markdown: Markdown, token: Token) -> _Formula:
+        return cls("text", "")
+
+
+def _colour(code: str, language: str) -> Text:
+    """Return code with its colours; plain where it is too long, or the lexer would change it."""
+    if len(code) <= _LONGEST_COLOURED:
+        syntax = Syntax(code, language, theme="ansi_light" if theme.is_light() else "ansi_dark")
+        syntax.tab_size = 0  # the lexer leaves tabs as they are
+        text = syntax.highlight(code)
+        text.right_crop(len(text.plain) - len(code))  # the newline that each lexer adds
+        if text.plain == code:
+            return text
+    return Text(code)
 
 
 class _WholeTable(TableElement):
-    """A table that breaks no word: where it is too wide for that, each row is a paragraph, with the
-    columns' names. Nothing of it is left out."""
+    """A table that breaks no word: where it is too wide for that, each row is a paragraph. Nothing
+    of it is left out."""
 
     has_parts = False
 
@@ -123,16 +150,19 @@ def _show_table(table: Table, console: Console, options: ConsoleOptions) -> Rend
 
 
 def _show_rows(columns: Sequence[Sequence[RenderableType]]) -> Iterator[Text]:
-    """Yield a table row by row: its first cell, and below that what the others say."""
+    """Yield a table row by row: the columns' names once, then each row's first cell, and below it
+    the others."""
     names, *rows = zip(*columns, strict=True)
-    for row in rows or [names]:
-        cells = [*map(_as_text, row)]
-        named = [*map(_as_text, names)] if rows else [Text()] * len(cells)
-        first = Text(" ").join(filter(None, (named[0], cells[0])))
+    head = _SEPARATOR.join(map(_as_text, names))
+    head.stylize("bold")
+    yield head
+    for row in rows:
+        first, *others = map(_as_text, row)
         first.stylize("bold")
-        pairs = zip(named[1:], cells[1:], strict=True)
-        said = [Text(": ").join(filter(None, pair)) for pair in pairs if pair[1]]
-        yield Text("\n").join(filter(None, (first, Text(" · ").join(said))))
+        while others and not others[-1]:
+            others.pop()  # an empty cell needs a sign only where another follows
+        said = _SEPARATOR.join(cell or Text("–") for cell in others)
+        yield Text("\n").join(filter(None, (first, said)))
 
 
 def _as_text(cell: RenderableType) -> Text:
@@ -150,6 +180,7 @@ class Page(Markdown):
         "heading_open": _LeftHeading,
         "fence": _Code,
         "code_block": _Code,
+        "formula": _Formula,
         "table_open": _WholeTable,
     }
 
@@ -158,13 +189,15 @@ class Page(Markdown):
         self.has_parts = has_parts
         self.parsed = _PARSER.parse(source)
         for token in self.parsed:
-            if token.type == "inline":
+            if token.type == "formula":
+                token.content = as_written(token)
+            elif token.type == "inline":
                 token.children = list(_spell_out(token.children or ()))
         self._source = Text(source)
         self._indent = _indent(self.parsed)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if self._indent > min(_DEEPEST, options.max_width - _NARROWEST):
+        if self._indent > min(_DEEPEST, max(0, options.max_width - _NARROWEST)):
             yield self._source
         else:
             yield from super().__rich_console__(console, options)
@@ -188,6 +221,8 @@ def _spell_out(tokens: Iterable[Token]) -> Iterator[Token]:
                 said, address = "", str(token.attrs.get("href", ""))
             case "link_close":
                 yield _text("" if said == address else f" ({address})")
+            case "formula":
+                yield _text(as_written(token))
             case "image":
                 yield _text(f"{token.content} ({token.attrs.get('src', '')})".strip())
             case _:

@@ -10,13 +10,20 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from channels.language import _
 
 _MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|([^\s"]\S*))')
 _BEGUN = re.compile(r'(?<!\S)@(?:"([^"\n]*)|([^\s"]*))$')
 _PICTURES = frozenset((".png", ".jpg", ".jpeg", ".gif", ".webp"))
+_ENDING = re.compile(r"\w\.[A-Za-z0-9]{1,5}$")
 _MOST = 50  # files that are offered
+_MOST_COMPARED = 1_000  # files that may have been meant
+_LIKENESS = 0.8
 _LONGEST = 4_000  # characters of what may be a dropped file
 _CLIPBOARDS: Sequence[Sequence[str]] = (
     ("wl-paste", "--type", "image/png"),
@@ -32,11 +39,18 @@ def find_mentions(text: str) -> list[Path]:
     found: dict[Path, None] = {}
     for quoted, plain in _MENTION.findall(text):
         for name in (quoted,) if quoted else (plain, plain.rstrip(".,;:!?)")):
-            path = Path(name).expanduser()
+            path = _path(name)
             if name and _is_file(path):
                 found[path] = None
                 break
     return [*found]
+
+
+def _path(name: str) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:  # nobody of that name has a home
+        return Path(name)
 
 
 def _is_file(path: Path) -> bool:
@@ -44,6 +58,45 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):
         return False
+
+
+def describe_unknown(text: str) -> str:
+    """Say which file a message names that is not there; "" where there is none such. A command
+    names none, and a word that does not look like a file's name is just a word."""
+    if text.startswith(("/", "!")):
+        return ""
+    for quoted, plain in _MENTION.findall(text):
+        name = quoted or plain.rstrip(".,;:!?)")
+        names = {name, plain}
+        if any(_is_file(_path(one)) for one in names if one):
+            continue
+        near = _find_near(name)
+        if quoted or near or _looks_like_file(name):
+            what = {"name": _mention(name), "near": _mention(near)}
+            if near:
+                return _("No file {name}, but {near} · Enter sends it as text", **what)
+            return _("No file {name} · Enter sends it as text", name=what["name"])
+    return ""
+
+
+def _looks_like_file(name: str) -> bool:
+    if any(sign in name for sign in "()[]{}@=<>"):
+        return False  # code: @app.get("/"), or an address
+    folder = name.rpartition("/")[0]
+    has_folder = bool(folder) and _path(folder).is_dir()
+    return has_folder or name.startswith(("/", "./", "../", "~/")) or bool(_ENDING.search(name))
+
+
+def _find_near(name: str) -> str:
+    """Return the name of the file there that this one was probably meant for; "" for none."""
+    folder, slash, last = name.rpartition("/")
+    try:
+        with os.scandir(_path(folder + slash or ".")) as entries:
+            names = [one.name for one in islice(entries, _MOST_COMPARED) if one.is_file()]
+    except (OSError, ValueError):
+        return ""
+    found = get_close_matches(last, names, 1, _LIKENESS)
+    return folder + slash + found[0] if found else ""
 
 
 def begun_mention(before_cursor: str) -> str | None:
@@ -61,7 +114,7 @@ def offer_files(begun: str) -> Iterator[tuple[str, str]]:
     if folder or typed.startswith("/"):
         folder += "/"
     try:
-        with os.scandir(Path(folder or ".").expanduser()) as entries:
+        with os.scandir(_path(folder or ".")) as entries:
             names = sorted(
                 (entry.name + "/" * entry.is_dir(), entry.is_dir())
                 for entry in entries

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable
-from typing import TYPE_CHECKING
+from contextlib import suppress
 
 from msgspec import Struct
 from prompt_toolkit.application import Application, get_app_session
-from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.data_structures import Point
-from prompt_toolkit.document import Document
-from prompt_toolkit.filters import Condition, is_searching
+from prompt_toolkit.filters import Condition, has_completions, is_searching
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import (
@@ -44,12 +40,11 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
 from channels.language import _
+from channels.terminal import theme
 from channels.terminal.dumb_screen import ScreenListener
-from channels.terminal.mentions import begun_mention, name_dropped, offer_files, paste_picture
-from channels.terminal.picker import Picker
-
-if TYPE_CHECKING:
-    from channels.message import Form  # slow, and typing can begin before
+from channels.terminal.line import InputLine
+from channels.terminal.mentions import name_dropped
+from channels.terminal.passthrough import clipboard_sequence, for_terminal
 
 _STYLE = Style.from_dict(
     {
@@ -69,12 +64,9 @@ _STYLE = Style.from_dict(
 # xterm and GNU screen cut lines off when the window becomes narrower; all others wrap them anew.
 _CUTS_OFF = bool({"XTERM_VERSION", "STY"} & os.environ.keys())
 _HINT = "Ctrl-D quits · /help lists the commands"
-_FORM_HINT = "Enter saves · Esc Enter begins a line · Ctrl-C cancels"
-_PICKER_HINT = "type to search · ↑ ↓ choose · Enter opens · Ctrl-C closes"
-_LAST_QUESTION_HINT = "Enter asks it again in a branch · ↑ your earlier lines · Ctrl-C cancels"
-_NO_PICTURE = "There is no picture in the clipboard, or none of wl-paste, xclip and pngpaste."
-_GIVEN_UP = "Cancelled; nothing was changed."
-_LONGEST_REMEMBERED = 10_000  # characters; a longer text is not a line to come back to
+_ANSWER_PATIENCE = 0.2  # seconds that a drawing waits for the answer about the background
+_KEY_PATIENCE, _ESCAPE_PATIENCE = 0.4, 0.1
+"""Seconds that the rest of two keys (Esc Enter) is waited for, and the rest of one (Esc [ A)."""
 
 
 class Drawn(Struct, frozen=True):
@@ -116,21 +108,17 @@ class Screen:
         self.listener = listener
         self._passing: StyleAndTextTuples = []
         self._drawn: Drawn | None = None
-        self._hint = ""
-        self._form: Form | None = None
-        self._picker: Picker | None = None
-        self._unsent = ""  # what stood in the line when a form or a list came
-        self._is_last_question = False  # it is the last question that is changed in the form
+        self._is_asked, self._background = False, asyncio.Event()
+        self.is_light: bool | None = None
+        """The answer of the terminal about its background; None before."""
         self._held: list[str] | None = None  # what waits while an editor has the screen
         self.is_here = asyncio.Event()  # cleared while one has
         self.is_here.set()
-        self._input = Buffer(
-            history=history,
-            completer=_Completer(lambda: self.listener),
-            complete_while_typing=Condition(
-                lambda: not (self._form or self._picker) and _is_completed(self._input.document)
-            ),
-            on_text_changed=lambda _: self._notice_change(),
+        self.line = InputLine(
+            history,
+            lambda: self.listener,
+            lambda: self._app.invalidate(),
+            lambda work: self._app.create_background_task(work),
         )
         self._app: Application[None] = Application(
             self._layout(),
@@ -143,6 +131,7 @@ class Screen:
             before_render=lambda _: self._climb(),
             after_render=lambda app: self._remember(app.renderer.last_rendered_screen),
         )
+        self._app.timeoutlen, self._app.ttimeoutlen = _KEY_PATIENCE, _ESCAPE_PATIENCE
 
     @property
     def width(self) -> int:
@@ -159,6 +148,30 @@ class Screen:
     def leave(self) -> None:
         self._app.exit()
 
+    def _ask_background(self) -> None:
+        """Ask once, when what the terminal answers is not shown on it any more."""
+        if not self._is_asked:
+            self._is_asked = True
+            if not theme.ask(self._app.input, self._app.output, self._hear):
+                self._background.set()
+
+    def _hear(self, is_light: bool) -> None:
+        self.is_light = is_light
+        self._background.set()
+
+    async def know_background(self) -> None:
+        """Wait a moment for the terminal to say what its background is."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_ANSWER_PATIENCE):
+                await self._background.wait()
+
+    def copy(self, text: str) -> bool:
+        """Put a text into the clipboard of the person's machine; returns whether this terminal is
+        one that may."""
+        self._app.output.write_raw(for_terminal(clipboard_sequence(text)))
+        self._app.output.flush()
+        return True
+
     def echo(self, text: str) -> None:
         self.write(text)
 
@@ -174,54 +187,6 @@ class Screen:
         self._app.output.flush()
         self._app.invalidate()
 
-    def fill(self, form: Form) -> None:
-        """Let the person change a text in the input line."""
-        self._put_line_aside()
-        self._picker, self._form = None, form
-        self._input.document = Document(form.text)
-        self._app.invalidate()
-
-    def fill_last_question(self, form: Form | None) -> None:
-        """Do the same for the last question, unless something was typed since it was asked for;
-        without a form, bring the text that was typed before."""
-        if self._form or self._picker or self._input.text:
-            return
-        if form is None:
-            self._input.history_backward()
-        else:
-            self.fill(form)
-            self._is_last_question = True
-        self._app.invalidate()
-
-    async def _go_back(self) -> None:
-        """From the last question to what was typed before it."""
-        text = self._form.text if self._form else ""
-        self._end_form()
-        self._input.load_history_if_not_yet_loaded()
-        if (loading := self._input._load_history_task) is not None:
-            await loading  # the line was reset, and with it what the arrow keys lead to
-        lines = self._input.history.get_strings()
-        is_newest = bool(lines) and lines[-1] == text
-        self._input.history_backward(2 if is_newest else 1)
-
-    def pick(self, picker: Picker, words: str) -> None:
-        """Let the person choose one of many, beginning with what these words find."""
-        self._put_line_aside()
-        self._form, self._picker = None, picker
-        self._input.document = Document(words)
-        self._search()
-
-    def _search(self) -> None:
-        """Ask for what is typed now; what was asked for before is not waited for any more."""
-        if (picker := self._picker) is not None:
-            picker.asked += 1
-            words = self._input.text.strip()
-            self._app.create_background_task(self._find(picker, words, picker.asked))
-
-    async def _find(self, picker: Picker, words: str, asked: int) -> None:
-        if picker.take(await picker.find(words), asked):
-            self._app.invalidate()
-
     async def _open_editor(self) -> None:
         """Let the person write in the editor of their own; what comes up meanwhile waits."""
         if self._held is not None:
@@ -229,35 +194,16 @@ class Screen:
         self._held = []
         self.is_here.clear()
         try:
-            await self._input.open_in_editor()
+            await self.line.buffer.open_in_editor()
         finally:
             held, self._held = self._held, None
             self.is_here.set()
             for text in held:
                 self.write(text)
 
-    async def _put_picture_in(self) -> None:
-        path = await asyncio.to_thread(paste_picture)
-        if path:
-            self._input.insert_text(name_dropped(str(path)))
-        else:
-            self._hint = _(_NO_PICTURE)
-            self._app.invalidate()
-
-    def _move(self, by: int) -> None:
-        if self._picker:
-            self._picker.move(by)
-
-    def _put_line_aside(self) -> None:
-        if not (self._form or self._picker):
-            self._unsent = self._input.text
-
-    def _end_form(self) -> None:
-        """Put the line back as it was before the form, or the list."""
-        self._form = self._picker = None
-        self._is_last_question = False
-        self._input.reset(Document(self._unsent))
-        self._unsent = ""
+    def _mark(self, by: int) -> None:
+        if self.line.picker:
+            self.line.picker.move(by)
 
     def show(self, text: str) -> None:
         """Let `text` and an empty line stand above the input line until the next call."""
@@ -265,6 +211,7 @@ class Screen:
         self._app.invalidate()
 
     def _remember(self, drawing: Drawing | None) -> None:
+        self._ask_background()
         if drawing:
             cursor = drawing.get_cursor_position(self._app.layout.current_window)
             above = tuple(_length(drawing, row) for row in range(cursor.y))
@@ -284,7 +231,9 @@ class Screen:
             lambda: self._above(), get_cursor_position=self._find_scroll_end
         )
         line = BufferControl(
-            self._input, [TabsProcessor(char1=" ", char2=" ")], search_buffer_control=search.control
+            self.line.buffer,
+            [TabsProcessor(char1=" ", char2=" ")],
+            search_buffer_control=search.control,
         )
         panes: list[AnyContainer] = [
             Pane(
@@ -303,27 +252,19 @@ class Screen:
         ]
         return Layout(_LowerEnd(panes), focused_element=line)
 
-    def _notice_change(self) -> None:
-        self._hint = ""
-        self._search()
-
     def _above(self) -> StyleAndTextTuples:
         """Return the text above the input line: a list to choose from, or what is still to come
         up."""
-        return self._picker.draw(self.width, self.height) if self._picker else self._passing
+        picker = self.line.picker
+        return picker.draw(self.width, self.height) if picker else self._passing
 
     def _find_scroll_end(self) -> Point:
         """Return the point that the pane scrolls to when it can't show all."""
         return Point(0, sum(text.count("\n") for _, text, *_ in self._above()))
 
     def _bar(self) -> StyleAndTextTuples:
-        if self._picker:
-            return [("class:bar.warm", _(_PICKER_HINT)[: self.width])]
-        if self._form:
-            hint = f"{self._form.command} · {_(_FORM_HINT)}"
-            hint = _(_LAST_QUESTION_HINT) if self._is_last_question else hint
-            return [("class:bar.warm", hint[: self.width])]
-        return [("class:bar", self._hint) if self._hint else self.listener.bar(self.width)]
+        style, text = self.line.bar()
+        return [(style, text[: self.width]) if text else self.listener.bar(self.width)]
 
     def _keys(self) -> KeyBindingsBase:
         parts = (self._sending_keys(), self._picking_keys(), self._writing_keys())
@@ -332,71 +273,67 @@ class Screen:
     def _sending_keys(self) -> KeyBindings:
         """Send, stop, give up, leave."""
         keys = KeyBindings()
-        is_empty = Condition(lambda: not self._input.text)
+        is_empty = Condition(lambda: not self.line.buffer.text)
 
         @keys.add("enter", filter=~is_searching)
         def _say(event: KeyPressEvent) -> None:
-            self._send()
+            self.line.send()
 
         @keys.add("c-c", filter=~is_searching)
         @keys.add("<sigint>")
         def _interrupt(event: KeyPressEvent) -> None:
-            if self._form or self._picker:
-                hint = _(_GIVEN_UP) if self._form else ""
-                self._end_form()
-                self._hint = hint
+            if not self.line.is_free:
+                self.line.cancel()
             elif not self.listener.on_interrupt():
-                self._input.reset()
-                self._hint = _(_HINT)
+                self.line.buffer.reset()
+                self.line.hint(_(_HINT))
 
         @keys.add("c-d", filter=is_empty & ~is_searching)
         def _leave(event: KeyPressEvent) -> None:
             self.leave()
 
-        return keys
+        @keys.add("c-o", filter=~is_searching)
+        def _show_reasoning(event: KeyPressEvent) -> None:
+            self.line.hint(self.listener.on_reasoning())
 
-    def _send(self) -> None:
-        """Send what is typed where it belongs."""
-        text = self._input.text
-        if picker := self._picker:
-            chosen = picker.found[picker.index : picker.index + 1]
-            self._end_form()
-            for entry in chosen:
-                picker.choose(entry.value)
-        elif form := self._form:
-            self._end_form()
-            self.listener.on_form(form.command, text)
-        else:
-            self._input.reset(append_to_history=len(text) <= _LONGEST_REMEMBERED)
-            self.listener.on_text(text)
+        return keys
 
     def _picking_keys(self) -> KeyBindings:
         """Choose from a list, or from what was said before."""
         keys = KeyBindings()
-        is_picking = Condition(lambda: self._picker is not None)
-        is_empty = Condition(lambda: not (self._input.text or self._form or self._picker))
+        line = self.line
+        is_picking = Condition(lambda: line.picker is not None)
+        is_empty = Condition(lambda: line.is_free and not line.buffer.text)
         is_last_question = Condition(
-            lambda: self._is_last_question and self._input.document.cursor_position_row == 0
+            lambda: line.is_last_question and line.buffer.document.cursor_position_row == 0
         )
+
+        @keys.add("escape", filter=is_picking, eager=True)
+        def _close_list(event: KeyPressEvent) -> None:
+            line.cancel()
+
+        @keys.add("escape", filter=has_completions & ~is_searching)
+        def _close_offers(event: KeyPressEvent) -> None:
+            line.buffer.cancel_completion()
 
         @keys.add("up", filter=is_picking)
         @keys.add("c-p", filter=is_picking)
         def _mark_before(event: KeyPressEvent) -> None:
-            self._move(-1)
+            self._mark(-1)
 
         @keys.add("down", filter=is_picking)
         @keys.add("c-n", filter=is_picking)
         def _mark_behind(event: KeyPressEvent) -> None:
-            self._move(1)
+            self._mark(1)
 
         @keys.add("up", filter=is_empty & ~is_searching)
         def _change_last(event: KeyPressEvent) -> None:
             if not self.listener.on_change_last():
-                self._input.history_backward()
+                line.buffer.history_backward()
 
         @keys.add("up", filter=is_last_question & ~is_searching)
         def _leave_last(event: KeyPressEvent) -> None:
-            self._app.create_background_task(self._go_back())
+            self._app.create_background_task(line.go_back())
 
         return keys
 
@@ -406,7 +343,7 @@ class Screen:
 
         @keys.add("escape", "enter", filter=~is_searching)
         def _break_line(event: KeyPressEvent) -> None:
-            self._input.newline(copy_margin=False)
+            self.line.buffer.newline(copy_margin=False)
 
         @keys.add("c-x", "c-e", filter=~is_searching)
         def _edit(event: KeyPressEvent) -> None:
@@ -414,38 +351,14 @@ class Screen:
 
         @keys.add("c-v", filter=~is_searching)
         def _paste_picture(event: KeyPressEvent) -> None:
-            self._app.create_background_task(self._put_picture_in())
+            self._app.create_background_task(self.line.put_picture_in())
 
         @keys.add(Keys.BracketedPaste)
         def _paste(event: KeyPressEvent) -> None:
             text = event.data.replace("\r\n", "\n").replace("\r", "\n")
-            self._input.insert_text(name_dropped(text) or text)
+            self.line.buffer.insert_text(name_dropped(text) or text)
 
         return keys
-
-
-class _Completer(Completer):
-    def __init__(self, find_listener: Callable[[], ScreenListener]) -> None:
-        self._find_listener = find_listener
-
-    def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
-        return ()
-
-    async def get_completions_async(
-        self, document: Document, event: CompleteEvent
-    ) -> AsyncGenerator[Completion, None]:
-        if document.text.startswith("/"):
-            for choice in await self._find_listener().choices(document.text_before_cursor):
-                yield Completion(choice.text, -choice.replaces, display_meta=choice.meaning)
-        elif begun := begun_mention(document.text_before_cursor):
-            for text, meaning in await asyncio.to_thread(lambda: [*offer_files(begun)]):
-                yield Completion(text, -len(begun), display_meta=meaning)
-
-
-def _is_completed(document: Document) -> bool:
-    """Return whether what can be typed next is shown at once."""
-    begun = begun_mention(document.text_before_cursor)
-    return document.text.startswith("/") or begun is not None
 
 
 def _prefix(line: int, wrap: int) -> StyleAndTextTuples:

@@ -6,12 +6,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from channels.base import ToolStarted
+from msgspec import Struct
+
+from channels.base import Said, ToolStarted
 from channels.message import Reply
 from channels.terminal import display
+from channels.terminal.conversations import retell
+from channels.terminal.display import one_line
 from channels.terminal.dumb_screen import DumbScreen
 from channels.terminal.figures import figure_of, kitty_picture, speaks_kitty
 from channels.terminal.screen import Screen
+
+
+class Below(Struct, frozen=True):
+    """The rest that is still to come up: the unfinished end of an answer, the tools that run, the
+    questions that wait, and what the model thinks."""
+
+    tail: str = ""
+    calls: Sequence[ToolStarted] = ()
+    questions: Sequence[str] = ()
+    thoughts: str = ""
 
 
 class Scroll:
@@ -59,18 +73,39 @@ class Scroll:
     def tool(self, call: ToolStarted, outcome: str) -> None:
         self._put_line(display.tool(call.name, call.arguments, outcome, self._screen.width))
 
-    def show_below(self, tail: str, calls: Sequence[ToolStarted], questions: Sequence[str]) -> None:
-        """Show what is still to come up: the unfinished end of an answer, the tools that run, the
-        questions that wait."""
+    def reasoning(self, text: str) -> None:
+        if text.strip():
+            self._put(display.reasoning(text, self._screen.width))
+
+    def as_it_is(self, text: str) -> None:
+        """Put a text that is to be copied."""
+        self._put(f"{text}\n")
+
+    def retell(self, head: str, said: Sequence[Said]) -> None:
+        """Show again, dimmed, what was said before, below a line that says where."""
+        width = self._screen.width
+        self.note(f"── {head} ──")
+        for who, text in retell(said):
+            if who == "person":
+                self._put(display.question(text, width, is_dim=True))
+            elif who == "model":
+                self._put(display.markdown(text, width, is_dim=True))
+            else:
+                self.note(f"⚙ {one_line(text)}")
+
+    def show_below(self, below: Below) -> None:
+        """Show what is still to come up."""
         width, height = self._screen.width, self._screen.height
-        lines = "".join(display.tool(call.name, call.arguments, "", width) for call in calls)
+        lines = "".join(display.tool(one.name, one.arguments, "", width) for one in below.calls)
+        thoughts = below.thoughts.strip()
         parts = [
-            tail and display.render_tail(tail, width, height),
+            thoughts and display.reasoning(thoughts[-width * height :], width, height // 3),
+            below.tail and display.render_tail(below.tail, width, height),
             lines,
-            *(display.question(text, width, is_waiting=True) for text in questions),
+            *(display.question(text, width, is_dim=True) for text in below.questions),
         ]
         text = "\n".join(part for part in parts if part)
-        joins = self._ends_with_line and lines and not tail
+        joins = self._ends_with_line and lines and not (below.tail or thoughts)
         self._screen.show(text if joins or not text else "\n" + text)
 
     def _put(self, text: str) -> None:

@@ -52,13 +52,17 @@ def find_schema(engine: DatabaseEngine) -> int:
         return database.schema_version()
 
 
-def rehearse(copy: Path) -> Rehearsal:
-    """Bring a record up to date in this SQLite file, which is nobody's but ours. Raises StoreError,
-    as the start of a bot would, or where messages were lost."""
+def rehearse(copy: Path, tell: Callable[[int, int], None] = lambda done, total: None) -> Rehearsal:
+    """Bring a record up to date in this SQLite file, which is nobody's but ours; `tell` hears how
+    many steps are done. Raises StoreError, as the start of a bot would, or where messages were
+    lost."""
     try:
         with closing(connect(copy)) as database:
             before = _count_messages(database)
-            steps = [_carry_out(database, *pending) for pending in list_pending(database)]
+            waiting, steps = [*list_pending(database)], list[Step]()
+            for pending in waiting:
+                tell(len(steps), len(waiting))
+                steps.append(_carry_out(database, *pending))
             after = _count_messages(database)
             changed = overrides.load(database)
     except (DatabaseError, sqlite3.Error) as error:

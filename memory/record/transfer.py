@@ -100,30 +100,53 @@ def transfer(
     target: Database,
     say: Callable[[str], None] = lambda line: None,
     only: Collection[str] = (),
+    tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
     """Make the tables of `target` what those of `source` are (or `only` some of them); return how
     many rows they have. Both have the same schema, and nobody else writes to `target`. Raises
     StoreError."""
-    count = 0
     features = {} if only else _list_features(source)
     mine = _shapes_of(features)
+    kernel = [one for one in shapes(source.schema_version()) if not only or one.name in only]
+    rows = _RowCount(sum(_count(source, shape) for shape in (*kernel, *mine)), tell)
     for name in _list_others(source, mine):
         say(f"{name}: not copied, since it belongs to a plugin, which makes it anew")
-    for shape in shapes(source.schema_version()):
-        if not only or shape.name in only:
-            count += _bring(source, target, shape, say)
+    count = sum(_bring(source, target, shape, say, rows) for shape in kernel)
     for name, steps in features.items():
         with target.atomic():
             feature_tables.migrate(target, name, steps)
-    return count + sum(_bring(source, target, shape, say) for shape in mine)
+    return count + sum(_bring(source, target, shape, say, rows) for shape in mine)
+
+
+class _RowCount:
+    """The rows that have been brought, of so many; `tell` hears of them."""
+
+    def __init__(self, total: int, tell: Callable[[int, int], None]) -> None:
+        self._done, self._total, self._tell = 0, total, tell
+
+    def add(self, rows: int) -> None:
+        self._done += rows
+        self._tell(self._done, self._total)
+
+
+def _count(database: Database, shape: TableShape) -> int:
+    return int(database.execute_sql(f'SELECT COUNT(*) FROM "{shape.name}"').fetchone()[0])
 
 
 def _bring(
-    source: Database, target: Database, shape: TableShape, say: Callable[[str], None]
+    source: Database,
+    target: Database,
+    shape: TableShape,
+    say: Callable[[str], None],
+    brought: _RowCount,
 ) -> int:
     wanted = digest(source, shape)
     if digest(target, shape) != wanted:
-        _copy(source, target, shape, is_afresh=not shape.is_counted)
+        before = _count(target, shape) if shape.is_counted else 0
+        brought.add(min(before, wanted.rows))
+        _copy(source, target, shape, is_afresh=not shape.is_counted, brought=brought)
+    else:
+        brought.add(wanted.rows)
     if digest(target, shape) != wanted:  # what was there is not the beginning of what is wanted
         _copy(source, target, shape, is_afresh=True)
     there = digest(target, shape)
@@ -171,7 +194,13 @@ def _read(
         after = tuple(batch[-1][place] for place in places)
 
 
-def _copy(source: Database, target: Database, shape: TableShape, is_afresh: bool) -> None:
+def _copy(
+    source: Database,
+    target: Database,
+    shape: TableShape,
+    is_afresh: bool,
+    brought: _RowCount | None = None,
+) -> None:
     after: tuple[Any, ...] = ()
     with target.atomic():
         if is_afresh:
@@ -184,6 +213,8 @@ def _copy(source: Database, target: Database, shape: TableShape, is_afresh: bool
     for batch in _read(source, shape, after):
         with target.atomic():
             target.insert_many(statement, batch)
+        if brought:
+            brought.add(len(batch))
 
 
 def _named(columns: Collection[str]) -> str:
@@ -202,16 +233,22 @@ def copy_out(
     path: Path,
     only: Collection[str] = (),
     say: Callable[[str], None] = lambda line: None,
+    tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
     """Copy a record, as it is now, into a new SQLite file, also one that an older Parley has
     written; return how many rows it has. Raises StoreError."""
     with engine.visit(is_frozen=True) as source, closing(connect(path)) as target:
         list_pending(source)  # refuses a newer Parley's, some of which would be left out
         migrate(target, source.schema_version())
-        return transfer(source, target, say, only)
+        return transfer(source, target, say, only, tell)
 
 
-def copy_in(path: Path, engine: DatabaseEngine, say: Callable[[str], None]) -> int:
+def copy_in(
+    path: Path,
+    engine: DatabaseEngine,
+    say: Callable[[str], None],
+    tell: Callable[[int, int], None] = lambda done, total: None,
+) -> int:
     """Copy the record in an SQLite file to where there is none yet, or only what an interrupted
     call has brought there; return how many rows it has. The file is brought up to date. Raises
     StoreError."""
@@ -225,6 +262,6 @@ def copy_in(path: Path, engine: DatabaseEngine, say: Callable[[str], None]) -> i
                 "setting database."
             )
         target.mark_filling(True)
-        count = transfer(source, target, say)
+        count = transfer(source, target, say, tell=tell)
         target.mark_filling(False)
         return count

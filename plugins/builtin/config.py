@@ -14,7 +14,7 @@ from plugins import rules
 from plugins.api import Action, Ask, Command, CommandError, Reply, SettingInfo, command, hookimpl
 from plugins.builtin.context.show import BY_RULE, format_rules, too_small
 from plugins.builtin.help import format_strategies
-from plugins.wording import cell, format_list, name_layer
+from plugins.wording import cell, fence, format_list, name_layer
 
 SIZES = (
     "agent_max_context_tokens",
@@ -102,7 +102,9 @@ def _one(ask: Ask, setting: SettingInfo) -> Reply:
         setting = replace(setting, meaning=meaning)
     if ask.person.is_owner:
         built_in = _describe_built_in(ask, setting) if setting.key == "hooks" else ""
-        text = "\n\n".join(filter(None, (about(setting), built_in)))
+        listed = _list_entries(setting)
+        short = replace(setting, value=_count_entries(setting)) if listed else setting
+        text = "\n\n".join(filter(None, (about(short), listed, built_in)))
         return Reply(text, _data(setting), offers(setting))
     own = _group(_list_visible(ask), group_of(setting.key))
     found = next((one for one in own if one.key == setting.key), None)
@@ -123,6 +125,19 @@ def _one(ask: Ask, setting: SettingInfo) -> Reply:
         unset=UNSET,
     )
     return Reply(text, _data(found))
+
+
+def _count_entries(setting: SettingInfo) -> str:
+    number = len(setting.value)
+    return _("{n} entry", n=1) if number == 1 else _("{n} entries", n=number)
+
+
+def _list_entries(setting: SettingInfo) -> str:
+    """Return the entries of a value that is too long to be quoted, one a line."""
+    if not isinstance(setting.value, list | tuple) or not setting.value:
+        return ""
+    lines = [json.dumps(one, ensure_ascii=False, default=str) for one in setting.value]
+    return fence("\n".join(lines), "json") if len("".join(lines)) > _LONGEST else ""
 
 
 def _describe_built_in(ask: Ask, hooks: SettingInfo) -> str:
@@ -277,13 +292,16 @@ def _elsewhere(everywhere: SettingInfo, here: SettingInfo) -> str:
     )
 
 
+_LONGEST = 60  # characters of a value that is quoted
+
+
 def quote(value: Any) -> str:
     """Return a value as it would be typed, shortened."""
     if isinstance(value, str):
         text = value if value and value == value.strip() else f'"{value}"'
     else:
         text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def _all(settings: Sequence[SettingInfo]) -> Reply:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from datetime import time as day_time
 from pathlib import Path
@@ -24,6 +23,7 @@ from agent.pictures import find_picture_type
 from agent.tools.allowance import refusal
 from bot.app import App
 from bot.attachments import AttachmentRefused, store
+from bot.progress import Tell, silently
 from bot.received import clean_name, key_of
 from bot.wording import count
 from channels.message import Address, Attachment, clean_text
@@ -121,10 +121,10 @@ class Arrival:
         *,
         is_own: bool,
         is_rehearsal: bool,
-        say: Callable[[str], None],
+        tell: Tell = silently,
     ) -> None:
         self._app, self._source, self._destination = app, source, destination
-        self._is_own, self._is_rehearsal, self._say = is_own, is_rehearsal, say
+        self._is_own, self._is_rehearsal, self._tell = is_own, is_rehearsal, tell
         self.prompts: dict[str, str] = {}
         self._slug = "".join(filter(str.isalnum, source.name.lower()))
         self.arrived = Arrived()
@@ -132,7 +132,7 @@ class Arrival:
 
     async def take_chats(self) -> None:
         """Bring in the conversations."""
-        total, done, spoken = await asyncio.to_thread(self._source.count), 0, time.monotonic()
+        total, done = await asyncio.to_thread(self._source.count), 0
         chats = iter(self._source.chats())
         while (chat := await asyncio.to_thread(next, chats, None)) is not None:
             if isinstance(chat, UnreadableChat):
@@ -140,10 +140,7 @@ class Arrival:
             else:
                 await self._take(chat)
             done += 1
-            if time.monotonic() - spoken > _SECONDS:
-                of_all = f"{done:,} of {count(total, 'conversation')}"
-                self._say(f"{of_all if total else count(done, 'conversation')} …")
-                spoken = time.monotonic()
+            self._tell(done, total)
 
     async def _take(self, chat: ForeignChat) -> None:
         now = datetime.now(UTC)

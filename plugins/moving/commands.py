@@ -22,6 +22,7 @@ from bot.data_folder import (
     lock_data_folder,
 )
 from bot.logs import set_up_logs
+from bot.progress import ProgressLine, progress
 from bot.settings import Layers, SettingsStore, load_layers
 from bot.wording import count
 from memory.record.engines import engine_for
@@ -91,7 +92,8 @@ async def _write_out(
 ) -> None:
     store = await Store.open(engine_for(place), "alone")
     try:
-        done = await export(store, options.data, _expand(options.folder), say)
+        with progress("Exporting", "conversations") as shown:
+            done = await export(store, options.data, _expand(options.folder), shown.tell)
     finally:
         await store.close()
     say(
@@ -197,6 +199,8 @@ async def _bring_in(options: argparse.Namespace, layers: Layers, take: Take) -> 
         await app.conversations.services.meter.ready()
         await take(app)
         await app.conversations.settle()
+        with progress("Indexing", "messages") as shown:
+            await app.conversations.index(shown.tell)
     finally:
         await app.close()
 
@@ -208,11 +212,15 @@ async def _take_foreign(
     destination: Destination,
     app: App | None,
 ) -> None:
+    shown = ProgressLine("Importing", "conversations")
     arrival = Arrival(
-        app, source, destination, is_own=options.mine, is_rehearsal=options.dry_run, say=say
+        app, source, destination, is_own=options.mine, is_rehearsal=options.dry_run, tell=shown.tell
     )
     try:
-        await arrival.take_chats()
+        try:
+            await arrival.take_chats()
+        finally:
+            shown.close()
         own = source.read_profile()
         is_nothing = not (own or arrival.arrived.was_read)
         if is_nothing and (arrival.arrived.unreadable or not source.skipped):
@@ -241,8 +249,11 @@ async def _is_let_in(app: App, user: str) -> bool:
 async def _take_export(
     options: argparse.Namespace, say: Callable[[str], None], source: PlainExport, app: App | None
 ) -> None:
-    arrival = PlainArrival(app, source, is_own=options.mine, is_rehearsal=options.dry_run, say=say)
-    if not await arrival.take_all():
+    with progress("Importing", "conversations") as shown:
+        how = {"is_own": options.mine, "is_rehearsal": options.dry_run}
+        arrival = PlainArrival(app, source, **how, tell=shown.tell)
+        was_read = await arrival.take_all()
+    if not was_read:
         raise MovingError(describe_nothing(arrival.arrived, source, options.path))
     say(describe(arrival.arrived, source, options, []))
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -21,7 +20,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from bot.listing import title_of
-from bot.wording import count
+from bot.progress import Tell, silently
 from memory.keys import file_name
 from memory.plain_text import paragraphs
 from memory.record import daily, memory_versions
@@ -37,7 +36,6 @@ from plugins.wording import clip, literal
 KEPT = ("memory", "files", "data")
 """The parts of an audience's folder that are taken."""
 _AT_ONCE = 500
-_SECONDS = 5.0
 _LONGEST_NAME = 100  # characters of a conversation in the index
 _README = """# What was said with Parley
 
@@ -79,12 +77,12 @@ class Exported(Struct):
     proposed: int = 0
 
 
-async def export(store: Store, data: Path, target: Path, say: Callable[[str], None]) -> Exported:
+async def export(store: Store, data: Path, target: Path, tell: Tell = silently) -> Exported:
     """Write everything into the folder `target`, which is made. Raises MovingError and
     StoreError."""
     work = await asyncio.to_thread(_prepare, data, target)
     try:
-        done = await _write_all(store, data, work, say)
+        done = await _write_all(store, data, work, tell)
         await asyncio.to_thread(work.rename, target)
     except OSError as error:
         place = error.filename or target
@@ -106,8 +104,8 @@ def _prepare(data: Path, target: Path) -> Path:
         raise MovingError(f"{target} can't be written ({error.strerror}).") from None
 
 
-async def _write_all(store: Store, data: Path, work: Path, say: Callable[[str], None]) -> Exported:
-    done, spoken = Exported(), time.monotonic()
+async def _write_all(store: Store, data: Path, work: Path, tell: Tell) -> Exported:
+    done = Exported()
     index: list[str] = []
     every = await store.read(archive.list_all)
     for one in every:
@@ -117,9 +115,7 @@ async def _write_all(store: Store, data: Path, work: Path, say: Callable[[str], 
         begun, called = await _write_conversation(store, one, place, done)
         link = quote((place / READABLE).relative_to(work).as_posix())
         index.append(f"- {begun} [{literal(clip(called, _LONGEST_NAME))}]({link})\n")
-        if time.monotonic() - spoken > _SECONDS:
-            say(f"{done.conversations:,} of {count(len(every), 'conversation')} …")
-            spoken = time.monotonic()
+        tell(done.conversations, len(every))
     for audience in sorted({one.audience for one in every} | _audiences(data)):
         for name in KEPT:
             source = data / "audiences" / audience / name

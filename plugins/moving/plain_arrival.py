@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path, PurePosixPath
 
@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from bot.app import App
-from bot.wording import count
+from bot.progress import Tell, silently
 from channels.message import clean_text
 from memory.file_names import find_fault_here
 from memory.keys import ConversationKey
@@ -204,12 +204,12 @@ class PlainArrival:
         *,
         is_own: bool,
         is_rehearsal: bool,
-        say: Callable[[str], None],
+        tell: Tell = silently,
     ) -> None:
-        self._app, self._source, self._say = app, source, say
+        self._app, self._source, self._tell = app, source, tell
         self._is_own, self._is_rehearsal = is_own, is_rehearsal
         self._memory = Arrival(
-            app, source, Destination("web"), is_own=is_own, is_rehearsal=is_rehearsal, say=say
+            app, source, Destination("web"), is_own=is_own, is_rehearsal=is_rehearsal
         )
 
     @property
@@ -232,8 +232,7 @@ class PlainArrival:
                 continue
             await self._take(one, entries)
             await self._take_carried(one, place)
-            if number % 500 == 0:
-                self._say(f"{number:,} of {count(len(found), 'conversation')} …")
+            self._tell(number, len(found))
         return self.arrived.was_read or any(map(bool, folders.values()))
 
     async def _take(self, one: ArchivedConversation, entries: Sequence[Entry]) -> None:

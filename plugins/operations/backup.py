@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from bot.command_line import CommandRefused
 from bot.data_folder import MOVED_ASIDE
+from bot.progress import Tell, silently
 
 MANIFEST = ".parley-backup.json"
 FORMAT = 1
@@ -51,8 +52,11 @@ class SavedDatabase(Struct, frozen=True):
     is_on_server: bool = False
 
 
-def backup(data: Path, target: Path, database: SavedDatabase, version: str) -> Saved:
-    """Save a data folder, also under a bot that runs; raises BackupError."""
+def backup(
+    data: Path, target: Path, database: SavedDatabase, version: str, tell: Tell = silently
+) -> Saved:
+    """Save a data folder, also under a bot that runs; `tell` hears how many bytes are saved. Raises
+    BackupError."""
     if not data.is_dir():
         raise BackupError(f"There is no data folder {data}; name it with --data DIR.")
     if target.exists():
@@ -63,7 +67,8 @@ def backup(data: Path, target: Path, database: SavedDatabase, version: str) -> S
         plain, special = _sort_out(data, database.name)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".parley-backup-") as work:
             unfinished = Path(work, "archive")
-            files = _pack(unfinished, {**_copy(data, database, Path(work)), **plain}, version)
+            members = {**_copy(data, database, Path(work)), **plain}
+            files = _pack(unfinished, members, version, tell)
             size = unfinished.stat().st_size
             unfinished.replace(target)
     except OSError as error:
@@ -110,18 +115,19 @@ def _copy(data: Path, database: SavedDatabase, work: Path) -> dict[str, Path]:
     return {database.name: work / "database"}
 
 
-def _pack(target: Path, members: Mapping[str, Path], version: str) -> int:
+def _pack(target: Path, members: Mapping[str, Path], version: str, tell: Tell) -> int:
     sums: dict[str, str] = {}
+    read = _Counting(sum(map(_size, members.values())), tell)
     with target.open("xb") as file:
         target.chmod(0o600)  # it holds what was said
         with tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
             for name, path in members.items():
                 try:
-                    sums[name] = _add(archive, name, path)
+                    sums[name] = _add(archive, name, path, read)
                 except FileNotFoundError:
                     continue  # deleted meanwhile by the bot that runs
             manifest = _manifest(sums, version)
-            _add_stream(archive, MANIFEST, io.BytesIO(manifest), len(manifest))
+            _add_stream(archive, MANIFEST, io.BytesIO(manifest), len(manifest), read)
         file.flush()
         os.fsync(file.fileno())
     return len(sums)
@@ -133,29 +139,50 @@ def _manifest(sums: Mapping[str, str], version: str) -> bytes:
     return json.dumps(content, indent=1).encode()
 
 
-def _add(archive: tarfile.TarFile, name: str, path: Path) -> str:
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0  # deleted meanwhile
+
+
+def _add(archive: tarfile.TarFile, name: str, path: Path, read: _Counting) -> str:
     with path.open("rb") as stream:
-        return _add_stream(archive, name, stream, os.fstat(stream.fileno()).st_size)
+        return _add_stream(archive, name, stream, os.fstat(stream.fileno()).st_size, read)
 
 
-def _add_stream(archive: tarfile.TarFile, name: str, stream: IO[bytes], size: int) -> str:
+def _add_stream(
+    archive: tarfile.TarFile, name: str, stream: IO[bytes], size: int, read: _Counting
+) -> str:
     member = tarfile.TarInfo(name)
     member.size, member.mode = size, 0o600
-    hashing = _Hashing(stream)
+    hashing = _Hashing(stream, read)
     archive.addfile(member, hashing)  # type: ignore[arg-type]  # it is only read from
     return hashing.sha256.hexdigest()
 
 
 class _Hashing:
-    """A stream that hashes what is read of it."""
+    """A stream that hashes and counts what is read of it."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream, self.sha256 = stream, hashlib.sha256()
+    def __init__(self, stream: IO[bytes], read: _Counting) -> None:
+        self._stream, self._read, self.sha256 = stream, read, hashlib.sha256()
 
     def read(self, size: int) -> bytes:
         content = self._stream.read(size)
         self.sha256.update(content)
+        self._read.add(len(content))
         return content
+
+
+class _Counting:
+    """The bytes that were read so far, of so many."""
+
+    def __init__(self, total: int, tell: Tell) -> None:
+        self._done, self._total, self._tell = 0, total, tell
+
+    def add(self, size: int) -> None:
+        self._done += size
+        self._tell(self._done, self._total)
 
 
 def reason(error: OSError) -> str:

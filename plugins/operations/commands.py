@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -26,18 +26,20 @@ from bot.data_folder import (
     has_bot,
     lock_data_folder,
 )
+from bot.progress import BYTES, progress
 from bot.settings import SettingError, SettingsStore, load_layers
 from bot.stages import credentials
 from bot.wording import count
 from memory.keys import BRANCH, home_of
 from memory.record.engines import engine_for
 from memory.record.rehearsal import find_schema
+from memory.record.search.index import catch_up_all
 from memory.record.store import StoreError
 from memory.record.transfer import copy_in, copy_out
 from plugins.loader import load
 from plugins.operations import audit, doctor, service
 from plugins.operations.backup import SavedDatabase, backup
-from plugins.operations.restore import SET_ASIDE, Contents, restore
+from plugins.operations.restore import SET_ASIDE, Contents, Restored, restore
 from plugins.operations.upgrade import UpgradePlan, upgrade
 
 _MOST_SHOWN = 40  # lines of a list, and 80 characters of a value, so that what counts is seen
@@ -116,7 +118,8 @@ def save(options: argparse.Namespace) -> int:
     _know_tables()
     is_on_server = not isinstance(place, Path)
     database = SavedDatabase(DATABASE, engine_for(place).save_to, is_on_server)
-    saved = backup(options.data, options.file, database, VERSION)
+    with progress("Backing up", BYTES) as shown:
+        saved = backup(options.data, options.file, database, VERSION, shown.tell)
     say(f"Saved {count(saved.files, 'file')} in {options.file} ({saved.size / 1e6:.1f} MB).")
     if saved.left_out:
         say(f"Left out, because they are not regular files: {', '.join(saved.left_out)}.")
@@ -163,9 +166,9 @@ def bring_back(options: argparse.Namespace) -> int:
                 "The setting database names a database that holds a bot already; name an empty "
                 "one there, and restore again. Nothing was changed."
             )
-        restored = restore(options.file, options.data, consent)
+        restored = _unpack_all(options, consent)
         if not isinstance(place, Path) and (options.data / DATABASE).exists():
-            copy_in(options.data / DATABASE, engine_for(place), say)
+            _fill(options.data / DATABASE, place)
             (options.data / DATABASE).unlink()  # the backup still has it
     say(f"Restored {count(restored.files, 'file')} to {options.data}.")
     if restored.moved_aside:
@@ -175,6 +178,30 @@ def bring_back(options: argparse.Namespace) -> int:
         for line in _describe_set_aside(restored.contents, options):
             say(line)
     return 0
+
+
+def _unpack_all(options: argparse.Namespace, consent: Callable[[Contents], bool]) -> Restored:
+    with progress("Restoring", BYTES) as shown:
+
+        def ask(contents: Contents) -> bool:
+            shown.close()
+            return consent(contents)
+
+        return restore(options.file, options.data, ask, shown.tell)
+
+
+def _fill(file: Path, place: str) -> int:
+    """Copy a record from a file to a server; return how many rows it has."""
+    with progress("Copying", "rows") as shown:
+        rows = copy_in(file, engine_for(place), shown.say, shown.tell)
+    _index(place)
+    return rows
+
+
+def _index(place: Path | str) -> None:
+    """Fill the search index, which is not copied."""
+    with engine_for(place).visit() as database, progress("Indexing", "messages") as shown:
+        catch_up_all(database, shown.tell)
 
 
 def _describe_set_aside(contents: Contents, options: argparse.Namespace) -> Iterator[str]:
@@ -213,7 +240,7 @@ def move(options: argparse.Namespace) -> int:
                 f"There is no bot in {options.data}; name its folder with --data DIR."
             )
         engine_for(file).save_to(Path(work, DATABASE))
-        rows = copy_in(Path(work, DATABASE), engine_for(address), say)
+        rows = _fill(Path(work, DATABASE), address)
     say(f"Moved {rows} rows, and compared them. {file} is as it was: keep it until all is well.")
     return 0
 
@@ -222,7 +249,9 @@ def _move_back(address: str, file: Path, work: Path) -> int:
     """From a server into a file."""
     if not engine_for(file).is_unborn():
         raise FolderError(f"{file} holds a bot already; move it away first.")
-    rows = copy_out(engine_for(address), work / DATABASE, say=say)
+    with progress("Copying", "rows") as shown:
+        rows = copy_out(engine_for(address), work / DATABASE, say=shown.say, tell=shown.tell)
+    _index(work / DATABASE)
     (work / DATABASE).rename(file)
     say(f"Moved {rows} rows, and compared them. Take database out of the configuration now.")
     return 0

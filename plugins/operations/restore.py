@@ -25,6 +25,7 @@ from typing import IO, Any
 from msgspec import Struct, field
 
 from bot.data_folder import DATABASE, ENDINGS, MOVED_ASIDE
+from bot.progress import Tell, silently
 from memory.faults import NO_MEMORY
 from memory.file_names import find_fault_here
 from memory.record.store import StoreError
@@ -88,8 +89,11 @@ class Restored(Struct, frozen=True):
     is_set_aside: bool
 
 
-def restore(source: Path, data: Path, consent: Callable[[Contents], bool]) -> Restored:
-    """Put a backup in the place of the data folder; raises BackupError.
+def restore(
+    source: Path, data: Path, consent: Callable[[Contents], bool], tell: Tell = silently
+) -> Restored:
+    """Put a backup in the place of the data folder; `tell` hears how many bytes of it are read.
+    Raises BackupError.
 
     What is in the folder is not overwritten but moved aside, beside it, or within it where it can't
     be moved itself. No bot may be running on it. All is checked before anything is changed, and all
@@ -109,7 +113,7 @@ def restore(source: Path, data: Path, consent: Callable[[Contents], bool]) -> Re
         with tempfile.TemporaryDirectory(dir=place, prefix=_WORK) as work:
             unpacked = Path(work, "data")
             unpacked.mkdir(mode=0o700)
-            sums = unpack(source, unpacked)
+            sums = unpack(source, unpacked, tell)
             contents = _contents(unpacked, sums)
             is_set_aside = contents.needs_consent and not consent(contents)
             if is_set_aside:
@@ -242,14 +246,16 @@ class _BoundedReads:
         return self._stream.read(size)
 
 
-def unpack(source: Path, folder: Path) -> dict[str, str]:
-    """Write all members below `folder`, checked; returns their SHA-256 by name. Raises BackupError,
-    and what is in UNREADABLE for a file that is damaged."""
+def unpack(source: Path, folder: Path, tell: Tell = silently) -> dict[str, str]:
+    """Write all members below `folder`, checked; return their SHA-256 by name. `tell` hears how
+    many bytes are read. Raises BackupError, and what is in UNREADABLE for a file that is
+    damaged."""
     sums: dict[str, str] = {}
     manifest = b""
-    room = _Room(source, folder)
+    room, size = _Room(source, folder), source.stat().st_size
     with (
-        gzip.open(source) as stream,
+        source.open("rb") as file,
+        gzip.GzipFile(fileobj=file) as stream,
         tarfile.open(fileobj=_BoundedReads(stream), mode="r:") as archive,  # type: ignore[call-overload]  # it is only read from
     ):
         for member in archive:
@@ -265,6 +271,7 @@ def unpack(source: Path, folder: Path) -> dict[str, str]:
                 manifest = content.read(_LARGEST_READ)
             else:
                 sums[member.name] = _write(content, folder, folder / member.name)
+            tell(file.tell(), size)
     _check(source, sums, manifest)
     return sums
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from bot.app import VERSION
 from bot.data_folder import DATABASE, FolderError, check_not_emptied, has_bot
+from bot.progress import BYTES, progress
 from bot.settings import SettingsStore
 from bot.wording import count
 from memory.record.engines import engine_for
@@ -69,7 +70,8 @@ def _prepare(plan: UpgradePlan, say: Callable[[str], None]) -> bool:
     target = plan.target or plan.data.absolute().with_name(name)
     say(f"The data has schema {schema}; Parley {VERSION} has {NEWEST}.")
     database = SavedDatabase(DATABASE, engine.save_to, not isinstance(plan.place, Path))
-    saved = backup(plan.data, target, database, VERSION)
+    with progress("Backing up", BYTES) as shown:
+        saved = backup(plan.data, target, database, VERSION, shown.tell)
     say(f"Backup: {target} ({count(saved.files, 'file')}, {saved.size / 1e6:.1f} MB).")
     for line in describe(_rehearse(target, saved), plan.book):
         say(line)
@@ -83,14 +85,16 @@ def _rehearse(target: Path, saved: Saved) -> Rehearsal:
     """Read a backup back, and bring its record up to date."""
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".parley-upgrade-") as work:
         try:
-            there = len(unpack(target, Path(work)))
+            with progress("Reading the backup", BYTES) as shown:
+                there = len(unpack(target, Path(work), shown.tell))
         except UNREADABLE as error:
             raise BackupError(f"{target} can't be read back ({error}); check the disk.") from None
         if there != saved.files:
             held = count(there, "file")
             raise BackupError(f"{target} holds {held} of {saved.files}; check the disk.")
         try:
-            return rehearse(Path(work, DATABASE))
+            with progress("Rehearsing", "steps") as shown:
+                return rehearse(Path(work, DATABASE), shown.tell)
         except StoreError as error:
             raise StoreError(f"{error} Nothing was changed; {target} has all of it.") from error
 

@@ -31,6 +31,7 @@ class Glass(io.StringIO):
         self.raw = self._begun = ""
         self._rows: list[dict[int, str]] = [{}]
         self._x = self._y = self._top = 0
+        self._wrapped = set[int]()  # rows that go on with the one above
         self._is_changed = asyncio.Event()
 
     @property
@@ -39,6 +40,16 @@ class Glass(io.StringIO):
             "".join(row.get(x, " ") for x in range(max(row, default=-1) + 1)) for row in self._rows
         )
         return "\n".join(row.rstrip() for row in rows)
+
+    @property
+    def copied(self) -> str:
+        """All of it as it is copied: what was wrapped is one line."""
+        rows = (
+            ("" if y in self._wrapped else "\n")
+            + "".join(row.get(x, " ") for x in range(max(row, default=-1) + 1))
+            for y, row in enumerate(self._rows)
+        )
+        return "".join(rows).removeprefix("\n")
 
     async def shows(self, text: str) -> None:
         await self.until(lambda: text in self.text)
@@ -79,18 +90,30 @@ class Glass(io.StringIO):
             case "J" | "K" if len(sign) > 1:
                 self._erase(is_down=sign[-1] == "J")
             case _ if len(sign) == 1:
-                self._put(sign)
+                (self._put_tab if sign == "\t" else self._put)(sign)
 
     def _put(self, sign: str) -> None:
         width = cell_len(sign)
         if self._x + width > self.columns:
             self._move(self._y + 1)
+            self._wrapped.add(self._y)
             self._x = 0
         row = self._rows[self._y]
+        if not width and self._x:  # it belongs to the letter before
+            at = max(x for x in row if x < self._x and row[x])
+            row[at] += sign
+            return
         row[self._x] = sign
         if width == 2:
             row[self._x + 1] = ""
         self._x += width
+
+    def _put_tab(self, sign: str) -> None:
+        """As terminals that let tabs be copied: the cells up to the next stop belong to it."""
+        stop = min(self.columns - 1, self._x // 8 * 8 + 8)
+        self._rows[self._y] |= dict.fromkeys(range(self._x, stop), "")
+        self._rows[self._y][self._x] = sign
+        self._x = stop
 
     def _move(self, y: int) -> None:
         self._y = y

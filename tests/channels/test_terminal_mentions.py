@@ -109,3 +109,8 @@ def test_the_picture_of_the_clipboard_is_a_file_for_its_owner_until_it_is_read(
     discard([found, tmp_path / "a.png"])
     assert not found.exists()
     assert (tmp_path / "a.png").exists()
+
+
+def test_a_home_that_nobody_has_is_no_file() -> None:
+    assert find_mentions("see @~nobody-here/x.txt") == []
+    assert [*offer_files("@~nobody-here/x")] == []

@@ -102,6 +102,8 @@ class FakeBot:
         self.commands: list[str] = []
         self.kept: dict[tuple[str, str], str] = {}
         self.language = ENGLISH
+        self.said: list[Said] = []
+        """The transcript of what was said before."""
         self.channel: Channel | None = None
         self._script, self._finals, self._pace = script, finals or {}, pace
         self._watchers: set[asyncio.Queue[Activity]] = set()
@@ -188,7 +190,8 @@ class FakeBot:
         return Address(channel, chat)
 
     async def transcript(self, address: Address, before: int = 0, most: int = 50) -> list[Said]:
-        return []
+        turns = [*dict.fromkeys(one.turn for one in self.said)][-most:]
+        return [one for one in self.said if one.turn in turns]
 
     async def list_files(self, address: Address) -> WorkspaceFiles:
         return WorkspaceFiles((), 0)

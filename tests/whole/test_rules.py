@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -206,3 +207,20 @@ async def test_rules_are_changed_in_the_chat_by_owners(tmp_path: Path) -> None:
         await bot.says("/config hooks --unset")
         await bot.says("Hello again")
         assert bot.sent_to_model()[-1]["content"] == "Hello again"
+
+
+async def test_config_shows_one_rule_a_line(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, []) as bot:
+        hooks = [
+            {
+                "id": f"rule-{n}",
+                "on": "turn_start",
+                "action": {"type": "inject_message", "content": "m"},
+            }
+            for n in range(3)
+        ]
+        await bot.says(f"/config hooks {json.dumps(hooks)}")
+        told = (await bot.says("/config hooks")).text
+        assert "`hooks` is **3 entries**" in told
+        code = told.split("```json\n")[1].split("\n```")[0]
+        assert [json.loads(line)["id"] for line in code.split("\n")] == [one["id"] for one in hooks]

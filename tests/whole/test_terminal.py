@@ -74,7 +74,7 @@ async def test_the_terminal_speaks_the_language_that_is_set_and_changes_it_at_on
         await person.sees("Weiter: /context ")
         person.types("/resume\r")
         await person.sees("Gespräche dieses Terminals")
-        await person.sees("tippen sucht · ↑ ↓ wählt · Enter öffnet · Strg-C verlässt")
+        await person.sees("tippen sucht · ↑ ↓ wählt · Enter öffnet · Esc schließt")
         person.types("\x03")
         person.types("/config language zh\r")
         await person.sees("1/20 轮")
@@ -115,11 +115,11 @@ async def test_several_conversations_are_chosen_searched_and_begun(tmp_path: Pat
             person.types("/resume mild\r")  # a word of the answer
             await person.sees("› How is Lisbon? · Mild.")
             person.types("\r")
-            await person.sees("── main ──")
+            await person.sees("── main · 1 turn · today ──")
             await person.sees("Mild.", times=2)
             assert await person.leaves() == 0
         async with sitting(tmp_path, endpoint, arguments=("--continue",)) as person:
-            await person.sees("── recipes ──")
+            await person.sees("── recipes · 1 turn · today ──")
             await person.sees("Sour.")
             person.types("And oranges?\r")
             await person.sees("Sweet.")

@@ -11,7 +11,7 @@ said.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -283,9 +283,34 @@ def entries(
     return {row[0]: (row[1], transcript.to_entry(row[2:])) for row in rows}
 
 
+_MISSING = f"""(SELECT id, audience, last_seq - COALESCE(
+    (SELECT place & {_SEQ} FROM passage WHERE place BETWEEN id << 32 AND (id + 1 << 32) - 1
+    ORDER BY place DESC LIMIT 1), (SELECT seq FROM branch WHERE conversation = id), 0) AS missing
+    FROM conversation) AS counted"""
+
+
 def behind(database: Database, audience: str) -> list[int]:
     """Return the conversations of an audience in which more was said than is indexed."""
-    query = f"""SELECT id FROM conversation WHERE audience = ? AND last_seq > COALESCE(
-        (SELECT place & {_SEQ} FROM passage WHERE place BETWEEN id << 32 AND (id + 1 << 32) - 1
-        ORDER BY place DESC LIMIT 1), (SELECT seq FROM branch WHERE conversation = id), 0)"""
+    query = f"SELECT id FROM {_MISSING} WHERE audience = ? AND missing > 0"
     return [row for (row,) in database.execute_sql(query, (audience,))]
+
+
+def lagging(database: Database) -> list[tuple[int, int]]:
+    """Return the conversations in which more was said than is indexed, each with the number of
+    messages that are missing."""
+    query = f"SELECT id, missing FROM {_MISSING} WHERE missing > 0 ORDER BY id"
+    return [(row, missing) for row, missing in database.execute_sql(query)]
+
+
+def catch_up_all(database: Database, tell: Callable[[int, int], None]) -> None:
+    """Index all that is missing, where nobody else works on the record; `tell` hears how many
+    messages are indexed, and of how many."""
+    waiting = lagging(database)
+    done, total = 0, sum(missing for _, missing in waiting)
+    for row, missing in waiting:
+        is_left = True
+        while is_left:
+            with database.atomic():
+                is_left = catch_up(database, row)
+        done += missing
+        tell(done, total)

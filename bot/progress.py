@@ -1,0 +1,128 @@
+"""The progress of long work on the command line: one line with how much is done, of how much, and
+the time that is left.
+
+On a terminal the line is drawn anew in its place and is gone at the end. Elsewhere (a log, a pipe)
+a line is written at most every ten seconds. It goes to stderr: stdout has the results alone.
+Only modules of Python itself are imported: the first installation shows its progress, too.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+Tell = Callable[[int, int], None]
+"""Is told how much is done, and of how much (0: nobody knows)."""
+BYTES = "bytes"
+"""The unit of sizes, which are written in MB."""
+_OFTEN, _SELDOM = 0.1, 10.0  # seconds between two lines
+_SURE = 1.0  # seconds after which the pace says something
+_MINUTE, _HOUR = 60, 3_600
+
+
+def silently(done: int, total: int) -> None:
+    """Tell nobody."""
+
+
+def format_left(share: float, elapsed: float) -> str:
+    """Return the time that is left in words, where this share (0 to 1) took so many seconds; ""
+    where that can't be known yet."""
+    if not 0 < share <= 1 or elapsed < _SURE:
+        return ""
+    left = elapsed * (1 - share) / share
+    if left < 5:
+        return "a few seconds left"
+    if left < _MINUTE - 2.5:
+        return f"about {5 * round(left / 5)} s left"
+    minutes = max(1, round(left / _MINUTE))
+    if minutes < 60:
+        return f"about {minutes} min left"
+    hours, minutes = divmod(minutes, 60)
+    return f"about {hours} h {minutes} min left" if minutes else f"about {hours} h left"
+
+
+def format_progress(what: str, unit: str, done: int, total: int, elapsed: float) -> str:
+    """Return the line: "Importing: 1,200 of 5,000 conversations, 24 %, about 3 min left"."""
+    done = min(done, total) if total > 0 else done
+    is_size = unit == BYTES
+    shown = _format_size(done) if is_size else f"{done:,}"
+    unit = "" if is_size else f" {unit}"
+    if total <= 0:
+        return f"{what}: {shown}{unit}"
+    of_all = _format_size(total) if is_size else f"{total:,}"
+    left = format_left(done / total, elapsed) if done < total else ""
+    parts = (f"{what}: {shown} of {of_all}{unit}", f"{100 * done // total} %", left)
+    return ", ".join(filter(None, parts))
+
+
+def _format_size(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
+
+
+class ProgressLine:
+    """The line of one kind of work. `unit` is what is counted, in the plural, or BYTES."""
+
+    def __init__(
+        self,
+        what: str,
+        unit: str,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._what, self._unit, self._clock = what, unit, clock
+        self._stream = stream or sys.stderr
+        is_person = self._stream is not None and self._stream.isatty()
+        self._is_drawn = is_person and os.environ.get("TERM") != "dumb"
+        self._begun = clock()
+        self._next = self._begun + (0 if self._is_drawn else _SELDOM)
+        self._line = ""
+
+    def tell(self, done: int, total: int) -> None:
+        """Show how much is done; 0 in all: nobody knows of how much."""
+        now = self._clock()
+        if now < self._next or self._stream is None:
+            return
+        line = format_progress(self._what, self._unit, done, total, now - self._begun)
+        if self._is_drawn:
+            self._next = now + _OFTEN
+            line = line[: shutil.get_terminal_size().columns - 1]
+            if line != self._line:
+                self._draw(line)
+        else:
+            self._next = now + _SELDOM
+            self._stream.write(f"{line}\n")
+            self._stream.flush()
+
+    def say(self, text: str) -> None:
+        """Write a line for the person to stdout, above this one."""
+        line = self._line
+        self.close()
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+        if line:
+            self._draw(line)
+
+    def close(self) -> None:
+        """Take the line away."""
+        if self._line:
+            self._draw("")
+
+    def _draw(self, line: str) -> None:
+        self._line = line
+        self._stream.write(f"\r{line}\x1b[K")
+        self._stream.flush()
+
+
+@contextmanager
+def progress(what: str, unit: str) -> Iterator[ProgressLine]:
+    """Show the progress of work, until it ends."""
+    shown = ProgressLine(what, unit)
+    try:
+        yield shown
+    finally:
+        shown.close()

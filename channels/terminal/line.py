@@ -1,0 +1,201 @@
+"""The input line: free text, a text that a command has asked for, or words that narrow a list."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.history import History
+
+from channels.language import _
+from channels.terminal.dumb_screen import ScreenListener
+from channels.terminal.mentions import (
+    begun_mention,
+    describe_unknown,
+    name_dropped,
+    offer_files,
+    paste_picture,
+)
+from channels.terminal.picker import Picker
+
+if TYPE_CHECKING:
+    from channels.message import Form  # slow, and typing can begin before
+
+_FORM_HINT = "Enter saves · Esc Enter begins a line · Ctrl-C cancels"
+_PICKER_HINT = "type to search · ↑ ↓ choose · Enter opens · Esc closes"
+_LAST_QUESTION_HINT = "Enter asks it again in a branch · ↑ your earlier lines · Ctrl-C cancels"
+_NO_PICTURE = "There is no picture in the clipboard, or none of wl-paste, xclip and pngpaste."
+_CANCELLED = "Cancelled; nothing was changed."
+_LONGEST_REMEMBERED = 10_000  # characters; a longer text is not a line to come back to
+
+
+class InputLine:
+    """The line and what it is for now. `redraw` shows what has changed, `start` runs work that
+    ends with the screen."""
+
+    def __init__(
+        self,
+        history: History,
+        find_listener: Callable[[], ScreenListener],
+        redraw: Callable[[], None],
+        start: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        self._find_listener, self._redraw, self._start = find_listener, redraw, start
+        self.form: Form | None = None
+        self.picker: Picker | None = None
+        self.is_last_question = False
+        """It is the last question that is changed in the form."""
+        self._hint = ("", "")
+        self._unsent = ""  # what stood in the line when a form or a list came
+        self._told = ""  # the text whose unknown files were told
+        self.buffer = Buffer(
+            history=history,
+            completer=_Completer(find_listener),
+            complete_while_typing=Condition(
+                lambda: not (self.form or self.picker) and _is_completed(self.buffer.document)
+            ),
+            on_text_changed=lambda _: self._notice_change(),
+        )
+
+    @property
+    def is_free(self) -> bool:
+        """Return whether neither a form nor a list is open."""
+        return not (self.form or self.picker)
+
+    def hint(self, text: str, style: str = "class:bar") -> None:
+        """Let the bar say something until the text changes."""
+        self._hint = (style, text)
+        self._redraw()
+
+    def bar(self) -> tuple[str, str]:
+        """Return what the bar has to say of the line; no text where it has nothing."""
+        if self.picker:
+            return "class:bar.warm", _(_PICKER_HINT)
+        if self.is_last_question:
+            return "class:bar.warm", _(_LAST_QUESTION_HINT)
+        if self.form:
+            return "class:bar.warm", f"{self.form.command} · {_(_FORM_HINT)}"
+        return self._hint
+
+    def _notice_change(self) -> None:
+        self._hint = ("", "")
+        self._search()
+
+    def fill(self, form: Form) -> None:
+        """Let the person change a text in the line."""
+        self._put_aside()
+        self.picker, self.form = None, form
+        self.buffer.document = Document(form.text)
+        self._redraw()
+
+    def fill_last_question(self, form: Form | None) -> None:
+        """Do the same for the last question, unless something was typed since it was asked for;
+        without a form, bring the text that was typed before."""
+        if not self.is_free or self.buffer.text:
+            return
+        if form is None:
+            self.buffer.history_backward()
+        else:
+            self.fill(form)
+            self.is_last_question = True
+        self._redraw()
+
+    async def go_back(self) -> None:
+        """From the last question to what was typed before it."""
+        text = self.form.text if self.form else ""
+        self.close()
+        self.buffer.load_history_if_not_yet_loaded()
+        if (loading := self.buffer._load_history_task) is not None:
+            await loading  # the line was reset, and with it what the arrow keys lead to
+        lines = self.buffer.history.get_strings()
+        is_newest = bool(lines) and lines[-1] == text
+        self.buffer.history_backward(2 if is_newest else 1)
+
+    def pick(self, picker: Picker, words: str) -> None:
+        """Let the person choose one of many, beginning with what these words find."""
+        self._put_aside()
+        self.form, self.picker = None, picker
+        self.buffer.document = Document(words)
+        self._search()
+
+    def _search(self) -> None:
+        """Ask for what is typed now; what was asked for before is not waited for any more."""
+        if (picker := self.picker) is not None:
+            picker.asked += 1
+            self._start(self._find(picker, self.buffer.text.strip(), picker.asked))
+
+    async def _find(self, picker: Picker, words: str, asked: int) -> None:
+        if picker.take(await picker.find(words), asked):
+            self._redraw()
+
+    def _put_aside(self) -> None:
+        if self.is_free:
+            self._unsent = self.buffer.text
+
+    def close(self) -> None:
+        """Put the line back as it was before the form, or the list."""
+        self.form = self.picker = None
+        self.is_last_question = False
+        self.buffer.reset(Document(self._unsent))
+        self._unsent = ""
+
+    def cancel(self) -> None:
+        """Close the form or the list, and say so."""
+        hint = _(_CANCELLED) if self.form else ""
+        self.close()
+        self.hint(hint)
+
+    async def put_picture_in(self) -> None:
+        path = await asyncio.to_thread(paste_picture)
+        if path:
+            self.buffer.insert_text(name_dropped(str(path)))
+        else:
+            self.hint(_(_NO_PICTURE))
+
+    def send(self) -> None:
+        """Send what is typed where it belongs."""
+        text, listener = self.buffer.text, self._find_listener()
+        if picker := self.picker:
+            chosen = picker.found[picker.index : picker.index + 1]
+            self.close()
+            for entry in chosen:
+                picker.choose(entry.value)
+        elif form := self.form:
+            self.close()
+            listener.on_form(form.command, text)
+        elif text != self._told and (unknown := describe_unknown(text)):
+            self._told = text
+            self.hint(unknown, "class:bar.warm")
+        else:
+            self._told = ""
+            self.buffer.reset(append_to_history=len(text) <= _LONGEST_REMEMBERED)
+            listener.on_text(text)
+
+
+class _Completer(Completer):
+    def __init__(self, find_listener: Callable[[], ScreenListener]) -> None:
+        self._find_listener = find_listener
+
+    def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
+        return ()
+
+    async def get_completions_async(
+        self, document: Document, event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        if document.text.startswith("/"):
+            for choice in await self._find_listener().choices(document.text_before_cursor):
+                yield Completion(choice.text, -choice.replaces, display_meta=choice.meaning)
+        elif begun := begun_mention(document.text_before_cursor):
+            for text, meaning in await asyncio.to_thread(lambda: [*offer_files(begun)]):
+                yield Completion(text, -len(begun), display_meta=meaning)
+
+
+def _is_completed(document: Document) -> bool:
+    """Return whether what can be typed next is shown at once."""
+    begun = begun_mention(document.text_before_cursor)
+    return document.text.startswith("/") or begun is not None

@@ -1,0 +1,125 @@
+"""The terminal's background, light or dark: what is set, else what the terminal answers, else what
+the surroundings say.
+
+A terminal is asked with a sequence (OSC 11), and answers among the keys that a person types.
+`AnswerReader` takes the answer out of them. It holds keys back only where they may begin an answer,
+and no longer than prompt_toolkit waits for the rest of a key in any case.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from msgspec import Struct
+from prompt_toolkit.input import Input
+from prompt_toolkit.input.vt100_parser import Vt100Parser
+from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.output import Output
+
+from channels.terminal.passthrough import for_terminal
+
+_QUESTION = "\x1b]11;?\x1b\\"
+_COLOUR = "([0-9a-fA-F]{1,4})"
+_PASTED_OR_ANSWER = re.compile(
+    rf"\x1b\[200~|\x1b\]11;rgba?:{_COLOUR}/{_COLOUR}/{_COLOUR}(?:/[0-9a-fA-F]{{1,4}})?(?:\x07|\x1b\\)"
+)
+_BEGUN = re.compile(
+    r"\x1b(?:\[(?:20{0,2})?|\](?:1(?:1(?:;[rgba:0-9A-F/]{0,25}\x1b?)?)?)?)?$", re.IGNORECASE
+)
+_SILENT = ("linux", "dumb")
+"""Terminals that would print the question."""
+
+
+class TerminalBackground(Struct, frozen=True):
+    """The background: `wanted` says what is set ("auto", "dark" or "light"), `answered` what the
+    terminal has said of it (None: nothing so far)."""
+
+    wanted: Callable[[], str] = lambda: "auto"
+    answered: Callable[[], bool | None] = lambda: None
+
+    def is_light(self) -> bool:
+        wanted, answered = self.wanted(), self.answered()
+        if wanted != "auto":
+            return wanted == "light"
+        return _is_said_light() if answered is None else answered
+
+
+_UNKNOWN = TerminalBackground()
+_background: ContextVar[TerminalBackground] = ContextVar("background", default=_UNKNOWN)
+
+
+@contextmanager
+def drawing_on(background: TerminalBackground) -> Iterator[None]:
+    """Let what is drawn from here suit a background."""
+    token = _background.set(background)
+    try:
+        yield
+    finally:
+        _background.reset(token)
+
+
+def is_light() -> bool:
+    """Return whether what is drawn now stands on a light background."""
+    return _background.get().is_light()
+
+
+def _is_said_light() -> bool:
+    """Return whether the terminal says (rxvt, Konsole, iTerm) that its background is white or light
+    grey: "0;15" is black on white. Most say nothing, and are dark."""
+    return os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
+
+
+def ask(keyboard: Input, output: Output, heard: Callable[[bool], None]) -> bool:
+    """Ask a terminal for its background; `heard` is told whether it is light. Returns whether it
+    could be asked."""
+    parser = getattr(keyboard, "vt100_parser", None)  # not everywhere, and no interface has it
+    if not isinstance(parser, Vt100Parser) or os.environ.get("TERM", "") in _SILENT:
+        return False
+    keyboard.vt100_parser = AnswerReader(parser.feed_key_callback, heard)  # type: ignore[attr-defined]
+    output.write_raw(for_terminal(_QUESTION))
+    output.flush()
+    return True
+
+
+class AnswerReader(Vt100Parser):
+    """The parser of keys that takes answers out of them."""
+
+    def __init__(
+        self, feed_key_callback: Callable[[KeyPress], None], heard: Callable[[bool], None]
+    ) -> None:
+        super().__init__(feed_key_callback)
+        self._heard, self._held = heard, ""
+
+    def feed(self, data: str) -> None:
+        """Take the answers out of what came; the rest are keys."""
+        data, self._held = self._held + data, ""
+        if self._in_bracketed_paste:  # a text, whatever is in it
+            super().feed(data)
+            return
+        if found := _PASTED_OR_ANSWER.search(data):
+            if found[1]:
+                self._heard(_is_bright(found.groups()))
+                super().feed(data[: found.start()])
+            else:
+                super().feed(data[: found.end()])
+            self.feed(data[found.end() :])
+        else:
+            begun = _BEGUN.search(data)
+            self._held = begun[0] if begun else ""
+            super().feed(data.removesuffix(self._held) if begun else data)
+
+    def flush(self) -> None:
+        """Nothing more comes that belongs to what came: these were keys."""
+        held, self._held = self._held, ""
+        super().feed(held)
+        super().flush()
+
+
+def _is_bright(colour: Sequence[str]) -> bool:
+    """Return whether a colour in hexadecimal numbers, each of one to four digits, is bright."""
+    red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in colour)
+    return bool(0.299 * red + 0.587 * green + 0.114 * blue > 0.5)

@@ -1,0 +1,97 @@
+"""The line of progress: words of a share and of seconds, and how often it is written."""
+
+from __future__ import annotations
+
+import io
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.installing import count_requirements
+from bot.progress import BYTES, ProgressLine, format_left, format_progress
+
+
+def test_the_time_that_is_left_is_said_in_words() -> None:
+    for share, elapsed, words in (
+        (0.0, 10.0, ""),
+        (0.5, 0.5, ""),
+        (0.5, 3.0, "a few seconds left"),
+        (0.5, 22.0, "about 20 s left"),
+        (0.25, 60.0, "about 3 min left"),
+        (0.5, 58.0, "about 1 min left"),
+        (0.1, 400.0, "about 1 h left"),
+        (0.01, 80.0, "about 2 h 12 min left"),
+        (1.0, 80.0, "a few seconds left"),
+    ):
+        assert format_left(share, elapsed) == words, (share, elapsed)
+
+
+@given(st.floats(0.001, 1), st.floats(1, 10**6))
+def test_the_words_are_near_the_seconds(share: float, elapsed: float) -> None:
+    left = elapsed * (1 - share) / share
+    words = format_left(share, elapsed).split()
+    numbers = {unit: int(number) for number, unit in pairwise(words) if number.isdecimal()}
+    said = numbers.get("h", 0) * 3600 + numbers.get("min", 0) * 60 + numbers.get("s", 0)
+    assert abs(said - left) <= (5 if left < 60 else 31)
+
+
+def test_the_line_says_what_how_much_and_how_long() -> None:
+    for arguments, line in (
+        (
+            ("Importing", "conversations", 1_200, 5_000, 57.0),
+            "Importing: 1,200 of 5,000 conversations, 24 %, about 3 min left",
+        ),
+        (("Importing", "conversations", 12, 0, 57.0), "Importing: 12 conversations"),
+        (("Backing up", BYTES, 5_000_000, 5_000_000, 9.0), "Backing up: 5.0 MB of 5.0 MB, 100 %"),
+        (("Copying", "rows", 12, 10, 9.0), "Copying: 10 of 10 rows, 100 %"),
+        (("Copying", "rows", 0, 10, 9.0), "Copying: 0 of 10 rows, 0 %"),
+    ):
+        assert format_progress(*arguments) == line, arguments
+
+
+class Person(io.StringIO):
+    """A terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@given(st.lists(st.floats(0, 5), max_size=100))
+def test_a_log_gets_a_line_at_most_every_ten_seconds(pauses: list[float]) -> None:
+    now, stream = [0.0], io.StringIO()
+    shown = ProgressLine("Importing", "messages", stream, lambda: now[0])
+    for number, pause in enumerate(pauses):
+        now[0] += pause
+        shown.tell(number, len(pauses))
+    shown.close()
+    lines = stream.getvalue().splitlines()
+    assert len(lines) <= sum(pauses) / 10
+    assert "\r" not in stream.getvalue()
+
+
+def test_a_person_sees_one_line_that_is_gone_at_the_end() -> None:
+    now, stream = [0.0], Person()
+    shown = ProgressLine("Importing", "messages", stream, lambda: now[0])
+    for number in range(3):
+        now[0] += 1
+        shown.tell(number, 3)
+    shown.close()
+    assert stream.getvalue().split("\r")[1:] == [
+        "Importing: 0 of 3 messages, 0 %\x1b[K",
+        "Importing: 1 of 3 messages, 33 %, a few seconds left\x1b[K",
+        "Importing: 2 of 3 messages, 66 %, a few seconds left\x1b[K",
+        "\x1b[K",
+    ]
+
+
+def test_requirements_are_counted_without_comments_and_options() -> None:
+    lines = [
+        "# what we need",
+        "--require-hashes",
+        "",
+        "peewee==3.1  # via x",
+        " rich>=13",
+        "-r a.txt",
+    ]
+    assert count_requirements(lines) == 2
