@@ -95,6 +95,12 @@ class TurnsDeleted(Struct, frozen=True):
     turns: tuple[int, ...]
 
 
+class Titled(Struct, frozen=True):
+    """The conversation has a title now."""
+
+    title: str
+
+
 class Notice(Struct, frozen=True):
     """A line for the person that is part of no answer: a model that loads, a spending limit."""
 
@@ -131,6 +137,7 @@ Activity = (
     | ContextChanged
     | BranchChanged
     | TurnsDeleted
+    | Titled
     | Notice
     | Done
 )

@@ -31,6 +31,7 @@ from channels.base import (
     Notice,
     StepRestarted,
     Thought,
+    Titled,
     ToolEnded,
     ToolStarted,
     TurnsDeleted,
@@ -68,7 +69,7 @@ class Bounds(Struct, frozen=True):
 
 class FeedEvent(Struct, frozen=True):
     """`kind` is "turn", "delta", "thought", "restart", "tool", "context", "branch", "deleted",
-    "notice" or "done"; `origin` names its feed; `at` is a time of the loop's clock."""
+    "title", "notice" or "done"; `origin` names its feed; `at` is a time of the loop's clock."""
 
     number: int
     kind: str
@@ -280,6 +281,8 @@ class Feed:
                 self._add("branch", {"branch": number})
             case TurnsDeleted(turns):
                 self._add("deleted", {"turns": [f"t{turn}" for turn in turns]})
+            case Titled(title):
+                self._add("title", {"title": title})
             case Done():
                 self._turn_over(activity)
 

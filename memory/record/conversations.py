@@ -155,15 +155,17 @@ class Listed(Struct, frozen=True):
     matched: Matched | None = None
 
 
-def rename(database: Database, conversation: int, title: str) -> None:
-    """Give a conversation a title; "" takes it away."""
-    tables.update(database, tables.Conversation, conversation, title=title)
-
-
-def title(database: Database, conversation: int) -> str:
-    """Return the title that a conversation was given; "" without one."""
+def rename(database: Database, key: str, title: str) -> None:
+    """Give the conversation of this id a title, or its whole chat, where it is the first; "" takes
+    it away."""
     columns = tables.Conversation
-    query = columns.select(columns.title).where(columns.id == conversation).tuples()
+    columns.update(title=title).where(columns.key == key).execute(database)
+
+
+def title(database: Database, key: str) -> str:
+    """Return the title that the conversation of this id was given; "" without one."""
+    columns = tables.Conversation
+    query = columns.select(columns.title).where(columns.key == key).tuples()
     return next((str(given) for (given,) in query.execute(database)), "")
 
 
