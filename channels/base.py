@@ -180,7 +180,8 @@ class Snippet(Struct, frozen=True):
 class Session(Struct, frozen=True):
     """A conversation in a list: its chat, its title (or else how it began), and when something was
     said in it last. `standing` is where lists show it: "pinned", "archived", or "" among the
-    others. `snippet` is what was found in it, where words were looked for."""
+    others. `snippet` is what was found in it, where words were looked for, and `near` how
+    closely it holds them (the greater, the closer)."""
 
     chat: str
     title: str
@@ -188,6 +189,7 @@ class Session(Struct, frozen=True):
     channel: str = ""
     standing: str = ""
     snippet: Snippet | None = None
+    near: tuple[int, ...] = ()
 
 
 class SaidFile(Struct, frozen=True):

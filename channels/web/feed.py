@@ -49,7 +49,12 @@ TIDY = 30.0
 """Seconds between two looks at what is too old."""
 STOPPING = "The bot is shutting down; ask again in a moment."
 _USAGES = 1_000  # of turns whose replies are still on their way
-_TEXTS: Mapping[type[Activity], str] = {Delta: "delta", Thought: "thought", Notice: "notice"}
+_TEXTS: Mapping[type[Activity], str] = {
+    Delta: "delta",
+    Thought: "thought",
+    Notice: "notice",
+    Titled: "title",
+}
 _EVENT = 500  # bytes of an event besides its texts, roughly
 
 Json = Mapping[str, Any]
@@ -267,7 +272,7 @@ class Feed:
             case TurnStarted(message, question):
                 self._running.add(message)
                 self._add("turn", {"id": message, "question": question})
-            case Delta(text) | Thought(text) | Notice(text):
+            case Delta(text) | Thought(text) | Notice(text) | Titled(text):
                 self._add(_TEXTS[type(activity)], {"text": text})
             case StepRestarted():
                 self._add("restart", {})
@@ -281,8 +286,6 @@ class Feed:
                 self._add("branch", {"branch": number})
             case TurnsDeleted(turns):
                 self._add("deleted", {"turns": [f"t{turn}" for turn in turns]})
-            case Titled(title):
-                self._add("title", {"title": title})
             case Done():
                 self._turn_over(activity)
 

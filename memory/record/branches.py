@@ -165,7 +165,8 @@ def insert(
 ) -> ConversationKey:
     """Branch off the conversation of this key after a turn; return the branch's key. What was set
     for the conversation goes along: its scopes in the settings are its id, after each of `scopes`.
-    Its title, or "", is its own: the chat's stands at its first conversation. Raises ValueError with a sentence."""
+    Its title, or "", is its own: the chat's stands at its first conversation. Raises ValueError
+    with a sentence."""
     columns = tables.Conversation
     (before,) = columns.select().where(columns.key == key.id).dicts().execute(database)
     row = before["id"]

@@ -15,17 +15,17 @@ _THOUGHT = re.compile(
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>|<!--.*?-->|^```.*$", re.MULTILINE)
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _START = re.compile(r"^(?:#{1,6}(?=\s|$)|[-*+•>–—](?=\s|$)|\d{1,2}[.)](?=\s)|\|)\s*")
-_END = re.compile(r"\s*(?:\||\s#+|(?<![.…])[.。]|[:;,：；，、])$")
+_END = re.compile(r"\s*(?:\||\s#+|(?<!\.\.)(?<!…)[.。]|[:;,：；，、])$")
 _LABEL = re.compile(
     r"^\W*(?:(?:chat|conversation|suggested|short)\s+)?"
     r"(?:title|titel|titre|t[ií]tulo|titolo|标题|標題|タイトル|제목|заголовок|название|subject|"
-    r"betreff|thema|topic|name)\W*[:：][\s*]*",
+    r"betreff|thema|topic|name)\W*[:：](?:\*+(?=\s))?\s*",
     re.IGNORECASE,
 )
 _EMPHASIS = (
     re.compile(r"(\*{1,3}|~~)(?=\S)(.+?)(?<=\S)\1"),
     re.compile(r"(`+)(.+?)\1"),
-    re.compile(r"(?<!\w)(_{1,3})(?=[^\W_])(.+?)(?<=[^\W_])\1(?!\w)"),
+    re.compile(r"(?<!\w)(_{1,3})(?=[^\s_])(.+?)(?<=[^\s_])\1(?!\w)"),
 )
 _CODE_NAME = re.compile(r"_+[a-z0-9_]+_+")
 _QUOTES = "\"'“”„‟‘’‚‛«»‹›「」『』《》〈〉＂＇`´"
