@@ -57,6 +57,7 @@ def _read(after: str) -> _Place | None:
         return None
     try:
         written: Any = base64.urlsafe_b64decode(after + "=" * (-len(after) % 4))
-        return msgspec.json.decode(written, type=_Place)
+        place: _Place = msgspec.json.decode(written, type=_Place)
     except (ValueError, binascii.Error, msgspec.MsgspecError):
         raise Problem(400, "after must be the `next` of a list.") from None
+    return place

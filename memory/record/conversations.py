@@ -221,10 +221,11 @@ def list_conversations(database: Database, prefix: str, words: str = "") -> list
     closest = _find_closest(database, found, wanted)
     listed = []
     for key, title, beginning, at, standing, _row in found:
-        called, (near, matched) = given.get(home_of(key), title), closest.get(key, (NOWHERE, None))
-        near = max(near, closeness(called.casefold(), [word.casefold() for word in wanted]))
+        called = given.get(home_of(key), title)
+        in_text, hit = closest.get(key, (NOWHERE, None))
+        near = max(in_text, closeness(called.casefold(), [word.casefold() for word in wanted]))
         place = _to_standing(standing)
-        listed.append(Listed(key, called, str(beginning), at, place, matched, near))
+        listed.append(Listed(key, called, str(beginning), at, place, hit, near))
     return listed
 
 

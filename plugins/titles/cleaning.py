@@ -23,9 +23,9 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _EMPHASIS = (
-    re.compile(r"(\*{1,3}|~~)(?=\S)(.+?)(?<=\S)\1"),
+    re.compile(r"(\*+|~~)(?=\S)(.+?)(?<=\S)\1"),
     re.compile(r"(`+)(.+?)\1"),
-    re.compile(r"(?<!\w)(_{1,3})(?=[^\s_])(.+?)(?<=[^\s_])\1(?!\w)"),
+    re.compile(r"(?<!\w)(_+)(?=[^\s_])(.+?)(?<=[^\s_])\1(?!\w)"),
 )
 _CODE_NAME = re.compile(r"_+[a-z0-9_]+_+")
 _QUOTES = "\"'“”„‟‘’‚‛«»‹›「」『』《》〈〉＂＇`´"
