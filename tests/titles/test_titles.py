@@ -49,7 +49,10 @@ async def test_the_model_for_summaries_gives_a_title_after_the_first_answer(tmp_
         (asked,) = bot.server.titles
         assert asked.body["model"] == "gpt-4.1-nano"
         assert "by train" in str(asked.body["messages"])
-        usage = (await bot.says("/usage")).data
+        told = await bot.says("/usage")
+        assert "| Autumn in Lisbon |" in told.text
+        assert "pipe/main" not in told.text
+        usage = told.data
         assert usage is not None
         assert usage["this month by model"]["gpt-4.1-nano, title"]["calls"] == 1
 
