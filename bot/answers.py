@@ -19,6 +19,7 @@ from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Message
+from memory.record import conversations
 from memory.record.store import StoreError
 from memory.turn_log import OpenTurn
 from plugins.loader import Loaded
@@ -187,11 +188,12 @@ class TurnAnswer(Struct):
 
     async def _name_branch(self) -> str:
         """Return a line that names the answer's branch, for a chat that leads elsewhere by now."""
-        number = self._context.key.number
+        key, services = self._context.key, self._answers.conversations.services
+        title = await services.store.read(lambda db: conversations.title(db, key.id))
         return _(
             "(This answer belongs to {called}; /branches {number} goes back there.)",
-            called=name_branch(number, await self._context.conversation.title()),
-            number=number,
+            called=name_branch(key.number, title),
+            number=key.number,
         )
 
     async def _list_notes(self, turn: OpenTurn) -> tuple[list[str], list[Action]]:

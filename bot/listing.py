@@ -14,6 +14,7 @@ from channels.base import Session, Snippet
 from memory.conversations import Conversations
 from memory.keys import home_of
 from memory.plain_text import without_bold
+from memory.record.closeness import Closeness, measure
 from memory.record.conversations import Listed, Matched
 from plugins.wording import clip
 
@@ -58,7 +59,7 @@ class Listing:
             for home, listed in chats.items()
             if listed and "/" not in (chat := home.removeprefix(start))
         ]
-        return sorted(sessions, key=lambda session: session.at, reverse=True)
+        return sorted(sessions, key=place_in_list, reverse=True)
 
     def _session(self, chat: str, channel: str, listed: Sequence[Listed], words: str) -> Session:
         """Return a chat of these conversations, its branches. It is called as where it began, so
@@ -69,7 +70,7 @@ class Listing:
         called = [by_key[key] for key in (home, lead) if key in by_key] or listed
         names = (clip(one.title) or title_of(one.beginning) for one in called)
         snippet = None
-        if hit := next((one for one in listed if one.matched), None):
+        if hit := max((one for one in listed if one.matched), key=_near, default=None):
             assert hit.matched is not None
             snippet = find(hit.matched, words.split(), is_here=hit.key == lead)
         return Session(
@@ -79,7 +80,18 @@ class Listing:
             channel,
             next((one.standing for one in listed if one.standing), ""),
             snippet,
+            max(one.near for one in listed),
         )
+
+
+def place_in_list(session: Session) -> tuple[tuple[int, ...], datetime]:
+    """Return the place of a chat: what holds most closely what was looked for comes first, then
+    what is newest."""
+    return session.near, session.at
+
+
+def _near(one: Listed) -> Closeness:
+    return one.near
 
 
 def title_of(beginning: str) -> str:
@@ -95,12 +107,11 @@ def title_of(beginning: str) -> str:
 
 
 def find(matched: Matched, words: Sequence[str], is_here: bool) -> Snippet:
-    """Return a message's text around the first of the words that were searched for. `is_here`: the
-    chat leads to the conversation that has it."""
+    """Return a message's text around the best place of what was searched for. `is_here`: the chat
+    leads to the conversation that has it."""
     text = without_bold(" ".join(without_files(matched.text).split()))
-    low = text.lower()
-    places = [place for word in words if (place := low.find(word.lower())) >= 0]
-    start = max(0, min(places, default=0) - _AROUND)
+    place = measure(text.casefold(), [word.casefold() for word in words])[1]
+    start = max(0, min(place, len(text)) - _AROUND)
     end = min(len(text), start + 2 * _AROUND)
     shown = f"{'…' if start else ''}{text[start:end].strip()}{'…' if end < len(text) else ''}"
     return Snippet(f"t{matched.turn}" if is_here else "", shown)

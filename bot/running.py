@@ -21,7 +21,7 @@ from bot.completions import Completions
 from bot.delivery import Languages
 from bot.intake import Intake
 from bot.links import Links
-from bot.listing import Listing
+from bot.listing import Listing, place_in_list
 from bot.received import Received, command_line, key_of, unescape_slash
 from bot.turns import Turns
 from bot.workspaces import Workspaces, list_spoken
@@ -169,7 +169,7 @@ class RunningBot(Struct, frozen=True):
         return await self.listing.of_channel(channel, words)
 
     async def own_sessions(self, words: str = "") -> list[Session]:
-        """Return the chats of whoever sits at this machine, on all channels, the newest first."""
+        """Return the chats of whoever sits at this machine, on all channels, in order."""
         here = [await self.listing.of_channel(channel, words) for channel in AT_THE_MACHINE]
         elsewhere = await self.listing.of_people(self._owners_elsewhere, words)
         linked = {target for _home, target in self.links.list_from("web/")}  # listed as the page's
@@ -179,7 +179,7 @@ class RunningBot(Struct, frozen=True):
             for session in sessions
             if key_of(Address(session.channel, session.chat)).id not in linked
         ]
-        return sorted(found, key=lambda session: session.at, reverse=True)
+        return sorted(found, key=place_in_list, reverse=True)
 
     def own_address(self, channel: str, chat: str) -> Address | None:
         """Return the address of an owner's chat."""

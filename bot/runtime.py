@@ -161,10 +161,14 @@ class RuntimeConfig(Struct, frozen=True):
     def limits(self, key: ConversationKey) -> Limits:
         return self.at(key).limits
 
-    def summary_model(self, key: ConversationKey) -> Model:
+    def summary_choice(self, key: ConversationKey) -> ModelChoice:
+        """Return the model that writes summaries."""
         settings = self.book.effective(key.id)
         has_own = settings.context.summary_brain.model
-        return self.models.of(summary_choice_of(settings) if has_own else self.choice(key))
+        return summary_choice_of(settings) if has_own else self.choice(key)
+
+    def summary_model(self, key: ConversationKey) -> Model:
+        return self.models.of(self.summary_choice(key))
 
     def summary_window(self, key: ConversationKey) -> int:
         return (

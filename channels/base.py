@@ -95,6 +95,12 @@ class TurnsDeleted(Struct, frozen=True):
     turns: tuple[int, ...]
 
 
+class Titled(Struct, frozen=True):
+    """The conversation has a title now."""
+
+    title: str
+
+
 class Notice(Struct, frozen=True):
     """A line for the person that is part of no answer: a model that loads, a spending limit."""
 
@@ -131,6 +137,7 @@ Activity = (
     | ContextChanged
     | BranchChanged
     | TurnsDeleted
+    | Titled
     | Notice
     | Done
 )
@@ -173,7 +180,8 @@ class Snippet(Struct, frozen=True):
 class Session(Struct, frozen=True):
     """A conversation in a list: its chat, its title (or else how it began), and when something was
     said in it last. `standing` is where lists show it: "pinned", "archived", or "" among the
-    others. `snippet` is what was found in it, where words were looked for."""
+    others. `snippet` is what was found in it, where words were looked for, and `near` how
+    closely it holds them (the greater, the closer)."""
 
     chat: str
     title: str
@@ -181,6 +189,7 @@ class Session(Struct, frozen=True):
     channel: str = ""
     standing: str = ""
     snippet: Snippet | None = None
+    near: tuple[int, ...] = ()
 
 
 class SaidFile(Struct, frozen=True):

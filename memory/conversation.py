@@ -298,14 +298,14 @@ class Conversation:
         return await self._services.store.read(lambda db: ledger.bills_by_turn(db, row, turns))
 
     async def rename(self, title: str) -> None:
-        """Give this conversation a title; "" takes it away."""
-        row = self.context.row
-        await self._services.store.write(lambda db: conversations.rename(db, row, title))
+        """Give this chat a title, whichever of its branches this is; "" takes it away."""
+        home = self.key.home
+        await self._services.store.write(lambda db: conversations.rename(db, home, title))
 
     async def title(self) -> str:
-        """Return the title that was given; "" without one."""
-        row = self.context.row
-        return await self._services.store.read(lambda db: conversations.title(db, row))
+        """Return the title that the chat was given; "" without one."""
+        home = self.key.home
+        return await self._services.store.read(lambda db: conversations.title(db, home))
 
     async def place(self, standing: Standing) -> None:
         """Say where lists show this chat."""

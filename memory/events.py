@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -74,10 +74,16 @@ class Listener(Struct, frozen=True):
 
 
 class Events:
-    """All listeners, in their order."""
+    """All listeners, in their order. The list may grow while features are opened."""
 
-    def __init__(self, listeners: Iterable[Listener] = ()) -> None:
-        self._listeners = tuple(sorted(listeners, key=lambda listener: listener.priority))
+    def __init__(self, listeners: Sequence[Listener] = ()) -> None:
+        self._given, self._sorted = listeners, tuple[Listener, ...]()
+
+    @property
+    def _listeners(self) -> tuple[Listener, ...]:
+        if len(self._sorted) != len(self._given):
+            self._sorted = tuple(sorted(self._given, key=lambda listener: listener.priority))
+        return self._sorted
 
     def minds(self, name: EventName) -> bool:
         """Return whether anyone wants to hear such an event; where no one does, none need be

@@ -55,9 +55,9 @@ def parley_tables() -> Sequence[Step]:
 @hookspec
 def parley_open(kernel: Any) -> object:
     """Return an object of the plugin, made once the kernel is there (`bot/kernel.py`) and before
-    anything is taken in; it may be a coroutine, which is awaited. Its methods may be the hooks
-    below `parley_system_prompt`; commands, tools, listeners, the offloader and the system prompt
-    are the module's."""
+    anything is taken in; it may be a coroutine, which is awaited. Its methods may be
+    `parley_listeners` and the hooks below `parley_system_prompt`; commands, tools, the offloader
+    and the system prompt are the module's."""
     raise NotImplementedError
 
 

@@ -308,7 +308,7 @@ def _add(
 
 
 _OF_MODULES = (
-    *("parley_commands", "parley_tools", "parley_listeners", "parley_offloader"),
+    *("parley_commands", "parley_tools", "parley_offloader"),
     *("parley_ledger", "parley_request_log", "parley_mirror", "parley_likeness", "parley_verbs"),
     *("parley_system_prompt", "parley_tables", "parley_open"),
 )

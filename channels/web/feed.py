@@ -31,6 +31,7 @@ from channels.base import (
     Notice,
     StepRestarted,
     Thought,
+    Titled,
     ToolEnded,
     ToolStarted,
     TurnsDeleted,
@@ -48,7 +49,12 @@ TIDY = 30.0
 """Seconds between two looks at what is too old."""
 STOPPING = "The bot is shutting down; ask again in a moment."
 _USAGES = 1_000  # of turns whose replies are still on their way
-_TEXTS: Mapping[type[Activity], str] = {Delta: "delta", Thought: "thought", Notice: "notice"}
+_TEXTS: Mapping[type[Activity], str] = {
+    Delta: "delta",
+    Thought: "thought",
+    Notice: "notice",
+    Titled: "title",
+}
 _EVENT = 500  # bytes of an event besides its texts, roughly
 
 Json = Mapping[str, Any]
@@ -68,7 +74,7 @@ class Bounds(Struct, frozen=True):
 
 class FeedEvent(Struct, frozen=True):
     """`kind` is "turn", "delta", "thought", "restart", "tool", "context", "branch", "deleted",
-    "notice" or "done"; `origin` names its feed; `at` is a time of the loop's clock."""
+    "title", "notice" or "done"; `origin` names its feed; `at` is a time of the loop's clock."""
 
     number: int
     kind: str
@@ -266,7 +272,7 @@ class Feed:
             case TurnStarted(message, question):
                 self._running.add(message)
                 self._add("turn", {"id": message, "question": question})
-            case Delta(text) | Thought(text) | Notice(text):
+            case Delta(text) | Thought(text) | Notice(text) | Titled(text):
                 self._add(_TEXTS[type(activity)], {"text": text})
             case StepRestarted():
                 self._add("restart", {})

@@ -18,6 +18,7 @@ from channels.message import Address, Inbound, Reply
 from channels.web.accounts import Accounts
 from channels.web.feed import Feed, FeedEvent, Feeds
 from channels.web.guard import HOLDER
+from channels.web.lists import cut_page, page_name
 from channels.web.markup import picture
 from channels.web.operations import (
     EVENT_STREAM,
@@ -50,6 +51,8 @@ from channels.web.streams import follow, follow_answer, raw
 CHANNEL = "web"
 MOST = 200
 """Turns of a transcript that may be asked for at once."""
+MOST_SESSIONS = 10_000
+"""Conversations of a list that may be asked for at once."""
 WORDS = 2_000_000
 """Bytes that a body may have besides its files."""
 ASYNC = "respond-async"
@@ -70,6 +73,18 @@ _ALL = Parameter(
     "query",
     "true: those of the terminal too, and the private chats of the bot's owners elsewhere.",
     {"enum": ["true"]},
+)
+_MANY = Parameter(
+    "limit",
+    "query",
+    "At most so many; without it, all, the newest first.",
+    {"type": "integer", "minimum": 1, "maximum": MOST_SESSIONS},
+)
+_AFTER = Parameter(
+    "after", "query", "Only those behind this place, as `next` of the list before names it.", {}
+)
+_OPEN = Parameter(
+    "open", "query", "One that is wanted in any case: main, or telegram/42 elsewhere.", {}
 )
 CHANNEL_OF = Parameter(
     "channel", "query", "Where it was begun, if not here: terminal, telegram, …", {}
@@ -115,7 +130,7 @@ class Sessions(Struct, frozen=True):
                 "All sessions in which something was said, newest first.",
                 self.list_sessions,
                 gives=SessionList,
-                parameters=(_WORDS, _ALL),
+                parameters=(_WORDS, _ALL, _MANY, _AFTER, _OPEN),
             ),
             Operation(
                 "GET",
@@ -194,13 +209,27 @@ class Sessions(Struct, frozen=True):
         else:
             found = await self.bot.sessions(CHANNEL, words)
         start = f"{user}/" if user else ""
-        items = [
-            session_item(replace(session, chat=session.chat.removeprefix(start)))
+        theirs = [
+            replace(session, chat=session.chat.removeprefix(start))
             for session in found
             if session.chat.startswith(start)  # everybody sees their own alone
             and re.fullmatch(NAME, session.chat.removeprefix(start))
         ]
-        return as_json({"sessions": items})
+        shown, following = cut_page(
+            theirs,
+            min(_number(request, "limit", 0), MOST_SESSIONS),
+            request.query_params.get("after", ""),
+            is_search=bool(words),
+        )
+        name = request.query_params.get("open", "")
+        wanted = next((one for one in theirs if name and name == page_name(one)), None)
+        return as_json(
+            {
+                "sessions": [*map(session_item, shown)],
+                "next": following,
+                "open": session_item(wanted) if wanted and wanted not in shown else None,
+            }
+        )
 
     async def read_messages(self, request: Request) -> Response:
         address = address_of(request, self.bot)

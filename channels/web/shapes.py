@@ -174,7 +174,12 @@ class SessionItem(BaseModel):
 
 
 class SessionList(BaseModel):
+    """Conversations; `next` is where the list goes on ("": nowhere), `open` the one that was asked
+    for in any case and is not among them."""
+
     sessions: list[SessionItem]
+    next: str
+    open: SessionItem | None
 
 
 class SaidFileItem(BaseModel):

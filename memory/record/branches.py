@@ -7,7 +7,6 @@ number means the same message in all conversations that share it.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -166,17 +165,16 @@ def insert(
 ) -> ConversationKey:
     """Branch off the conversation of this key after a turn; return the branch's key. What was set
     for the conversation goes along: its scopes in the settings are its id, after each of `scopes`.
-    So does its title, with a number, where none is given. Raises ValueError with a sentence."""
+    Its title, or "", is its own: the chat's stands at its first conversation. Raises ValueError
+    with a sentence."""
     columns = tables.Conversation
     (before,) = columns.select().where(columns.key == key.id).dicts().execute(database)
-    row, called = before["id"], before["title"]
+    row = before["id"]
     seq, line = _last_seq(database, row, turn), lineage(database, row)
     parent = _find_parent(database, line, turn)
     if line.index(parent) + 1 >= DEEPEST:
         raise ValueError(f"{DEEPEST} branches, each of the one before, are the most")
     branch, now = key.branch(_next_number(database, key.home)), time.time()
-    if called and not title:
-        title = f"{_NUMBERED.sub('', called)} ({branch.number})"
     made = tables.insert(
         database,
         columns,
@@ -203,9 +201,6 @@ def insert(
             (scope + branch.id, scope + key.id),
         )
     return branch
-
-
-_NUMBERED = re.compile(r" \(\d+\)$")
 
 
 def _find_parent(database: Database, line: Sequence[Ancestor], turn: int) -> Ancestor:

@@ -15,8 +15,9 @@ from msgspec import Struct
 from peewee import fn
 
 from memory.context.meter import PromptFingerprint
-from memory.keys import BRANCH, ConversationKey
+from memory.keys import BRANCH, ConversationKey, home_of
 from memory.record import tables
+from memory.record.closeness import NOWHERE, Closeness, closeness
 from memory.record.database import Database
 
 
@@ -134,10 +135,11 @@ BEGINNING = 200
 Standing = Literal["", "pinned", "archived"]
 """The place of a chat in lists: among the others, before them, or apart from them."""
 _MOST_WORDS = 10  # that are looked for
+_MOST_READ = 1_000  # messages that hold them, of which the closest are found
 
 
 class Matched(Struct, frozen=True):
-    """The newest message of a conversation that holds what was looked for."""
+    """The message of a conversation that holds most closely what was looked for."""
 
     turn: int
     text: str
@@ -145,7 +147,8 @@ class Matched(Struct, frozen=True):
 
 class Listed(Struct, frozen=True):
     """A conversation in a list: its title, or "" and the beginning of its first question; `at` is
-    when something was said last, in seconds since 1970."""
+    when something was said last, in seconds since 1970; `near` is how closely its title or the
+    message holds what was looked for."""
 
     key: str
     title: str
@@ -153,17 +156,20 @@ class Listed(Struct, frozen=True):
     at: float
     standing: Standing = ""
     matched: Matched | None = None
+    near: Closeness = NOWHERE
 
 
-def rename(database: Database, conversation: int, title: str) -> None:
-    """Give a conversation a title; "" takes it away."""
-    tables.update(database, tables.Conversation, conversation, title=title)
-
-
-def title(database: Database, conversation: int) -> str:
-    """Return the title that a conversation was given; "" without one."""
+def rename(database: Database, key: str, title: str) -> None:
+    """Give the conversation of this id a title, or its whole chat, where it is the first; "" takes
+    it away."""
     columns = tables.Conversation
-    query = columns.select(columns.title).where(columns.id == conversation).tuples()
+    columns.update(title=title).where(columns.key == key).execute(database)
+
+
+def title(database: Database, key: str) -> str:
+    """Return the title that the conversation of this id was given; "" without one."""
+    columns = tables.Conversation
+    query = columns.select(columns.title).where(columns.key == key).tuples()
     return next((str(given) for (given,) in query.execute(database)), "")
 
 
@@ -211,15 +217,50 @@ def list_conversations(database: Database, prefix: str, words: str = "") -> list
         is_called = reduce(and_, [columns.title.contains(word) for word in wanted])
         query = query.where(is_called | fn.EXISTS(said))
     found = list(query.order_by(columns.active_at.desc()).tuples().execute(database))
-    texts = _read_matched(database, [row for *_, row in found if row])
-    return [
-        Listed(key, title, str(beginning), at, _to_standing(standing), texts.get(row))
-        for key, title, beginning, at, standing, row in found
-    ]
+    given = _titles_of_chats(database, [key for key, *_ in found])
+    closest = _find_closest(database, found, wanted)
+    listed = []
+    for key, title, beginning, at, standing, _row in found:
+        called = given.get(home_of(key), title)
+        in_text, hit = closest.get(key, (NOWHERE, None))
+        near = max(in_text, closeness(called.casefold(), [word.casefold() for word in wanted]))
+        place = _to_standing(standing)
+        listed.append(Listed(key, called, str(beginning), at, place, hit, near))
+    return listed
 
 
-def _read_matched(database: Database, rows: Sequence[int]) -> dict[int, Matched]:
-    message = tables.Message
-    query = message.select(message.id, message.turn, message.text).where(message.id.in_(rows))
-    found = query.tuples().execute(database) if rows else ()
-    return {row: Matched(turn, str(text)) for row, turn, text in found}
+def _titles_of_chats(database: Database, keys: Sequence[str]) -> dict[str, str]:
+    """Return the titles of the chats that these are branches of, by the ids of these chats."""
+    columns, homes = tables.Conversation, {home_of(key) for key in keys} - {*keys}
+    query = columns.select(columns.key, columns.title).where(columns.key.in_(sorted(homes)))
+    found = query.tuples().execute(database) if homes else ()
+    return {key: title for key, title in found if title}
+
+
+def _find_closest(
+    database: Database, found: Sequence[tuple[Any, ...]], wanted: Sequence[str]
+) -> dict[str, tuple[Closeness, Matched]]:
+    """Return the message of each of these conversations that holds the words most closely, the
+    newest of equals, by the conversation's key. Of very many that hold them the newest are read,
+    and of each conversation one at least."""
+    message, columns = tables.Message, tables.Conversation
+    newest = {row: key for key, *_, row in found if row}
+    if not newest:
+        return {}
+    said = message.role.in_(("user", "assistant")) & columns.key.in_(sorted(newest.values()))
+    for word in wanted:
+        said &= message.text.contains(word)
+    fields = (columns.key, message.turn, message.text)
+    joined = message.select(*fields).join(columns, on=columns.id == message.conversation)
+    queries = (
+        joined.where(said).order_by(message.id.desc()).limit(_MOST_READ),
+        joined.where(message.id.in_(sorted(newest))),
+    )
+    best: dict[str, tuple[Closeness, Matched]] = {}
+    folded = [word.casefold() for word in wanted]
+    for query in queries:
+        for key, turn, text in query.tuples().execute(database):
+            near = closeness(str(text).casefold(), folded)
+            if key not in best or near > best[key][0]:
+                best[key] = near, Matched(turn, str(text))
+    return best

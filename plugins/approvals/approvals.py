@@ -8,6 +8,7 @@ the question; a question's name is chosen such that its owner is found by it.
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 import time
 from collections import defaultdict
@@ -29,20 +30,29 @@ from channels.message import Action, Address, Reply
 from memory.keys import ConversationKey
 from memory.record.store import StoreError
 from plugins.api import CommandError, Person
+from plugins.wording import clip
 
 PATIENCE = 600.0
 """Seconds for which an answer is waited for; then it is no."""
 _NAME_LENGTH = 4
+ONCE = "once"
+"""The word behind a question's name that allows exactly what was shown."""
+_SCHEME = re.compile(r"\w+://")
+_LONGEST_LABEL = 40  # characters of what a button names
+
+
+Answer = Literal["no", "once", "always"]
+"""A no, a yes to exactly what was shown, or a yes to all that it covers, until the next start."""
 
 
 class _Question(Struct):
-    """A question that waits; `askers` counts the tool calls that want the same."""
+    """A question that waits; `askers` counts the tool calls that want what it covers."""
 
     name: str
     key: ConversationKey
     address: Address
     wanted: Permission
-    answer: asyncio.Future[bool] = field(default_factory=asyncio.Future)
+    answer: asyncio.Future[Answer] = field(default_factory=asyncio.Future)
     askers: int = 0
 
 
@@ -52,7 +62,7 @@ class GivenAnswer(Struct, frozen=True):
     name: str
     person: Person
     address: Address
-    is_allowed: bool
+    answer: Answer
 
 
 Verdict = Literal["taken", "refused", "unknown"]
@@ -83,14 +93,23 @@ class Approvals:
     async def ask(self, key: ConversationKey, address: Address, wanted: Permission) -> None:
         """Ask in the chat at this address, unless that was allowed already; returns when it is
         allowed. Raises ToolError when it is not."""
-        if (key.id, wanted.covers) in self._allowed:
-            return
-        question = await self._put_question(key, address, wanted)
+        answer: Answer = "once"
+        is_own = False
+        while answer == "once" and not is_own:  # a yes to another call alone says nothing of this
+            if (key.id, wanted.covers) in self._allowed:
+                return
+            question, is_own = await self._put_question(key, address, wanted)
+            answer = await self._wait(question)
+        if answer == "no":
+            raise ToolError(f"{NOT_RUN} the person said no. Go on without it.")
+
+    async def _wait(self, question: _Question) -> Answer:
+        """Return the answer to a question, for one of its askers. Raises ToolError."""
         question.askers += 1
         try:
-            with self._count_waiting(key):
+            with self._count_waiting(question.key):
                 async with asyncio.timeout(self._patience):
-                    is_allowed = await asyncio.shield(question.answer)
+                    return await asyncio.shield(question.answer)
         except TimeoutError:
             raise ToolError(
                 f"{NOT_RUN} nobody allowed it within {_minutes(self._patience)}."
@@ -99,20 +118,16 @@ class Approvals:
             question.askers -= 1
             if not question.askers:
                 self._questions.pop(question.name, None)
-        if not is_allowed:
-            raise ToolError(f"{NOT_RUN} the person said no. Go on without it.")
 
     async def _put_question(
         self, key: ConversationKey, address: Address, wanted: Permission
-    ) -> _Question:
-        """Return the question, put to the person; one that waits already serves for the same
-        site."""
+    ) -> tuple[_Question, bool]:
+        """Return the question, put to the person, and whether it shows what is wanted: one that
+        waits already serves for the same site."""
         for known in self._questions.values():
-            if wanted.covers and (known.key, known.wanted.covers) == (
-                key,
-                wanted.covers,
-            ):
-                return known
+            is_same = (known.key, known.wanted.covers) == (key, wanted.covers)
+            if wanted.covers and is_same and not known.answer.done():
+                return known, False
         question = _Question(self._new_name(key), key, address, wanted)
         self._questions[question.name] = question
         with self._delivery.speaking_to(address, key.id):
@@ -125,7 +140,7 @@ class Approvals:
         except asyncio.CancelledError:  # the turn was stopped meanwhile
             del self._questions[question.name]
             raise
-        return question
+        return question, True
 
     def _new_name(self, key: ConversationKey) -> str:
         while True:
@@ -134,25 +149,16 @@ class Approvals:
                 return name
 
     def _reply(self, question: _Question) -> Reply:
-        wanted, name = question.wanted, question.name
-        address = question.address
+        wanted, address = question.wanted, question.address
         is_alone = address.is_private and not wanted.is_for_owner
         who = "" if is_alone or not address.user else _(" Only an owner may allow it.")
-        further = (
-            _(" A yes allows {covers} here until the next start.", covers=wanted.covers)
-            if wanted.covers
-            else ""
-        )
         text = _(
-            "May I? {what}\n\nSay `/approve {name}` or `/deny {name}` within "
-            "{minutes}.{further}{who}",
+            "May I? {what}\n\nWithout an answer within {minutes} it is not run.{who}",
             what=explain(wanted.what),
-            name=name,
             minutes=_minutes(self._patience),
-            further=further,
             who=who,
         )
-        return Reply(text, actions=_buttons(name))
+        return Reply(text, actions=_buttons(question.name, wanted.covers))
 
     def list_waiting(self, key: ConversationKey) -> list[Reply]:
         """Return the questions that wait in a chat, as they were asked: what a person sees is one
@@ -160,9 +166,9 @@ class Approvals:
         waiting = (one for one in self._questions.values() if one.key.home == key.home)
         return [self._reply(one) for one in waiting]
 
-    async def answer(self, name: str, person: Person, address: Address, is_allowed: bool) -> None:
+    async def answer(self, name: str, person: Person, address: Address, said: Answer) -> None:
         """Take a person's answer, given at an address. Raises CommandError."""
-        answer = GivenAnswer(name.strip().upper(), person, address, is_allowed)
+        answer = GivenAnswer(name.strip().upper(), person, address, said)
         verdict = self.take(answer)
         if verdict == "unknown":
             body = msgspec.json.encode(answer)
@@ -188,18 +194,18 @@ class Approvals:
         question = self._questions.get(answer.name)
         if question is None or question.answer.done():
             return "unknown"
-        person, address, is_allowed = answer.person, answer.address, answer.is_allowed
+        person, address = answer.person, answer.address
         is_here = (address.channel, address.chat) == (
             question.address.channel,
             question.address.chat,
         ) or self._links.key_of(address).id == question.key.home
         is_asker = is_here and address.is_private and not question.wanted.is_for_owner
-        may = person.is_owner or is_asker or (is_here and not is_allowed)
+        may = person.is_owner or is_asker or (is_here and answer.answer == "no")
         if not may:
             return "refused"
-        if is_allowed and question.wanted.covers:
+        if answer.answer == "always" and question.wanted.covers:
             self._allowed.add((question.key.id, question.wanted.covers))
-        question.answer.set_result(is_allowed)
+        question.answer.set_result(answer.answer)
         return "taken"
 
     def count_waited(self, key: ConversationKey) -> float:
@@ -222,8 +228,14 @@ class Approvals:
                 self._waited[key.id] += time.monotonic() - since
 
 
-def _buttons(name: str) -> tuple[Action, ...]:
-    return (Action(_("Approve"), f"/approve {name}"), Action(_("Deny"), f"/deny {name}"))
+def _buttons(name: str, covers: str) -> tuple[Action, ...]:
+    """Return the answers; what a yes may cover is named as people know it: "example.org"."""
+    once = Action(_("Allow once"), f"/approve {name} {ONCE}")
+    no = Action(_("Deny"), f"/deny {name}")
+    if not covers:
+        return once, no
+    what = clip(_SCHEME.sub("", covers), _LONGEST_LABEL)
+    return once, Action(_("Allow {what}", what=what), f"/approve {name}"), no
 
 
 def _minutes(seconds: float) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from bot.kernel import Kernel
 from channels.language import _
 from plugins.api import Ask, Command, CommandError, Reply, command, hookimpl
-from plugins.approvals.approvals import ANSWER, Approvals
+from plugins.approvals.approvals import ANSWER, ONCE, Answer, Approvals
 
 
 class ApprovalsFeature:
@@ -39,19 +39,22 @@ def parley_commands() -> list[Command]:
     return [approve, deny]
 
 
-@command("approve", "Approve a request for permission, or show it again", "[NAME]")
+@command("approve", "Approve a request for permission, or show it again", "[NAME] [once]")
 async def approve(ask: Ask) -> Reply:
-    """`/approve K7QM`: an owner, or who asked in a private chat. Without a name: what waits."""
+    """`/approve K7QM`, `/approve K7QM once`: an owner, or who asked in a private chat. Without a
+    name: what waits."""
     if not ask.words:
         return _show_waiting(ask)
-    await _answer(ask, "approve", is_allowed=True)
-    return Reply(_("Allowed."), {"is_allowed": True})
+    words = [word for word in ask.words if word.lower() != ONCE]
+    is_once = words != ask.words
+    await _answer(ask, "approve", words, "once" if is_once else "always")
+    return Reply(_("Allowed once.") if is_once else _("Allowed."), {"is_allowed": True})
 
 
 @command("deny", "Deny a request for permission", "NAME")
 async def deny(ask: Ask) -> Reply:
     """`/deny K7QM`: whoever may talk there."""
-    await _answer(ask, "deny", is_allowed=False)
+    await _answer(ask, "deny", ask.words, "no")
     return Reply(_("Denied; it goes on without it."), {"is_allowed": False})
 
 
@@ -63,7 +66,7 @@ def _show_waiting(ask: Ask) -> Reply:
     return Reply("\n\n".join(question.text for question in questions), actions=actions)
 
 
-async def _answer(ask: Ask, name: str, is_allowed: bool) -> None:
-    if len(ask.words) != 1:
+async def _answer(ask: Ask, name: str, words: Sequence[str], said: Answer) -> None:
+    if len(words) != 1:
         raise CommandError(_("/{name} needs the name from the question, like K7QM.", name=name))
-    await ask.service(Approvals).answer(ask.words[0], ask.person, ask.address, is_allowed)
+    await ask.service(Approvals).answer(words[0], ask.person, ask.address, said)

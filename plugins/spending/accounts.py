@@ -16,12 +16,14 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from agent.models.base import Model
+from bot.listing import title_of
 from bot.signals import Signal
 from bot.spending import BudgetedModel, BudgetSpent, SpendingRules
 from channels.language import _
 from memory.conversation import Conversation
 from memory.keys import ConversationKey, home_of
 from memory.ledger import Bill, Spent
+from memory.record import branches
 from memory.record.database import Database
 from memory.record.store import Store
 from plugins.spending import record
@@ -263,6 +265,15 @@ class MonthAccounts(SpendingRules):
                 record.bills_by_model(db, since),
                 record.bill(db),
             )
+
+        return await self._store.read(read)
+
+    async def list_titles(self, homes: Sequence[str]) -> dict[str, str]:
+        """Return what chats are called: by their title, or their first words."""
+
+        def read(db: Database) -> dict[str, str]:
+            found = {home: branches.of_chat(db, home) for home in homes}
+            return {home: title_of(rows[0].title) for home, rows in found.items() if rows}
 
         return await self._store.read(read)
 

@@ -10,7 +10,7 @@ from msgspec import to_builtins
 from msgspec.structs import asdict
 
 from channels.language import _, figure
-from memory.keys import ConversationKey
+from memory.keys import ConversationKey, home_of
 from memory.ledger import Bill
 from plugins.api import Action, Ask, BranchInfo, CommandError, Reply, command
 from plugins.spending.accounts import Account
@@ -29,6 +29,8 @@ WRITTEN = "into the cache:"
 """The column of what was written into a cache that charges for it; nobody else has it."""
 THOUGHT = "of it reasoning:"
 """The column of what models thought and did not say; only where they did."""
+_OWN = ("web/", "terminal/")
+"""Chats of whoever sits at this machine, with the owner's own name."""
 LIFT = Action("Lift the limit", "/usage lift")
 
 Bills = Mapping[str, Bill]
@@ -58,7 +60,9 @@ async def _show(ask: Ask) -> Reply:
     if ask.person.is_owner:
         groups |= await _of_all(ask)
     branches = await ask.bot.branches.all(ask.conversation.key)
-    names = _name_branches(ask.conversation.key, branches, groups.get(BY_CHAT, {}))
+    keys = groups.get(BY_CHAT, {})
+    titles = await _list_titles(ask, keys)
+    names = titles | _name_branches(ask.conversation.key, branches, keys, titles)
     columns = _columns([bill for bills in groups.values() for bill in bills.values()])
     rows = [row for title, bills in groups.items() for row in _rows(title, bills, names, columns)]
     data: dict[str, Any] = {
@@ -95,16 +99,31 @@ def _dearest(bills: Bills) -> Bills:
     return dict(best[:CHATS])
 
 
+async def _list_titles(ask: Ask, keys: Iterable[str]) -> dict[str, str]:
+    """Return what chats of the person who asks are called; nobody reads how others' chats begin,
+    and where others read along, none is named."""
+    here, homes = ask.conversation.key.home, {home_of(key) for key in keys}
+    if not (ask.address.is_private or not ask.address.user):
+        return {}
+    own = {one for one in homes if one == here or (one.count("/") == 1 and one.startswith(_OWN))}
+    found = await ask.service(MonthSpending).list_titles(sorted(own))
+    return {home: literal(title) for home, title in found.items() if title}
+
+
 def _name_branches(
-    here: ConversationKey, branches: Sequence[BranchInfo], keys: Iterable[str]
+    here: ConversationKey,
+    branches: Sequence[BranchInfo],
+    keys: Iterable[str],
+    chats: Mapping[str, str],
 ) -> dict[str, str]:
     """Return the names of rows that would show a branch by its key: those of this chat by their
-    titles."""
+    titles. `chats` are the names of chats."""
     names = {}
     titles = {here.branch(one.number).id: one.title for one in branches if branches[1:]}
     for key in (ConversationKey(key, "") for key in keys):
         if key.id in titles or key.is_branch:
-            names[key.id] = f"{key.home}, {name_branch(key.number, titles.get(key.id, ''))}"
+            branch = name_branch(key.number, titles.get(key.id, ""))
+            names[key.id] = f"{chats.get(key.home, key.home)}, {branch}"
     return names | ({HERE: _("this branch, in all")} if branches[1:] else {})
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -65,8 +64,9 @@ async def test_a_command_runs_when_a_person_has_said_yes(tmp_path: Path) -> None
         assert "command: echo hello > note.txt; echo done" in asked.text
         assert (await bot.says("/approve")).text == asked.text
         yes, no = asked.actions
-        assert (yes.label, no.label) == ("Approve", "Deny")
-        assert (await bot.says(yes.command)).text == "Allowed."
+        assert (yes.label, no.label) == ("Allow once", "Deny")
+        assert name_in(asked) not in asked.text, "where there are buttons there is no code"
+        assert (await bot.says(yes.command)).text == "Allowed once."
         assert (await bot.reply_to("q")).reply.text == "It is done."
         assert "Exit code 0.\ndone" in results(bot)[0]
         assert "was answered" in (await bot.says(yes.command)).text
@@ -161,11 +161,11 @@ async def test_after_a_restart_the_question_is_asked_again(tmp_path: Path) -> No
 
     async with run_bot(tmp_path, script, settings) as bot:
         await bot.writes("Do it", id="q")
-        old = name_in((await question(bot)).reply.text)
+        old = name_in((await question(bot)).reply)
         signal.raise_signal(signal.SIGTERM)  # for which the bot has a handler: it ends at once
     async with run_bot(tmp_path, script, settings) as bot:
         bot.count = 100
-        second = name_in((await question(bot)).reply.text)
+        second = name_in((await question(bot)).reply)
         assert second != old
         assert "No question is waiting" in (await bot.says(f"/approve {old}")).text
         await bot.says(f"/approve {second}")
@@ -173,10 +173,9 @@ async def test_after_a_restart_the_question_is_asked_again(tmp_path: Path) -> No
     assert (tmp_path / FILES / "log.txt").read_text() == "x\n"
 
 
-def name_in(text: str) -> str:
-    found = re.search(r"/approve (\w+)", text)
-    assert found is not None
-    return found[1]
+def name_in(asked: Reply) -> str:
+    """The name of a question."""
+    return asked.actions[0].command.split()[1]
 
 
 @pytest.mark.usefixtures("processes")
@@ -226,7 +225,7 @@ async def test_in_a_group_an_owner_allows_and_anybody_forbids(tmp_path: Path) ->
         bot.sent = [outbound for outbound in bot.sent if outbound.reply_to]
         await bot.writes("Do it", "family", "ann", "q2")
         yes = (await question(bot)).reply.actions[0].command
-        assert (await bot.says(yes, "family", "boss")).text == "Allowed."
+        assert (await bot.says(yes, "family", "boss")).text == "Allowed once."
         assert (await bot.reply_to("q2")).reply.text == "Yes."
 
 
@@ -245,7 +244,7 @@ async def test_in_a_private_chat_who_asked_may_allow_what_is_boxed(tmp_path: Pat
     async with shared(tmp_path, [running_it("true"), Say("Asked.")]) as bot:
         await bot.writes("Do it", "ann", "ann", "q")
         yes = (await question(bot)).reply.actions[0].command
-        assert (await bot.says(yes, "ann", "ann")).text == "Allowed."
+        assert (await bot.says(yes, "ann", "ann")).text == "Allowed once."
         await bot.reply_to("q")
         assert plugin.NO_BOX in results(bot)[0], "a box is not there, and it is not run without"
 
@@ -258,7 +257,9 @@ async def test_a_site_is_asked_for_once(tmp_path: Path) -> None:
         await bot.writes("Read it", id="q")
         asked = (await question(bot)).reply
         assert "http://127.0.0.1:9/secret" in asked.text
-        await bot.says(asked.actions[0].command)
+        labels = [action.label for action in asked.actions]
+        assert labels == ["Allow once", "Allow 127.0.0.1:9", "Deny"]
+        await bot.says(asked.actions[1].command)
         await bot.reply_to("q")
         assert len([outbound for outbound in bot.sent if not outbound.reply_to]) == 1
         assert all("not on the public internet" in result for result in results(bot))
@@ -275,8 +276,26 @@ async def test_two_sites_are_two_questions(tmp_path: Path) -> None:
         await bot.writes("Read both", id="q")
         await until(lambda: len(unasked(bot)) == 2)
         for asked in unasked(bot):
-            await bot.says(asked.actions[1].command)
+            await bot.says(asked.actions[-1].command)
         assert (await bot.reply_to("q")).reply.text == "Neither."
+
+
+async def test_a_yes_for_once_is_for_what_was_shown_alone(tmp_path: Path) -> None:
+    calls = tuple(
+        Call("web_fetch", json.dumps({"url": f"http://127.0.0.1:9/{name}"}), f"c{name}")
+        for name in ("one", "two", "three")
+    )
+    settings = {"tools": {"web_fetch": True}}
+    async with run_bot(tmp_path, [Say(calls=calls), Say("Done.")], settings) as bot:
+        await bot.writes("Read them", id="q")
+        for place, button in enumerate((0, 0, 2)):
+            await until(lambda count=place + 1: len(unasked(bot)) == count)  # type: ignore[misc]
+            await bot.says(unasked(bot)[-1].actions[button].command)
+        assert (await bot.reply_to("q")).reply.text == "Done."
+        shown = {one.text.split("127.0.0.1:9/")[1].split("\n")[0] for one in unasked(bot)}
+        assert len(shown) == 3
+        refused = [result for result in results(bot) if "the person said no" in result]
+        assert len(refused) == 1
 
 
 def unasked(bot: TestBot) -> list[Reply]:

@@ -4,7 +4,6 @@ that run once; here in one process, and in several in `test_cluster`."""
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from channels.message import Reply
 from tests.fakes import openai_server, payments
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
 from tests.waiting import PATIENCE, until
@@ -190,7 +190,7 @@ async def test_a_permission_that_is_waited_for_is_asked_for_again_after_a_crash(
     (tmp_path / "data" / "plugins" / "knocking.py").write_text(ASKING)
     async with live() as run_bot:
         await run_bot.channel.writes("knock twice", id="q")
-        before = _name_in((await run_bot.channel.reply_to("")).reply.text)
+        before = _name_in((await run_bot.channel.reply_to("")).reply)
         await run_bot.dies()
     assert payments.made(tmp_path) == [], "nobody has allowed it"
     async with live() as run_bot:
@@ -219,11 +219,8 @@ async def _approve_all(channel: TestChannel, answered: set[str], message: str) -
 
 def _names(channel: TestChannel) -> set[str]:
     """Return what may be approved, by the questions so far."""
-    asked = [out.reply.text for out in channel.sent if not out.reply_to]
-    return {_name_in(text) for text in asked}
+    return {_name_in(out.reply) for out in channel.sent if not out.reply_to}
 
 
-def _name_in(text: str) -> str:
-    found = re.search(r"/approve (\w+)", text)
-    assert found is not None, text
-    return found[1]
+def _name_in(asked: Reply) -> str:
+    return asked.actions[0].command.split()[1]

@@ -114,6 +114,10 @@ class Received:
     def is_distilling(self) -> bool:
         return purpose_of(self.body) == "memory"
 
+    @property
+    def is_title(self) -> bool:
+        return purpose_of(self.body) == "title"
+
 
 class Endpoint:
     """The requests that reached a fake endpoint. Work in the background asks beside turns, at any
@@ -132,6 +136,10 @@ class Endpoint:
     @property
     def distillations(self) -> list[Received]:
         return [request for request in self.requests if request.is_distilling]
+
+    @property
+    def titles(self) -> list[Received]:
+        return [request for request in self.requests if request.is_title]
 
 
 Answer = Say | Fail | Hang | Break | StreamError | Body
@@ -193,6 +201,7 @@ class OpenAIServer(Endpoint):
     knows one); `only_responses` are models that the Responses API serves, and chat completions do
     not. `key` is demanded when it is set. `reached` counts arrivals and `hung_up` the clients that
     left before their answer was whole: tests wait on them instead of sleeping.
+    Titles of conversations are no part of the script: `titler` answers what asks for one.
     """
 
     def __init__(
@@ -212,6 +221,7 @@ class OpenAIServer(Endpoint):
         self.base_url = ""
         self.answers: deque[Answer] = deque(() if callable(script) else script)
         self._decide = script if callable(script) else self._next_answer
+        self.titler: Callable[[Received], Answer] = lambda request: Say("")
         self._window = window
         self._overflow = overflow
         self._models = models
@@ -335,7 +345,8 @@ class OpenAIServer(Endpoint):
         cached = min(counted, cached_tokens(prompt, self._prompts))
         self._prompts.append(prompt)
         act = _act_by_responses if by_responses else _act
-        return await act(request, received, self._decide(received), (counted, cached))
+        decide = self.titler if received.is_title else self._decide
+        return await act(request, received, decide(received), (counted, cached))
 
     def _complain(self, body: Json, by_responses: bool) -> str:
         if by_responses:

@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 from memory.context.summary import TASKS, behind
 from plugins.memory.operations import TASK
+from plugins.titles.naming import TASK as TITLE_TASK
 
-Purpose = Literal["turn", "summary", "memory"]
+Purpose = Literal["turn", "summary", "memory", "title"]
 
 _BEHIND, _ = behind("\0").split("\0")
 _FITS = "Answer with one JSON object that fits this JSON Schema: "
@@ -23,6 +24,8 @@ def purpose_of(body: Mapping[str, Any]) -> Purpose:
     task, asked = text_of(system), text_of(messages[-1].get("content"))
     if task.startswith(TASK):
         return "memory"
+    if task.startswith(TITLE_TASK):
+        return "title"
     form = body.get("response_format", {}).get("json_schema", {})
     is_structured = form.get("name") == "answer" or _FITS in task
     if is_structured or task.startswith(tuple(TASKS.values())) or _BEHIND in asked:

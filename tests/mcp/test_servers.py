@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bot.settings import SettingError, load_layers
-from channels.message import Address
+from channels.message import Address, Reply
 from memory.keys import ConversationKey
 from tests.fakes.openai_server import OpenAIServer
 from tests.mcp.fakes.http_server import McpHttpServer
@@ -136,10 +136,9 @@ async def test_a_person_is_asked_before_each_call_and_a_job_needs_it_granted(
         assert calls_in(tmp_path)[-1] == "find_notes a", "it is allowed in the settings"
         await bot.writes('use notes__add_note {"text": "x"}', id="asked")
         question = await asked(bot)
-        assert "Run `notes__add_note` with exactly this:" in question
-        assert "text: x" in question
-        name = question.split("/deny ")[1][:4]
-        await bot.says(f"/deny {name}")
+        assert "Run `notes__add_note` with exactly this:" in question.text
+        assert "text: x" in question.text
+        await bot.says(question.actions[-1].command)
         await bot.reply_to("asked")
         assert "the person said no" in last_result(bot)
         job = 'every day 8:00 use notes__add_note {"text": "%s"}'
@@ -153,11 +152,11 @@ async def test_a_person_is_asked_before_each_call_and_a_job_needs_it_granted(
     assert calls_in(tmp_path) == ["started", "find_notes a", "add_note yes"]
 
 
-async def asked(bot: TestBot) -> str:
+async def asked(bot: TestBot) -> Reply:
     """The question that waits."""
     async with bot._arrived:
         await bot._arrived.wait_for(lambda: any("May I?" in o.reply.text for o in bot.sent))
-    return next(o.reply.text for o in bot.sent if "May I?" in o.reply.text)
+    return next(o.reply for o in bot.sent if "May I?" in o.reply.text)
 
 
 @pytest.mark.usefixtures("processes")

@@ -82,6 +82,15 @@ class Tab:
         """Press the button of this name."""
         await self.page.locator(where).get_by_role("button", name=name, exact=True).click()
 
+    async def scrolls_to(self, box: str, selector: str, *, is_up: bool = False) -> None:
+        """Scroll a box to its end, or up to its beginning, until something is there."""
+        script = """([box, what, isUp]) => {
+            const element = document.querySelector(box);
+            element.scrollTop = isUp ? 0 : element.scrollHeight;
+            return document.querySelector(what) !== null;
+        }"""
+        await self.page.wait_for_function(script, arg=[box, selector, is_up])
+
     async def chooses(self, what: str, title: str) -> None:
         """Choose something in the menu of the conversation of this title."""
         await self.page.locator(f"#list li[data-session]:has(.title:text-is('{title}'))").hover()

@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, FilePayload, expect
 
+from bot.received import key_of
+from channels.message import Address
+from memory.messages import Message
 from memory.record import tables
 from tests.fakes.openai_server import echo_in_bold
 from tests.web.browser import Tab, browsing, needs_chromium
@@ -121,6 +124,27 @@ async def test_titles_are_the_first_words_and_name_no_file(tmp_path: Path) -> No
         assert len(titles["one"]) <= 61
 
 
+async def test_the_list_can_be_read_in_parts(tmp_path: Path) -> None:
+    async with serving(tmp_path, echo_in_bold) as site:
+        for number in range(5):
+            await site.says(f"chat {number}", f"c{number}")
+        await site.commands("/pin", "c1")
+        seen: list[str] = []
+        after = ""
+        for _ in range(3):
+            params = {"all": "true", "limit": "2", "after": after, "open": "c0"}
+            _, part = await site.get("/api/sessions", params=params)
+            found = [one["id"] for one in part["sessions"]]
+            assert (part["open"] is None) == ("c0" in found)
+            seen += found
+            after = part["next"]
+        assert seen == ["c1", "c4", "c3", "c2", "c0"]
+        assert after == ""
+        for wrong in ("x", "W10", "!!", "bnVsbA"):
+            status, told = await site.get("/api/sessions", params={"after": wrong})
+            assert (status, "`next` of a list" in told["error"]["message"]) == (400, True)
+
+
 async def test_a_search_wants_all_words_and_shows_where_they_are(tmp_path: Path) -> None:
     async with serving(tmp_path, echo_in_bold) as site:
         await site.says("Hello", "one")
@@ -134,6 +158,26 @@ async def test_a_search_wants_all_words_and_shows_where_they_are(tmp_path: Path)
         await site.commands("/title The trip", "two")
         (found,) = await listed(site, "trip")
         assert (found["id"], found["snippet"]) == ("two", None)
+
+
+async def test_a_phrase_and_a_whole_number_come_before_what_is_newer(tmp_path: Path) -> None:
+    async with serving(tmp_path, echo_in_bold) as site:
+        for name, text in (
+            ("whole", "We are 12 for the night train to Lisbon"),
+            ("part", "A train in 2012, by night, and Lisbon"),
+            ("code", "Gate A-17, 3.14 and 2026-11-27"),
+            ("codes", "Gate A-175, 13.145 and 2026-11-271"),
+        ):
+            await site.says(text, name)
+        for words, order in (
+            ("12", ["whole", "part"]),
+            ("night train", ["whole", "part"]),
+            ("lisbon night", ["part", "whole"]),
+            *((word, ["code", "codes"]) for word in ("A-17", "a-17", "3.14", "2026-11-27")),
+        ):
+            assert [one["id"] for one in await listed(site, words)] == order, words
+        (found, _) = await listed(site, "night train")
+        assert "night train" in found["snippet"]["text"]
 
 
 async def test_a_hit_in_a_branch_that_was_left_leads_to_no_turn(tmp_path: Path) -> None:
@@ -192,6 +236,47 @@ async def test_conversations_stand_under_their_dates_and_what_is_pinned_before_t
         await tab.page.click("#archived summary")
         await tab.chooses("Unarchive", "month")
         await tab.sees("#list .group:has-text('Previous 30 days')")
+
+
+async def many(site: Site, chats: int, turns: int = 1) -> None:
+    """Let so many chats be there, with so many turns."""
+    for number in range(chats):
+        conversation = await site.app.conversations.get(key_of(Address("web", f"c{number}")))
+        await conversation.turns.append(
+            [
+                [Message("user", f"chat {number} {turn}"), Message("assistant", "yes")]
+                for turn in range(turns)
+            ]
+        )
+
+
+@needs_chromium
+async def test_older_turns_and_more_conversations_come_as_one_scrolls(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as tab:
+        await many(site, 230)
+        await site.commands("/archive", "c7")
+        await site.commands("/pin", "c3")
+        conversation = await site.app.conversations.get(key_of(Address("web", "long")))
+        await conversation.turns.append(
+            [[Message("user", f"turn {n}"), Message("assistant", "yes")] for n in range(1, 96)]
+        )
+        await tab.opens(site.url, "c0")
+        await expect(tab.page.locator("#title")).to_have_text("chat 0 0")
+        assert len(await names(tab)) < 230
+        assert await names(tab, "Pinned") == ["chat 3 0"]
+        await tab.scrolls_to("#list", "#archived")
+        await expect(tab.page.locator("#list .rest")).to_have_count(0)
+        found = await names(tab)
+        assert len(found) == len({*found}) == 230
+        await tab.sees("#archived summary:has-text('Archived (1)')")
+        await tab.opens(site.url, "long")
+        await tab.sees("#log .turn[data-turn=t95]")
+        await expect(tab.page.locator("#log .turn[data-turn=t1]")).to_have_count(0)
+        await tab.scrolls_to("#log", "#log .turn[data-turn=t1]", is_up=True)
+        await expect(tab.page.locator("#log .turn")).to_have_count(95)
+        await expect(tab.page.locator("#log .older")).to_have_count(0)
 
 
 @needs_chromium

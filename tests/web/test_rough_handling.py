@@ -128,7 +128,7 @@ async def test_what_comes_late_stands_in_no_other_conversation(
             await site.says(session, session)
         turns = "**/sessions/one/messages?**"
         asks: tuple[tuple[str, Callable[[], Awaitable[None]]], ...] = (
-            (turns, lambda: tab.presses("Show older turns", "#log")),
+            (turns, lambda: tab.page.evaluate("document.querySelector('#log').scrollTop = 0")),
             (turns, lambda: tab.writes("one")),
             ("**/commands/status", lambda: tab.writes("/status")),
         )
@@ -269,7 +269,9 @@ async def test_questions_of_tools_are_there_after_a_reload_and_a_no_is_no_failur
         await tab.opens(site.url)
         await tab.writes("Read it")
         await tab.sees(".card:has-text('127.0.0.1:8')")
-        await tab.sees(".card:has-text('127.0.0.1:9')")
+        await tab.sees(".turn.pending > .card.asking:has-text('127.0.0.1:9')")
+        await tab.sees(".card button:text-is('Allow 127.0.0.1:8')")
+        await expect(tab.page.locator(".card", has_text="/approve")).to_have_count(0)
         await tab.page.reload()
         card = tab.page.locator("#log .card")
         await expect(card.get_by_role("button", name="Deny")).to_have_count(2)
@@ -279,7 +281,9 @@ async def test_questions_of_tools_are_there_after_a_reload_and_a_no_is_no_failur
         await tab.sees("#log .turn[data-turn] .text:has-text('Then not.')")
         await tab.sees(".turn[data-turn] .tool:has-text('was not allowed')")
         await expect(tab.page.locator(".tool.failed")).to_have_count(0)
-        await expect(tab.page.get_by_role("button", name="Approve")).to_have_count(0)
+        await expect(tab.page.get_by_role("button", name="Allow once")).to_have_count(0)
+        asking = tab.page.locator("#log .turn[data-turn=t1] > .question + .card.asking")
+        await expect(asking.locator("p.faint")).to_have_count(2)
 
 
 async def test_escape_leads_from_a_drawer_back_to_what_opened_it(tab: Tab) -> None:

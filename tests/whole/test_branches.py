@@ -89,7 +89,7 @@ async def test_what_was_set_here_goes_along_and_is_then_each_ones_own(tmp_path: 
         await say_all(bot, "/config agent_max_context_turns 7 --here", "/title Treasure", "/fork")
         await bot.says("second")
         assert "Speak like a pirate." in bot.sent_to_model()[0]["content"]
-        assert "“Treasure (2)”" in (await bot.says("/title")).text
+        assert "“Treasure”" in (await bot.says("/title")).text
         await say_all(bot, "/config agent_max_context_turns 9 --here", "/branches 1")
         assert "7" in (await bot.says("/config agent_max_context_turns")).text
     async with run_bot(tmp_path, echo) as bot:

@@ -43,7 +43,9 @@ function at(session, what, query = {}) {
   return `/api/sessions/${encodeURIComponent(chat)}/${what}${words && `?${words}`}`;
 }
 
-export const sessions = (words) => request(`/api/sessions?all=true&q=${encodeURIComponent(words)}`);
+/** Conversations of all channels, from a place in the list on; `open` is one that is wanted in any case. */
+export const sessions = ({ words, open, after = "", limit }) =>
+  request(`/api/sessions?${new URLSearchParams({ all: "true", q: words, open, after, limit })}`);
 export const me = () => request("/api/me");
 export const changePassword = (current, password) => posted("/api/password", { current, password });
 export const files = (session) => request(at(session, "files"));

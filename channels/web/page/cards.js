@@ -71,7 +71,8 @@ export function asides({ text, actions }, said, run) {
   return element;
 }
 
-const lastWord = (line) => line.split(" ").at(-1);
+/** What buttons of one question have in common: its name. */
+const lastWord = (line) => line.replace(/ once$/, "").split(" ").at(-1);
 
 /** The first sentence or so of a text in Markdown, plain. */
 export const plain = (text) => text.split("\n")[0].replaceAll(/[*`]/g, "");

@@ -10,6 +10,7 @@ import { t } from "./language.js";
 import { drawnTurn, question, turnsOf, waiting } from "./turns.js";
 
 const OUT = ["summarised", "cleared", "dropped", "gone", "in the log"]; // states of turns that are out of the context
+const AT_ONCE = 20; // older turns that are drawn at once
 const STAYS = 8000; // milliseconds for which a notice is shown
 
 export class Chat {
@@ -19,6 +20,7 @@ export class Chat {
   #older = null;
   #draft = null;
   #fading = 0;
+  #top = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#older?.click(), { root: byId("log"), rootMargin: "600px 0px 0px" });
   #marked = new WeakMap(); // what an article shows of that
   #known = new Map(); // what is known of a turn, by its name
 
@@ -114,8 +116,11 @@ export class Chat {
 
   #offerOlder(messages) {
     const first = Number(messages[0]?.turn.slice(1) ?? 1);
-    this.#older = first > 1 && h("button", { type: "button", class: "older", onclick: () => this.#showOlder(first) }, t("Show older turns"));
-    if (this.#older) this.#log.prepend(this.#older);
+    this.#older = first > 1 && h("button", { type: "button", class: "older", onclick: () => this.#showOlder(first, AT_ONCE).catch((error) => this.notice(error.message)) }, t("Show older turns"));
+    this.#top.disconnect();
+    if (!this.#older) return;
+    this.#log.prepend(this.#older);
+    this.#top.observe(this.#older); // who scrolls up there sees more
   }
 
   /** Show a turn, reading older ones until it is there. */
@@ -130,9 +135,9 @@ export class Chat {
   }
 
   async #showOlder(before, limit) {
-    const session = this.#session;
+    const [session, older] = [this.#session, this.#older];
     const { messages } = await api.messages(session, { before, limit });
-    if (session !== this.#session) return;
+    if (session !== this.#session || older !== this.#older) return; // they are shown by now
     const height = this.#log.scrollHeight;
     // In a box of their own, or each of a thousand turns is looked at when one scrolls.
     this.#older.replaceWith(h("div", { class: "batch" }, ...this.#drawn(messages)));
@@ -204,8 +209,7 @@ export class Chat {
     article.className = "turn pending";
     if (this.#draft?.id !== id) this.#draft = new Draft(id);
     this.#draft.take(parts);
-    if (parts.length) article.replaceChildren(article.firstChild, this.#draft.element);
-    else article.replaceChildren(article.firstChild, waiting());
+    article.replaceChildren(article.firstChild, ...questionsIn(article), parts.length ? this.#draft.element : waiting());
     this.#page.running(true);
     if (byId("status").textContent !== t("Parley is writing.")) byId("status").textContent = t("Parley is writing.");
     this.#toEnd(isAtEnd);
@@ -215,7 +219,16 @@ export class Chat {
   async #showWaiting() {
     const session = this.#session;
     const reply = await api.command(session, "/approve").catch(() => null); // it may be typed, too
-    if (reply && !reply.problem && session === this.#session) this.reply("", reply);
+    if (reply && !reply.problem && session === this.#session) this.#putCard(card("", reply, this.#page.run, this.#page.ask), reply);
+  }
+
+  /** A card; the question of a tool stands in the turn that waits for it, and stays there when it is answered. */
+  #putCard(element, { actions }) {
+    const pending = actions.some(({ command }) => command.startsWith("/approve ")) && this.#log.querySelector(".turn.pending");
+    if (!pending) return this.#put(element);
+    element.classList.add("asking");
+    (questionsIn(pending).at(-1) ?? pending.firstChild).after(element);
+    return element.scrollIntoView({ block: "nearest" });
   }
 
   /** An answer is whole: its turn is drawn as the transcript has it. */
@@ -228,16 +241,18 @@ export class Chat {
       const { messages } = await api.messages(session, { before, limit: 1 });
       if (session !== this.#session) return;
       const turns = this.#drawn(messages);
+      const asked = article ? questionsIn(article) : [];
+      turns.at(-1)?.querySelector(":scope > .question")?.after(...asked);
       const failed = turns.at(-1)?.querySelector(".ending.failed");
       if (failed) failed.append(...waysOn(answer.actions ?? [], this.#page.run));
       else if (answer.actions?.length) turns.at(-1)?.append(asides(answer, messages.at(-1)?.text ?? "", this.#page.run));
       this.#log.querySelector(`[data-turn=${answer.turn}]`)?.remove();
       article ? article.replaceWith(...turns) : turns.forEach((turn) => this.#put(turn));
     } else if (article) {
-      article.replaceChildren(article.firstChild, card("", answer, this.#page.run, this.#page.ask));
+      article.replaceChildren(article.firstChild, ...questionsIn(article), card("", answer, this.#page.run, this.#page.ask));
       article.classList.remove("pending");
     } else { // said without being asked, such as a question of a tool; or in a branch that was left
-      this.#put(card("", answer, this.#page.run, this.#page.ask));
+      this.#putCard(card("", answer, this.#page.run, this.#page.ask), answer);
     }
     this.#page.running(this.#log.querySelector(".pending") !== null);
     byId("status").textContent = t("The answer is complete.");
@@ -324,6 +339,9 @@ export class Chat {
     if (should) this.#log.scrollTop = this.#log.scrollHeight;
   }
 }
+
+/** The questions of tools that stand in a turn, answered or not. */
+const questionsIn = (article) => [...article.querySelectorAll(":scope > .asking")];
 
 /** What stands in a conversation before anything is said. */
 const greeting = (page) => h("div", { class: "greeting" },

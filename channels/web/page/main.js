@@ -240,6 +240,7 @@ async function load(name) {
     draft: (draft) => chat.draft(draft),
     context: (usage) => { panel.usage(usage); panel.refresh(); },
     branch: async ({ branch: number }) => { await show(number); panel.refresh(); },
+    title: listed,
     deleted: ({ turns }) => { chat.forget(turns); panel.refresh(); listed(); },
     notice: ({ text }) => chat.notice(text),
     done: async (answer) => {

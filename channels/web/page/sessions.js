@@ -7,7 +7,7 @@ import { download, importing } from "./transfer.js";
 import { t } from "./language.js";
 
 const PAUSE = 200; // milliseconds of silence after which a search begins
-const FIRST = 200; // that are drawn, of very many
+const PAGE = 100; // that are read and drawn at once
 const DAY = 24 * 3600 * 1000;
 const CHANNELS = { terminal: t("Terminal"), telegram: "Telegram" };
 
@@ -19,8 +19,12 @@ export class Sessions {
   #search = byId("search");
   #known = new Map(); // by name: all that were ever listed
   #selected = null; // names, while several are chosen
-  #all = false;
+  #found = []; // as far as they were listed
+  #words = ""; // that these were searched by
+  #next = ""; // where the list goes on
+  #isLoading = false;
   #timer = 0;
+  #end = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#more().catch(console.warn), { root: byId("list"), rootMargin: "400px" });
 
   constructor(bot) {
     this.#bot = bot;
@@ -29,7 +33,7 @@ export class Sessions {
       this.#timer = setTimeout(() => this.refresh().catch((error) => bot.tell(error.message)), PAUSE);
     });
     byId("new").addEventListener("click", () => bot.open(Sessions.fresh()));
-    byId("more").addEventListener("click", (event) => this.#more(event.currentTarget));
+    byId("more").addEventListener("click", (event) => this.#offer(event.currentTarget));
     byId("import").addEventListener("change", (event) => this.#import(event.target));
   }
 
@@ -38,16 +42,45 @@ export class Sessions {
     return crypto.randomUUID?.() ?? `chat-${Date.now()}`; // only over https or on this machine
   }
 
-  /** Draw the list anew; returns it. */
+  /** Draw the list anew, as far as it was shown; returns it. */
   async refresh() {
     const words = this.#search.value.trim();
-    const found = (await api.sessions(words)).sessions.map(named);
+    const isSame = words === this.#words;
+    const found = await this.#fetch({ limit: isSame ? Math.max(PAGE, this.#found.length) : PAGE });
     await released();
-    if (words !== this.#search.value.trim()) return found; // a newer one is on its way
-    for (const session of found) this.#known.set(session.name, session);
-    this.#draw(found, words);
+    if (words !== this.#search.value.trim()) return found.sessions; // a newer one is on its way
+    this.#words = words;
+    this.#found = found.sessions;
+    this.#next = found.next;
+    this.#draw();
     this.mark();
-    return found;
+    return this.#found;
+  }
+
+  /** Show what comes next in the list, below what is there. */
+  async #more() {
+    if (!this.#next || this.#isLoading) return;
+    this.#isLoading = true;
+    const after = this.#next;
+    try {
+      const { sessions, next } = await this.#fetch({ after, limit: PAGE });
+      if (after !== this.#next) return; // the list is another one by now
+      const known = new Set(this.#found.map(({ name }) => name));
+      const more = sessions.filter(({ name }) => !known.has(name));
+      this.#found.push(...more);
+      this.#next = next;
+      this.#append(more);
+      this.mark();
+    } finally {
+      this.#isLoading = false;
+    }
+  }
+
+  async #fetch(part) {
+    const { sessions, next, open } = await api.sessions({ words: this.#search.value.trim(), open: this.#bot.current() ?? "", ...part });
+    const found = sessions.map(named);
+    for (const session of open ? [...found, named(open)] : found) this.#known.set(session.name, session);
+    return { sessions: found, next };
   }
 
   /** Show which one is open. */
@@ -74,24 +107,40 @@ export class Sessions {
 
   // --- the list ------------------------------------------------------------------------------
 
-  #draw(found, words) {
+  #draw() {
     const isOpen = byId("archived")?.open;
-    const shown = this.#all ? found : found.slice(0, FIRST);
-    const isAway = ({ standing }) => standing === "archived" && !words;
-    const away = shown.filter(isAway);
-    const groups = Map.groupBy?.(shown.filter((one) => !away.includes(one)), (one) => groupOf(one, words))
-      ?? grouped(shown.filter((one) => !away.includes(one)), (one) => groupOf(one, words));
-    const order = [...groups].sort(([one], [other]) => (other === t("Pinned")) - (one === t("Pinned")));
-    byId("list").replaceChildren(
-      ...order.flatMap(([name, sessions]) => [
-        name && h("li", { class: "group" }, h("h3", {}, name)),
-        ...sessions.map((session) => this.#item(session, words)),
-      ].filter(Boolean)),
-      ...(shown.length < found.length ? [h("li", {}, h("button", { type: "button", class: "wide", onclick: () => { this.#all = true; this.refresh().catch((error) => this.#bot.tell(error.message)); } }, t("Show all {n}", { n: found.length })))] : []),
-      ...(away.length ? [h("li", { class: "away" }, h("details", { id: "archived", open: isOpen }, h("summary", {}, t("Archived ({n})", { n: found.filter(isAway).length })), h("ul", {}, away.map((session) => this.#item(session, words)))))] : []),
-      ...(!found.length && words ? [h("li", { class: "faint" }, t("Nothing found."))] : []),
-    );
+    byId("list").replaceChildren();
+    this.#append(this.#found);
+    if (byId("archived")) byId("archived").open = isOpen;
+    if (!this.#found.length && this.#words) byId("list").append(h("li", { class: "faint" }, t("Nothing found.")));
     this.#drawSelection();
+  }
+
+  /** Draw more of the list below what is drawn: under its dates, and what is archived in a part of its own. */
+  #append(sessions) {
+    const list = byId("list");
+    list.querySelector(":scope > .rest")?.remove();
+    const isAway = ({ standing }) => standing === "archived" && !this.#words;
+    let last = [...list.querySelectorAll(":scope > .group")].at(-1)?.textContent ?? "";
+    for (const session of sessions.filter((one) => !isAway(one))) {
+      const group = groupOf(session, this.#words);
+      if (group && group !== last) list.append(h("li", { class: "group" }, h("h3", {}, group)));
+      last = group;
+      list.append(this.#item(session, this.#words));
+    }
+    const away = sessions.filter(isAway);
+    if (away.length && !byId("archived")) list.append(h("li", { class: "away" }, h("details", { id: "archived" }, h("summary"), h("ul"))));
+    byId("archived")?.querySelector("ul").append(...away.map((session) => this.#item(session, this.#words)));
+    byId("archived")?.querySelector("summary").replaceChildren(t("Archived ({n})", { n: this.#found.filter(isAway).length }));
+    if (this.#next) this.#offerMore(list);
+  }
+
+  /** The end of what is drawn: who scrolls there sees more, and it can be pressed. */
+  #offerMore(list) {
+    const show = () => this.#more().catch((error) => this.#bot.tell(error.message));
+    list.append(h("li", { class: "rest" }, h("button", { type: "button", class: "wide", onclick: show }, t("Show more"))));
+    this.#end.disconnect();
+    this.#end.observe(list.lastChild);
   }
 
   #item(session, words) {
@@ -131,7 +180,7 @@ export class Sessions {
     await act?.();
   }
 
-  async #more(button) {
+  async #offer(button) {
     const act = await chosen(button, [
       [t("Choose several"), () => this.#select(new Set())],
       [t("Import a file"), () => byId("import").click()],
@@ -207,8 +256,6 @@ export class Sessions {
 
 /** A session with the name that the page has for it: of another channel, both. */
 const named = (session) => ({ ...session, name: session.channel === "web" ? session.id : `${session.channel}/${session.id}` });
-
-const grouped = (list, of) => list.reduce((groups, one) => groups.set(of(one), [...groups.get(of(one)) ?? [], one]), new Map());
 
 /** Under which heading a session stands; "" for what was searched. */
 function groupOf({ standing, at }, words, now = new Date()) {

@@ -19,6 +19,7 @@ from memory.context.layout import TakenAway
 from memory.messages import SEARCHES
 from memory.record import transcript
 from memory.record.branches import lineage
+from memory.record.closeness import Closeness, closeness, fold
 from memory.record.database import Database
 from memory.record.search import index, words
 from memory.record.search.corrected import Corrections
@@ -49,6 +50,7 @@ _BESIDES = 3  # messages that correct others, and were not found by themselves
 MOST = 100
 """Messages that `passages` shows at most."""
 BY_WORDS = Likeness()
+_LOOKED_AT = 100  # messages, the best, among which those with a phrase come first
 
 
 class Hit(Struct, frozen=True):
@@ -123,10 +125,22 @@ class HistorySearch:
         holding = {place for place, passage in near.items() if passage.sitting in of_day}
         holding.update(*(posting.places for posting in inquiry.postings))
         if not self._scope.is_model:
-            order = [place for place in order if place in holding]
+            order = self._phrases_first([place for place in order if place in holding], text)
         wanted = [term.word for term in inquiry.question.terms]
         best = self._with_corrections(order[:most])
         return Found(tuple(self._hits(best, wanted)), len(holding))
+
+    def _phrases_first(self, order: Sequence[int], text: str) -> list[int]:
+        """Return the best places with those first that hold all of a person's words, as they are
+        and one after the other."""
+        wanted = fold(text)
+        there = index.entries(self._database, order[:_LOOKED_AT], self._ranges)
+
+        def is_scattered(place: int) -> bool:
+            said = to_search_text(there[place][1].message) if place in there else ""
+            return closeness(said.casefold(), wanted).run < len(wanted)
+
+        return sorted(order, key=is_scattered)
 
     def inquire(self, text: str) -> Inquiry:
         """Return what a text looks for, and where that stands."""
@@ -230,20 +244,20 @@ def scan(
     read: Callable[[Database, int], Iterable[Entry]] = transcript.every_entry,
     corrections: Corrections | None = None,
 ) -> Found:
-    """Return the messages that hold the most of these texts, the newest first among equals: in any
+    """Return the messages that hold these texts most closely, the newest first among equals: in any
     case (Unicode's folding), also within words, and also what is no word, such as "C++". It reads
     all of these conversations, which are given by row and name; `read` gives the entries of each.
     """
     wanted = list(dict.fromkeys(text.casefold() for text in texts))
     counts = Counter[int]()
 
-    def iter_scored() -> Iterator[tuple[int, datetime, int, int, Entry]]:
+    def iter_scored() -> Iterator[tuple[Closeness, datetime, int, int, Entry]]:
         for row in conversations:
             for entry in read(database, row):
-                said = to_search_text(entry.message).casefold()
-                if score := sum(text in said for text in wanted):
-                    counts[score] += 1
-                    yield score, entry.at, entry.seq, row, entry
+                near = closeness(to_search_text(entry.message).casefold(), wanted)
+                if near.held:
+                    counts[near.held - near.whole] += 1
+                    yield near, entry.at, entry.seq, row, entry
 
     hits = []
     for *_, row, entry in heapq.nlargest(most, iter_scored()):

@@ -10,6 +10,7 @@ import regex
 from msgspec.structs import replace
 
 from memory.messages import SEARCHES, Message
+from memory.record.closeness import measure
 
 
 class Span(NamedTuple):
@@ -42,11 +43,15 @@ def without_searches(message: Message) -> Message:
 
 
 def spans(text: str, wanted: Sequence[str]) -> tuple[Span, ...]:
-    """Return the place of the first of each folded word in a text, in order. Folding may make a
+    """Return a place of each folded word in a text, in order: where it holds them most closely, or
+    else the first. Folding may make a
     text longer ("ß" becomes "ss"), so positions are counted back to the characters they came from.
     """
     folded = text.casefold()
-    starts = [folded.find(word) for word in wanted]
+    best = measure(folded, wanted)[1]
+    starts = [
+        place if (place := folded.find(word, best)) >= 0 else folded.find(word) for word in wanted
+    ]
     if len(folded) == len(text):
         origin: Sequence[int] = range(len(text))
     else:

@@ -137,7 +137,7 @@ def bring(
 
 
 def _make(database: Database, one: ArchivedConversation, row: int) -> None:
-    conversations.rename(database, row, one.title)
+    conversations.rename(database, one.id, one.title)
     conversations.place(database, one.id, one.standing)
     if one.parent:
         _branch_off(database, one, row)

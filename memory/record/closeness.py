@@ -1,0 +1,108 @@
+"""How closely a text holds what is looked for: whole words before parts of words, and words that
+follow one another before scattered ones.
+
+A word is whole where no word goes on beside it. A number, a date or a code goes on over the sign
+within it: "12" is a part of "2012", "3.12", "2026-12-01" and "A-12", and "mail" is whole in
+"e-mail". Chinese, Japanese, Thai and their like have no signs between words: each is whole there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_JOINS = ".,:/-–'’_"
+"""Signs over which a number goes on."""
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uac00-\ud7a3\U00020000-\U000323af]"
+)
+_GAP = 3  # signs and blanks at most between two words that follow one another
+_MOST = 1_000  # places of a word that are looked at in a text
+
+
+class Closeness(NamedTuple):
+    """The greater, the closer. `held` counts the words that a text has, once each, and once more
+    where one is whole; `run` is how many follow one another as they were asked for."""
+
+    held: int = 0
+    run: int = 0
+    whole: int = 0
+
+
+NOWHERE = Closeness()
+
+
+def measure(text: str, wanted: Sequence[str]) -> tuple[Closeness, int]:
+    """Return how closely a folded text holds these folded words, and where the best place is in it
+    (0 where there is none)."""
+    held = whole = 0
+    best, at = 0, 0
+    before: dict[int, tuple[int, int]] = {}
+    counted = set[str]()
+    for word in wanted:
+        places, first = _find(text, word)
+        if word not in counted:
+            held += first >= 0
+            whole += bool(places)
+            counted.add(word)
+        if first >= 0 and not best:
+            best, at = (1, places[0]) if places else (0, at or first)
+        ends: dict[int, tuple[int, int]] = {}
+        for start in places:
+            length, begin = _follow(text, start, before)
+            ends[start + len(word)] = length + 1, begin
+            if length + 1 > best:
+                best, at = length + 1, begin
+        before = ends
+    return Closeness(held + whole, best, whole), at
+
+
+def closeness(text: str, wanted: Sequence[str]) -> Closeness:
+    """Return how closely a folded text holds these folded words."""
+    return measure(text, wanted)[0]
+
+
+def fold(words: str) -> list[str]:
+    """Return the folded words of what is looked for."""
+    return words.casefold().split()
+
+
+def _find(text: str, word: str) -> tuple[list[int], int]:
+    """Return where a word stands whole, and where it stands at all (-1: nowhere)."""
+    found = []
+    first = start = text.find(word)
+    for _ in range(_MOST):
+        if start < 0:
+            break
+        if not (_goes_on(text, start, -1) or _goes_on(text, start + len(word) - 1, 1)):
+            found.append(start)
+        start = text.find(word, start + 1)
+    return found, first
+
+
+def _goes_on(text: str, edge: int, step: int) -> bool:
+    """Return whether a word goes on beyond its first or last character, which stands at `edge`."""
+    near, far = _at(text, edge + step), _at(text, edge + 2 * step)
+    last = text[edge]
+    if not (last.isalnum() or last == "_"):
+        return False
+    if near.isalnum() or near == "_":
+        return not (_UNSPACED.match(last) or _UNSPACED.match(near))
+    return near in _JOINS and far.isalnum() and (last.isdigit() or far.isdigit())
+
+
+def _at(text: str, place: int) -> str:
+    return text[place] if 0 <= place < len(text) else " "
+
+
+def _follow(text: str, start: int, ends: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """Return how many words end right before this place, with only signs and blanks between, and
+    where the first of them begins."""
+    for place in range(start, max(-1, start - _GAP - 1), -1):
+        if place in ends:
+            return ends[place]
+        if place == 0 or text[place - 1].isalnum():
+            break
+    return 0, start

@@ -1,0 +1,64 @@
+"""Rows of conversations for which a title was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memory.keys import ConversationKey, home_of
+from memory.record.database import Database
+
+TABLES = (
+    """CREATE TABLE titles_asked (
+        home TEXT PRIMARY KEY, turn INTEGER NOT NULL, title TEXT NOT NULL)""",
+)
+_GIVEN = "SELECT title FROM conversation WHERE key = ?"
+_RENAME = "UPDATE conversation SET title = ? WHERE key = ? AND title = ?"
+
+
+def begin(database: Database, home: str, turn: int) -> bool:
+    """Keep that a title is asked for after a turn; False where one was before, or was given."""
+    given = database.execute_sql(_GIVEN, (home,)).fetchone()
+    known = database.execute_sql("SELECT 1 FROM titles_asked WHERE home = ?", (home,)).fetchone()
+    if given is None or given[0] or known:
+        return False
+    statement = "INSERT INTO titles_asked (home, turn, title) VALUES (?, ?, '')"
+    database.execute_sql(statement, (home, turn)).close()
+    return True
+
+
+def keep(database: Database, home: str, turn: int, title: str) -> bool:
+    """Give the title; False where a person gave one meanwhile, or what it is about is deleted."""
+    asked = database.execute_sql("SELECT turn FROM titles_asked WHERE home = ?", (home,)).fetchone()
+    given = database.execute_sql(_GIVEN, (home,)).fetchone()
+    if asked is None or asked[0] != turn or given is None or given[0]:
+        return False
+    database.execute_sql("UPDATE titles_asked SET title = ? WHERE home = ?", (title, home)).close()
+    database.execute_sql(_RENAME, (title, home, "")).close()
+    return True
+
+
+class TitleRows:
+    """`/forget`: a title goes with the turn that it was made of. That one was asked for stays, so
+    that none is asked for again."""
+
+    noun = "title"
+
+    def count(self, database: Database, key: ConversationKey, turns: Sequence[str] | None) -> int:
+        """Titles go without a word: nobody has written them."""
+        return 0
+
+    def forget(self, database: Database, key: ConversationKey, turns: Sequence[str] | None) -> None:
+        """Delete the titles that were made of these turns (None: of any)."""
+        homes = {home_of(turn.rpartition(" ")[0]) for turn in turns or ()} or {key.home}
+        for home in homes:
+            query = "SELECT turn, title FROM titles_asked WHERE home = ?"
+            for turn, title in database.execute_sql(query, (home,)).fetchall():
+                is_meant = key.id == home if turns is None else f"{home} t{turn}" in turns
+                if is_meant:
+                    gone = "UPDATE titles_asked SET turn = 0, title = '' WHERE home = ?"
+                    database.execute_sql(gone, (home,)).close()
+                    if title:
+                        database.execute_sql(_RENAME, ("", home, title)).close()
+
+    def prune(self, database: Database, before: float) -> None:
+        """Nothing here gets old."""

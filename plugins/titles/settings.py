@@ -1,0 +1,25 @@
+"""The setting of the titles."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import ConfigDict, Field
+
+from plugins.features import SettingsSection
+
+
+class ConversationSettings(SettingsSection):
+    """The section `conversations`: how they are called."""
+
+    SECTION: ClassVar[str] = "conversations"
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    titles: Literal["auto", "on", "off"] = Field(
+        default="auto",
+        description="Whether the model that writes summaries gives a conversation a title of three "
+        "to five words after its first answer. auto: where context.summary_brain.model names a "
+        "model; on: also where the model that answers writes the summaries. The embedded model is "
+        "never asked; /usage shows the cost.",
+        json_schema_extra={"wants": "auto, on or off", "holds": "from the next turn on"},
+    )

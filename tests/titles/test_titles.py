@@ -1,0 +1,201 @@
+"""A conversation is given a title once, after its first answer, and a person's title stays."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.settings.schema import SettingError
+from channels.base import Activity, Titled
+from tests.fakes.openai_server import Answer, Fail, Received, Say, echo
+from tests.waiting import until
+from tests.whole.scenario import say_all
+from tests.whole.testbot import TestBot, run_bot
+
+CHEAP = {"context": {"summary_brain": {"model": "gpt-4.1-nano"}}}
+
+
+def titled(text: str = "Autumn in Lisbon") -> Callable[[Received], Answer]:
+    return lambda request: Say(text)
+
+
+async def called(bot: TestBot, chat: str = "main") -> str:
+    """What lists call the chat."""
+    sessions = await (await bot.api()).sessions("pipe")
+    return next(one.title for one in sessions if one.chat == chat)
+
+
+async def rest(bot: TestBot) -> None:
+    """Wait until no title is asked for."""
+    for work in bot.app.features.background:
+        await work.idle()
+
+
+async def test_the_model_for_summaries_gives_a_title_after_the_first_answer(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo, CHEAP) as bot:
+        bot.server.titler = titled("**Title:** “Autumn in Lisbon”.\nI hope it helps!")
+        seen: list[Activity] = []
+        watching = await bot.watches(seen)
+        await bot.says("What about Lisbon in autumn, by train, with two children?")
+        await until(lambda: any(isinstance(one, Titled) for one in seen))
+        watching.cancel()
+        assert await called(bot) == "Autumn in Lisbon"
+        await say_all(bot, "And more", "And yet more")
+        await rest(bot)
+        (asked,) = bot.server.titles
+        assert asked.body["model"] == "gpt-4.1-nano"
+        assert "by train" in str(asked.body["messages"])
+        told = await bot.says("/usage")
+        assert "| Autumn in Lisbon |" in told.text
+        assert "pipe/main" not in told.text
+        usage = told.data
+        assert usage is not None
+        assert usage["this month by model"]["gpt-4.1-nano, title"]["calls"] == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "asked"),
+    [
+        ({}, 0),
+        (CHEAP, 1),
+        ({"conversations": {"titles": "on"}}, 1),
+        (CHEAP | {"conversations": {"titles": "off"}}, 0),
+        ({"context": {"summary_brain": {"model": "embedded"}}}, 0),
+    ],
+)
+async def test_who_is_asked_for_a_title(
+    tmp_path: Path, settings: dict[str, Any], asked: int
+) -> None:
+    async with run_bot(tmp_path, echo, settings) as bot:
+        bot.server.titler = titled()
+        await bot.says("Hello there")
+        await rest(bot)
+        assert len(bot.server.titles) == asked
+        assert await called(bot) == ("Autumn in Lisbon" if asked else "Hello there")
+
+
+async def test_other_values_of_the_setting_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"conversations\.titles"):
+        async with run_bot(tmp_path, echo, {"conversations": {"titles": "yes"}}):
+            pass
+
+
+async def test_no_answer_waits_for_a_title_and_none_is_asked_for_twice(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    async with run_bot(tmp_path, echo, CHEAP) as bot:
+        bot.server.titler = lambda request: Say("Too late", gate=gate)
+        await say_all(bot, "one", "two", "three")
+        await until(lambda: bot.server.titles)
+        await bot.says("four")
+        assert len(bot.server.titles) == 1
+        gate.set()
+        await rest(bot)
+    async with run_bot(tmp_path, echo, CHEAP) as bot:
+        bot.server.titler = titled()
+        await say_all(bot, "five", "six")
+        await rest(bot)
+        assert not bot.server.titles
+        assert await called(bot) == "Too late"
+
+
+async def test_a_restart_while_it_is_written_asks_no_second_time(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    settings = {**CHEAP, "shutdown_timeout": 1}
+    async with run_bot(tmp_path, echo, settings) as bot:
+        bot.server.titler = lambda request: Say("Never", gate=gate)
+        await bot.says("one")
+        await until(lambda: bot.server.titles)
+        for work in bot.app.features.background:
+            await work.stop()
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await say_all(bot, "two", "three")
+        await rest(bot)
+        assert not bot.server.titles
+        assert await called(bot) == "one"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Say(""),
+        Say("**"),
+        Say("I'm sorry, but I can't help with that."),
+        Fail(500, {"message": "x"}),
+    ],
+)
+async def test_without_a_usable_title_the_first_words_stay(tmp_path: Path, answer: Answer) -> None:
+    async with run_bot(tmp_path, echo, CHEAP) as bot:
+        bot.server.titler = lambda request: answer
+        await say_all(bot, "my_func_name and *args", "more")
+        await rest(bot)
+        assert await called(bot) == "my_func_name and *args"
+
+
+async def test_a_turn_that_failed_gives_no_title_and_the_first_answer_does(tmp_path: Path) -> None:
+    broken = Fail(400, {"message": "no"})
+    async with run_bot(tmp_path, [broken, Say("Hello")], CHEAP) as bot:
+        bot.server.titler = titled()
+        await bot.says("one")
+        await rest(bot)
+        assert not bot.server.titles
+        await bot.says("two")
+        await rest(bot)
+        assert await called(bot) == "Autumn in Lisbon"
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["before", "meanwhile"])
+async def test_a_persons_title_stays(tmp_path: Path, is_late: bool) -> None:
+    gate = asyncio.Event()
+    async with run_bot(tmp_path, echo, CHEAP) as bot:
+        bot.server.titler = lambda request: Say("Other", gate=gate)
+        if is_late:
+            await bot.says("one")
+            await until(lambda: bot.server.titles)
+        await bot.says("/title Mine")
+        gate.set()
+        await bot.says("two")
+        await rest(bot)
+        assert await called(bot) == "Mine"
+        assert len(bot.server.titles) == is_late
+        await say_all(bot, "/regenerate t1", "/regenerate t1")
+        assert await called(bot) == "Mine"
+        assert "(2)" not in (await bot.says("/branches")).text
+        await bot.says("/title Mine again")
+        assert await called(bot) == "Mine again"
+        assert "Mine again" in (await bot.says("/title")).text
+
+
+@pytest.mark.parametrize("wish", ["/forget chat yes", "/forget t1 yes", "/forget all yes"])
+@pytest.mark.parametrize("is_late", [False, True], ids=["after", "meanwhile"])
+async def test_nothing_is_called_after_what_was_forgotten(
+    tmp_path: Path, wish: str, is_late: bool
+) -> None:
+    gate = asyncio.Event()
+    async with run_bot(tmp_path, echo, CHEAP) as bot:
+        bot.server.titler = lambda request: Say("The secret", gate=gate)
+        await bot.says("secret")
+        await until(lambda: bot.server.titles)
+        if not is_late:
+            gate.set()
+            await rest(bot)
+        await bot.says(wish)
+        gate.set()
+        await rest(bot)
+        await bot.says("another thing")
+        await rest(bot)
+        assert await called(bot) == "another thing"
+        assert len(bot.server.titles) == 1
+        assert "secret" not in (await bot.says("/title")).text
+
+
+async def test_no_title_is_bought_where_no_more_may_be_spent(tmp_path: Path) -> None:
+    settings = {**CHEAP, "spend_limit_chat": 0.0000001}
+    async with run_bot(tmp_path, [Say("Hello")], settings) as bot:
+        bot.server.titler = titled()
+        await bot.says("one")
+        await rest(bot)
+        assert not bot.server.titles
