@@ -62,8 +62,9 @@ class ServedModel(Struct, frozen=True):
             self.key,
             timeout=seconds,
             max_retries=0,  # a person waits, and can try again
+            setting="the address",
             provider=provider,
-            key_name=self.key_name,
+            key_name="the key",
         )
 
     @property

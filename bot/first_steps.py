@@ -67,7 +67,10 @@ def _init(options: argparse.Namespace) -> int:
             "yourself.\n"
         )
         return 2
-    return 0 if set_up(options.config) else 1
+    if not set_up(options.config):
+        return 1
+    say("`/model` shows which model answers; a bot that runs already wants a restart.")
+    return 0
 
 
 def offer(config: Path) -> bool:
@@ -123,7 +126,6 @@ def set_up(config: Path, chosen: ServedModel | None = None) -> bool:
     for name, value in served.secrets.items():
         if os.environ.get(name, value) != value:
             say(f"Mind that {name} is set in the environment, too, and that one is used.")
-    say("`/model` shows which model answers; a bot that runs already wants a restart.")
     return True
 
 

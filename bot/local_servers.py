@@ -13,7 +13,7 @@ from agent.models.endpoint import COMPATIBLE, Endpoint
 from agent.models.providers import PROVIDERS
 from agent.models.selection import USUAL, connect
 
-PATIENCE = 1.5
+PATIENCE = 4.0
 """Seconds in which a server on this machine says which models it has."""
 
 

@@ -346,7 +346,7 @@ def _name_setting(choice: ModelChoice) -> str:
 def _want_key(model: str, key_name: str) -> str:
     is_own = key_name == "OPENAI_API_KEY"
     key = f"{key_name}{' (or OPENAI_BASE_URL for an endpoint of your own)' * is_own}"
-    instead = ", or say /config model auto for the embedded model" * is_own
+    instead = ", or say /config model auto for the demo model" * is_own
     return (
         f"The model {model!r} needs a key: put {key} into the environment, or into a file "
         f".env beside config.json, and restart the bot{instead}."

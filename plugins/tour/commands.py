@@ -60,7 +60,7 @@ def _introduce(ask: Ask) -> Reply:
         "2. **See what leaves next**, before it does (`/tour forecast`).\n"
         "3. **Compact, then undo**: a summary takes the place of older turns, and `/context undo` "
         "brings them back (`/tour compact`).\n\n"
-        "{model} answers here. /help lists all commands.",
+        "Model: {model}. /help lists all commands.",
         model=literal(shown_name(model.name)),
     )
     return Reply(text, {"steps": [*_STEPS]}, _buttons(*STARTERS))

@@ -54,6 +54,12 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
+def files_with(text: str, folder: Path) -> list[Path]:
+    """Return the files in which a text stands: databases and logs, too."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return [path for path in files if text.encode() in path.read_bytes()]
+
+
 async def test_a_model_that_answers_is_kept_and_answers_without_a_restart(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -79,8 +85,7 @@ async def test_a_model_that_answers_is_kept_and_answers_without_a_restart(
     assert json.loads((tmp_path / "config.json").read_text()) == {"model": "gpt-9"}
     assert load_layers(tmp_path / "config.json", {}).secrets["OPENAI_API_KEY"] == KEY
     assert KEY not in caplog.text
-    kept = [p for p in tmp_path.rglob("*") if p.is_file() and KEY.encode() in p.read_bytes()]
-    assert kept == [tmp_path / ".env"]
+    assert files_with(KEY, tmp_path) == [tmp_path / ".env"]
 
 
 HTML = "<html><body>Welcome to nginx!" + "x" * 5_000

@@ -161,4 +161,4 @@ class ConnectForm {
   }
 }
 
-const labelled = (label, field) => h("label", { class: "row", for: field.id }, h("span", {}, label), field);
+const labelled = (label, field) => h("div", { class: "row" }, h("label", { for: field.id }, label), field);
