@@ -120,8 +120,10 @@ def of_provider(name: str, variables: Mapping[str, str]) -> ServedModel:
 
 def check_value(name: str, value: str) -> None:
     """Check a part of an address. Raises SettingError."""
+    if not value:
+        raise SettingError(f"{name} is missing: your provider's console has it.")
     if not _VALUE.fullmatch(value):
-        raise SettingError(f"{name} is missing. {NO_VALUE}" if not value else NO_VALUE)
+        raise SettingError(NO_VALUE)
 
 
 def check_key(served: ServedModel, key: str) -> None:

@@ -37,10 +37,8 @@ SMALL = (
     "one."
 )
 STARTERS = (
-    "Try it on an example:\n"
-    "  /tour fill      fill a context\n"
-    "  /tour forecast  see what leaves next\n"
-    "  /tour compact   compact, then undo"
+    "`/tour fill` fills a context with an example, `/tour forecast` shows what leaves it next, "
+    "`/tour compact` compacts it."
 )
 
 

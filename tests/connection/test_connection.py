@@ -30,7 +30,7 @@ AUTO = {"model": "auto"}
 
 @pytest.fixture(autouse=True)
 def _no_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process of the demo model is never started: its file is not there."""
+    """Have no file for the demo model, so that its process is never started."""
     monkeypatch.setattr(embedded, "find_installed_file", lambda: None)
 
 
@@ -223,7 +223,7 @@ async def test_a_key_is_not_left_for_another_address_that_wants_none(tmp_path: P
 
 
 async def test_a_kept_key_is_sent_to_no_other_place(tmp_path: Path) -> None:
-    """Whoever has an owner's browser for a minute must not learn the keys that are kept."""
+    """An owner's browser in the wrong hands for a minute must not give away the keys."""
     (tmp_path / ".env").write_text(
         "AZURE_OPENAI_API_KEY=secret-of-azure\nAZURE_OPENAI_ENDPOINT=http://127.0.0.1:9\n"
     )
