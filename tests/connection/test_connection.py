@@ -20,7 +20,7 @@ from agent.models import embedded
 from bot.connecting import ServedModel, try_out
 from bot.settings import load_layers
 from plugins.connection.connector import ModelConnector
-from tests.fakes.openai_server import Body, Fail, Hang, OpenAIServer, Say, Script
+from tests.fakes.openai_server import Answer, Body, Fail, Hang, OpenAIServer, Say, Script
 from tests.web.site import Json, Site, client_session, serving
 
 PATH = "/api/connection"
@@ -74,7 +74,7 @@ async def test_a_model_that_answers_is_kept_and_answers_without_a_restart(
         assert [one.body["model"] for one in provider.requests][:2] == ["gpt-9", "gpt-9"]
         hidden = site.app.conversations.services.hide(f"It is {KEY}.")
         assert hidden == "It is ***."
-        told = [await site.get(PATH), await site.get("/api/sessions/main/context")]
+        told: list[Any] = [await site.get(PATH), await site.get("/api/sessions/main/context")]
         told.append(await site.commands("/config"))
         told.append(await site.commands("/context request"))
         assert KEY not in json.dumps(told, default=str)
@@ -89,8 +89,8 @@ async def test_a_model_that_answers_is_kept_and_answers_without_a_restart(
 
 
 HTML = "<html><body>Welcome to nginx!" + "x" * 5_000
-REFUSED = {
-    "a wrong key": (["never"], {"key": "another-key-0123456789"}, "refused the API key"),
+REFUSED: Mapping[str, tuple[list[Answer], Json, str]] = {
+    "a wrong key": ([], {"key": "another-key-0123456789"}, "refused the API key"),
     "no model of this name": (
         [Fail(404, {"message": "The model `gpt-9` does not exist", "code": "model_not_found"})],
         {},
@@ -117,9 +117,8 @@ async def test_a_refusal_is_one_short_sentence_and_nothing_is_written(
     async with new_installation(tmp_path) as (site, _):
         before = files(tmp_path)
         for case, (script, changed, words) in REFUSED.items():
-            answers = [] if script == ["never"] else script
             with subtests.test(case):
-                async with OpenAIServer(answers, key=KEY) as provider:
+                async with OpenAIServer(script, key=KEY) as provider:
                     status, done = await site.post(PATH, form(provider, **changed))
                 assert (status, done["model"], done["questions"]) == (200, "", [])
                 assert words in done["problem"]
@@ -163,7 +162,7 @@ async def test_a_server_that_is_silent_or_not_there_is_said_to_be(tmp_path: Path
     assert not (tmp_path / ".env").exists()
 
 
-WRONG = {
+WRONG: Mapping[str, tuple[Json, str]] = {
     "no address": ({"address": "gpu-box:8000"}, "This is no address"),
     "another scheme": ({"address": "file:///etc/passwd"}, "This is no address"),
     "a provider that nobody knows": ({"provider": "acme"}, "no provider that is known"),
@@ -290,9 +289,9 @@ OPERATIONS = (("GET", ""), ("GET", "/servers"), ("POST", "/models"), ("POST", ""
 async def statuses(http: aiohttp.ClientSession, site: Site, body: Json, **headers: str) -> set[int]:
     found = set()
     for method, path in OPERATIONS:
-        data = {"json": body} if method == "POST" else {}
+        sent = body if method == "POST" else None
         async with http.request(
-            method, f"{site.url}{PATH}{path}", headers=headers, **data
+            method, f"{site.url}{PATH}{path}", headers=headers, json=sent
         ) as answer:
             assert KEY not in await answer.text()
             found.add(answer.status)

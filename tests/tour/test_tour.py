@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.models import embedded
+from channels.message import Reply
 from plugins.tour.example import read_example
 from tests.fakes.openai_server import echo
 from tests.whole.testbot import TestBot, run_bot, running
@@ -28,6 +29,11 @@ def _no_demo(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 TURNS = len(read_example())
+
+
+def loaded(reply: Reply) -> list[str]:
+    assert reply.data is not None
+    return [*reply.data["loaded"]]
 
 
 async def test_the_tour_fills_forecasts_compacts_and_undoes_without_a_model(
@@ -63,15 +69,15 @@ async def test_each_step_begins_with_the_example_where_the_context_is_empty(
     tmp_path: Path, step: str
 ) -> None:
     async with demo(tmp_path) as bot:
-        assert (await bot.says(f"/tour {step}")).data["loaded"][-1] == f"t{TURNS}"
-        assert (await bot.says("/tour forecast")).data["loaded"] == []
+        assert loaded(await bot.says(f"/tour {step}"))[-1] == f"t{TURNS}"
+        assert loaded(await bot.says("/tour forecast")) == []
 
 
 async def test_the_example_is_put_into_nobodys_conversation(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await bot.says("Hi")
         assert "begins in an empty context" in (await bot.says("/tour fill")).text
-        assert (await bot.says("/tour forecast")).data["loaded"] == []
+        assert loaded(await bot.says("/tour forecast")) == []
         assert "has no step" in (await bot.says("/tour everywhere")).text
         await bot.says("/new")
         await bot.says("/tour fill")
