@@ -21,6 +21,8 @@ from bot.settings import Layers, SettingsStore
 from bot.signals import Signal
 from bot.stages import (
     Record,
+    Rereading,
+    SettingChange,
     choose_models,
     connect_people,
     make_bot,
@@ -70,6 +72,8 @@ async def assemble(
     app = App(
         data=data,
         secrets=layers.secrets,
+        layers=layers,
+        reread=Rereading(layers, thinking.models, SettingChange(record, people, plugins)),
         config=config,
         store=store,
         access=people.access,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from bot.ports import Processes
 from bot.running import RunningBot
 from bot.runtime import RuntimeConfig
 from bot.schedule import Schedule
-from bot.settings.layers import Secrets
+from bot.settings.layers import Layers, Secrets
 from bot.signals import Signal
 from bot.turns import Turns
 from channels.base import Channel
@@ -27,11 +27,14 @@ from memory.record.store import Store
 
 class Kernel(Struct, frozen=True):
     """The parts of the bot that a feature may build on. `data` is the data folder; `secrets` are
-    those of the environment and `.env`, by name; `changes` is told that settings, people or limits
-    were changed here."""
+    those of the environment and `.env`, by name; `layers` is all that was read before the start,
+    and `reread` has the bot take in `.env` and the configuration as they are now, which raises
+    SettingError; `changes` is told that settings, people or limits were changed here."""
 
     data: Path
     secrets: Secrets
+    layers: Layers
+    reread: Callable[[], None]
     config: RuntimeConfig
     store: Store
     access: Access

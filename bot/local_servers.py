@@ -13,10 +13,8 @@ from agent.models.endpoint import COMPATIBLE, Endpoint
 from agent.models.providers import PROVIDERS
 from agent.models.selection import USUAL, connect
 
-PATIENCE = 1.5
+PATIENCE = 4.0
 """Seconds in which a server on this machine says which models it has."""
-NAMES = {"ollama": "Ollama", "lmstudio": "LM Studio", "llama.cpp": "llama.cpp", "vllm": "vLLM"}
-"""The providers that run on a machine of one's own, as people know them."""
 
 
 class LocalServer(Struct, frozen=True):
@@ -28,7 +26,7 @@ class LocalServer(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        return NAMES.get(self.provider, self.provider)
+        return PROVIDERS[self.provider].title
 
 
 def usual_addresses() -> dict[str, str]:

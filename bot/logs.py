@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import lru_cache
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def set_up_logs(
     Tracebacks stand in the file alone, but for JSON. Returns what closes the logs again; the end of
     the process does that too. Raises OSError where the folder cannot be written.
     """
-    mask = make_masker(layers.secrets.to_mask())
+    mask = make_masker(layers.secrets.to_mask)
     settings = SettingsStore(layers).effective()
     is_json = settings.log_format == "json"
     lines = _JsonFormatter(mask) if is_json else _LineFormatter(mask)
@@ -77,7 +78,7 @@ def set_level(level: str) -> None:
             logger.setLevel(level.upper())
 
 
-def make_masker(secrets: Collection[str]) -> Callable[[str], str]:
+def make_masker(secrets: Callable[[], Collection[str]]) -> Callable[[str], str]:
     """Return a function that puts *** in the place of these values, and of what looks like a key or
     token."""
     hide = make_hider(secrets)
@@ -89,11 +90,16 @@ def looks_secret(text: str) -> bool:
     return _LOOKS_SECRET.search(text) is not None
 
 
-def make_hider(secrets: Collection[str]) -> Callable[[str], str]:
-    """Return a function that puts *** in the place of these values alone."""
+def make_hider(secrets: Callable[[], Collection[str]]) -> Callable[[str], str]:
+    """Return a function that puts *** in the place of these values alone. It asks for them each
+    time, since a key may come while the bot runs."""
+    return lambda text: _find_any(frozenset(secrets())).sub("***", text)
+
+
+@lru_cache(maxsize=8)
+def _find_any(secrets: frozenset[str]) -> re.Pattern[str]:
     known = sorted((value for value in secrets if len(value) >= SHORTEST_SECRET), key=len)
-    values = re.compile("|".join(map(re.escape, reversed(known))) or "(?!)")  # (?!) is never there
-    return lambda text: values.sub("***", text)
+    return re.compile("|".join(map(re.escape, reversed(known))) or "(?!)")  # which is never there
 
 
 def _with_turn(record: logging.LogRecord) -> bool:

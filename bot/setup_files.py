@@ -1,4 +1,4 @@
-"""The files that `main.py init` writes: `.env` and the configuration, changed at once."""
+"""The files in which a connected model is kept: `.env` and the configuration, changed at once."""
 
 from __future__ import annotations
 
@@ -9,23 +9,43 @@ import tempfile
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from dotenv.parser import parse_stream
+
+from bot.settings.schema import SettingError
+
 _PLAIN = re.compile(r"[\w./:@%+=,-]+", re.ASCII)
+_BLANK = re.compile(r"(?:[^\S\n]*\n)*")
+"""The empty lines before what is set, which the parser takes as a part of it."""
 
 
 def with_values(text: str, values: Mapping[str, str]) -> str:
-    """Return the text of a `.env` with these values, and all else as it was."""
-    rest = without(text, values.keys()).rstrip("\n")
-    lines = [f"{name}={_quote(value)}" for name, value in values.items()]
-    return "\n".join(filter(None, (rest, *lines))) + "\n"
+    """Return the text of a `.env` with these values, and all else as it was. Raises SettingError
+    for a value that would not be read back as it is."""
+    rest = without(text, values.keys())
+    if rest and not rest.endswith("\n"):
+        rest += "\n"
+    whole = rest + "".join(f"{name}={_quote(value)}\n" for name, value in values.items())
+    if _read(whole) != {**_read(text), **values}:
+        raise SettingError(f"{' and '.join(values)} can't be written into this .env.")
+    return whole
 
 
 def without(text: str, names: Collection[str]) -> str:
-    """Return the text of a `.env` without the lines that set these names."""
-    is_set = re.compile(rf"\s*(export\s+)?({'|'.join(map(re.escape, names))})\s*=")
-    return "".join(line for line in text.splitlines(keepends=True) if not is_set.match(line))
+    """Return the text of a `.env` without the lines that set these names. A value may go over
+    several lines, which may look as if they set something."""
+    kept = []
+    for one in parse_stream(StringIO(text)):
+        whole = one.original.string
+        kept.append(_BLANK.match(whole)[0] if one.key in names else whole)  # type: ignore[index]
+    return "".join(kept)
+
+
+def _read(text: str) -> dict[str, str | None]:
+    return {one.key: one.value for one in parse_stream(StringIO(text)) if one.key}
 
 
 def _quote(value: str) -> str:
@@ -60,7 +80,7 @@ def write_all(contents: Mapping[Path, str]) -> None:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-            if target.exists() and target.name != ".env":
+            if target.exists() and path.name != ".env":
                 os.chmod(name, target.stat().st_mode & 0o777)
         with _uninterrupted():
             for target, name in ready.items():

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.models.providers import PROVIDERS
 from agent.models.selection import Credentials, ModelChoice, Models
@@ -140,7 +141,7 @@ async def choose_models(
     plugins: Loaded,
     recent: RecentActivity,
 ) -> Thinking:
-    book, store, hide = record.book, record.store, make_hider(layers.secrets.to_mask())
+    book, store, hide = record.book, record.store, make_hider(layers.secrets.to_mask)
     models = Models(
         credentials(layers),
         partial(_agents_choice, book),
@@ -251,7 +252,7 @@ def make_turns(
     return turns
 
 
-class _SettingChange(Struct, frozen=True):
+class SettingChange(Struct, frozen=True):
     """The effects of a changed setting."""
 
     record: Record
@@ -266,6 +267,23 @@ class _SettingChange(Struct, frozen=True):
         self.people.feed.show_all()
 
 
+class Rereading(Struct, frozen=True):
+    """Takes in `.env` and the configuration as they are now, as a restart would: turns from the
+    next one on have the model that is set there. Raises SettingError, and changes nothing."""
+
+    layers: Layers
+    models: Models
+    change: SettingChange
+
+    def __call__(self) -> None:
+        assert self.layers.reread is not None
+        now = self.layers.reread()
+        self.change.record.book.reread(replace(now, secrets=self.layers.secrets))
+        self.layers.secrets.take(now.secrets)
+        self.models.take(credentials(self.layers))
+        self.change("model")
+
+
 def make_ports(
     record: Record,
     people: People,
@@ -278,7 +296,7 @@ def make_ports(
     config, book, store = thinking.config, record.book, record.store
     conversations, channels = work.conversations, work.channels
     return Ports(
-        settings=StoredSettings(book, store, _SettingChange(record, people, plugins)),
+        settings=StoredSettings(book, store, SettingChange(record, people, plugins)),
         turns=turns,
         status=BotStatus(record.left_out, plugins, config, turns.queues, tuple(channels)),
         processes=people.processes,

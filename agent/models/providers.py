@@ -24,8 +24,8 @@ _NAME = re.compile(r"\{(\w+)\}")
 
 class Provider(Struct, frozen=True):
     """`key_name` is the name of its key in the environment, "" where it must be none; `base_url`
-    may hold such names too, in braces. `speaks` is the protocol in which it is asked where that is
-    installed. The rest is explained in `providers.toml`."""
+    may hold such names too, in braces; `title` is its name for people. `speaks` is the protocol in
+    which it is asked where that is installed. The rest is explained in `providers.toml`."""
 
     base_url: str
     key_name: str
@@ -47,6 +47,7 @@ class Provider(Struct, frozen=True):
     largest_body: int = 0
     takes_tools: bool = True
     sees: bool = True
+    title: str = ""
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -106,6 +107,7 @@ def _read(entry: Mapping[str, Any]) -> Provider:
         largest_body=entry.get("largest_body", 0),
         takes_tools=entry.get("takes_tools", True),
         sees=entry.get("sees", True),
+        title=entry["title"],
     )
 
 

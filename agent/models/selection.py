@@ -184,7 +184,14 @@ class Models:
         self._embedded.on_called = on_called
         self._single: dict[ModelChoice, Model] = {}
         self._chosen: dict[tuple[ModelChoice, ...], Model] = {}
+        self._left: list[Model] = []  # turns that run may still ask them
         self._lists = ModelLists()
+
+    def take(self, credentials: Credentials) -> None:
+        """Ask with these from now on, and try anew what was refused without them."""
+        self._credentials, self._rests = credentials, Rests()
+        self._left += self._single.values()
+        self._single, self._chosen = {}, {}
 
     def of(self, choice: ModelChoice) -> Model:
         """Return the model that this choice means, with its fallbacks behind it."""
@@ -259,7 +266,7 @@ class Models:
         await self._embedded.start(on_progress)
 
     async def close(self) -> None:
-        for model in self._single.values():
+        for model in (*self._single.values(), *self._left):
             await model.close()
         await self._embedded.close()
         await self.learnt.close()
@@ -339,7 +346,7 @@ def _name_setting(choice: ModelChoice) -> str:
 def _want_key(model: str, key_name: str) -> str:
     is_own = key_name == "OPENAI_API_KEY"
     key = f"{key_name}{' (or OPENAI_BASE_URL for an endpoint of your own)' * is_own}"
-    instead = ", or say /config model auto for the embedded model" * is_own
+    instead = ", or say /config model auto for the demo model" * is_own
     return (
         f"The model {model!r} needs a key: put {key} into the environment, or into a file "
         f".env beside config.json, and restart the bot{instead}."

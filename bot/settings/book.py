@@ -87,6 +87,15 @@ class SettingsStore:
         self._in_force = fresh._in_force
         self.version += 1
 
+    def reread(self, layers: Layers) -> None:
+        """Let these layers hold below what was changed in chat, as after a restart; a change that
+        does not fit them any more is refused, and nothing is changed."""
+        fresh = SettingsStore(layers)
+        fresh._changes, fresh._by_users = self._changes, self._by_users
+        fresh._in_force = fresh._settle(EVERYWHERE, self._changes[EVERYWHERE])
+        self._layers, self._in_force = layers, fresh._in_force
+        self.version += 1
+
     def _adopt_all(self, changes: Iterable[tuple[str, Any]], scope: str) -> dict[str, str]:
         """Take in as many of these as fit; returns a sentence for each other, by its key."""
         wrong = {}

@@ -69,6 +69,7 @@ class Secrets(Mapping[str, str]):
 
     def __init__(self, values: Mapping[str, str], named: Collection[str] = ()) -> None:
         self._values, self._named = dict(values), frozenset(named)
+        self._masked = self._find_masked()
 
     def __getitem__(self, name: str) -> str:
         return self._values[name]
@@ -82,9 +83,17 @@ class Secrets(Mapping[str, str]):
     def __repr__(self) -> str:
         return f"<Secrets: {len(self)} names>"
 
+    def take(self, other: Secrets) -> None:
+        """Have the values of another reading from now on. What was a secret before stays masked."""
+        self._values, self._named = dict(other), other._named
+        self._masked |= self._find_masked()
+
     def to_mask(self) -> frozenset[str]:
         """Return the values that no log may show: those that the configuration calls secrets, and
         those whose name speaks of a key, token or password."""
+        return self._masked
+
+    def _find_masked(self) -> frozenset[str]:
         return frozenset(
             value
             for name, value in self.items()
@@ -110,12 +119,16 @@ class AgentLayer(Struct, frozen=True):
 
 class Layers(Struct, frozen=True):
     """All that was there before the start. The environment outranks the file; `agents`, by their
-    ids, outrank both where they are chosen."""
+    ids, outrank both where they are chosen. `config` is the file, `outer` the environment without
+    `.env`; `reread` reads all of it anew and raises SettingError."""
 
     file: WrittenSetting
     environment: WrittenSetting
     secrets: Secrets
     agents: Mapping[str, AgentLayer] = field(default_factory=dict)
+    config: Path = Path()
+    outer: Secrets = Secrets({})
+    reread: Callable[[], Layers] | None = None
 
 
 def load_layers(config: Path, environ: Mapping[str, str]) -> Layers:
@@ -137,7 +150,15 @@ def load_layers(config: Path, environ: Mapping[str, str]) -> Layers:
     by_id = {agent.id: agent for agent in _agents(agents, source)}
     if faults:
         raise SettingError("\n".join(faults))
-    return Layers(file, environment, secrets, by_id)
+    return Layers(
+        file,
+        environment,
+        secrets,
+        by_id,
+        config,
+        outer=Secrets(environ),
+        reread=lambda: load_layers(config, environ),
+    )
 
 
 @contextmanager

@@ -16,6 +16,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "At a time": ("remind", "jobs"),
     "What the model sees and remembers": (
         "context",
+        "tour",
         "why",
         "without",
         "memory",

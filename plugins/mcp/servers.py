@@ -57,7 +57,7 @@ class Servers:
 
     def __init__(self, kernel: Kernel) -> None:
         self._store, self._kernel = kernel.store, kernel
-        self.hide = make_hider(kernel.secrets.to_mask())
+        self.hide = make_hider(kernel.secrets.to_mask)
         self._sessions: dict[tuple[str, str], _Running] = {}
         self._known: dict[str, dict[str, ServerTool]] = {}
         self._made: dict[str, tuple[McpServer, dict[str, Tool]]] = {}

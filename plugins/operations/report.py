@@ -117,7 +117,8 @@ def collect(place: Reported) -> dict[str, str]:
         "data.json": _dump(_describe_data(place)),
         "log.txt": "\n".join(_mask_log(place.data / "logs")) + "\n",
     }
-    hide = make_masker(_list_secrets(place))
+    secrets = _list_secrets(place)
+    hide = make_masker(lambda: secrets)
     return {name: hide(text) for name, text in members.items()}
 
 

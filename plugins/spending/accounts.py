@@ -92,7 +92,7 @@ def format_refusal(account: Account) -> str:
     return _(
         "Your message was not sent to the model: {so_far}. An owner can lift the limit for the "
         "rest of the month with {lift}, or raise it with /config {setting} {limit:g}. The "
-        "embedded model is free: /config model embedded. Then send your message again.",
+        "demo model is free: /config model embedded. Then send your message again.",
         so_far=describe_spent(account),
         lift=_lift_command(account),
         setting=account.setting,

@@ -34,6 +34,7 @@ from plugins.jobs import commands as job_commands
 from plugins.jobs import recurrence, wording
 from plugins.loader import load
 from plugins.spending import commands as usage
+from plugins.tour import commands as tour_commands
 from plugins.wording import WEEKDAYS
 
 ROOT = Path(__file__).parents[2]
@@ -81,7 +82,7 @@ def _named() -> Iterator[str]:
         yield from (f"every {unit}", f"every {{n}} {unit}s")
     for change in job_commands.CHANGES.values():
         yield from (change.label, change.done, change.next)
-    yield from (*LEFT_OUT, *REASONS.values())
+    yield from (*LEFT_OUT, *REASONS.values(), *tour_commands.STARTERS.values())
     for what, when in STRATEGIES.values():
         yield from (what, when)
     for setting in SETTINGS.values():

@@ -59,6 +59,7 @@ LINES = """
 /jobs add --if x every hour tea|/jobs add --if read_file:files/a.md every hour tea|/jobs|/status
 /mcp|/mcp nonsense|/mcp add|/mcp add files no-such-program|/mcp add files x|/mcp|/mcp tools web
 /mcp tools files|/mcp restart files|/mcp trim|/mcp trim undo|/mcp remove files|/mcp
+/tour|/tour x|/tour fill|/new|/tour fill|/tour forecast
 /logins|/logins end 9|/logins x|/forget|/forget t1|/forget yes|/forget chat
 """
 

@@ -153,7 +153,7 @@ def _audited(text: str) -> None:
         shorten(turns, summary, 500, len, source.facts, source.requests, held)
 
 
-_mask = make_masker(["a" * 8, "sk-secret", "1" * 6])
+_mask = make_masker(lambda: ["a" * 8, "sk-secret", "1" * 6])
 
 PARSERS: dict[str, Callable[[str], object]] = {
     "the splitting of replies": lambda text: list(split(text, 4096)),

@@ -163,15 +163,16 @@ async def serving(
     settings: Mapping[str, Any] | None = None,
     token: str = "",
     others: tuple[Channel, ...] = (),
+    environ: Mapping[str, str] | None = None,
     **web: Any,
 ) -> AsyncIterator[Site]:
     """A bot on `folder`, which may be one that another has left, served on a free port; `web` is
-    what is different of where it listens."""
+    what is different of where it listens, `environ` its environment (None: with the endpoint)."""
     config = folder / "config.json"
     config.write_text(json.dumps({"model": "gpt-4o-mini", **(settings or {})}))
     async with OpenAIServer(script) as endpoint:
-        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        layers = load_layers(config, environ)
+        usual = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
+        layers = load_layers(config, usual if environ is None else environ)
         channel = _Web(replace(WebConfig("127.0.0.1", 0, token, 1_000_000, "test"), **web))
         app = await assemble(layers, folder / "data", [channel, *others])
         running = asyncio.create_task(app.run())

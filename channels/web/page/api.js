@@ -48,6 +48,10 @@ export const sessions = ({ words, open, after = "", limit }) =>
   request(`/api/sessions?${new URLSearchParams({ all: "true", q: words, open, after, limit })}`);
 export const me = () => request("/api/me");
 export const changePassword = (current, password) => posted("/api/password", { current, password });
+export const connection = () => request("/api/connection");
+export const modelServers = () => request("/api/connection/servers");
+export const offeredModels = (form) => posted("/api/connection/models", form);
+export const connectModel = (form) => posted("/api/connection", form);
 export const files = (session) => request(at(session, "files"));
 export const context = (session) => request(at(session, "context"));
 export const command = (session, line) => {

@@ -344,10 +344,15 @@ export class Chat {
 const questionsIn = (article) => [...article.querySelectorAll(":scope > .asking")];
 
 /** What stands in a conversation before anything is said. */
-const greeting = (page) => h("div", { class: "greeting" },
-  h("h2", {}, t("What would you like to talk about?")),
-  h("p", {}, t("You can see and steer what the model sees: pin a turn, drop one, summarise, undo. Type / for all commands.")),
-  h("div", { class: "choices" },
-    h("button", { type: "button", onclick: () => page.run("/help") }, t("What can you do?")),
-    h("button", { type: "button", class: "shows-context", "data-opens": "context" }, t("Show the context")),
-    h("button", { type: "button", onclick: () => page.pick() }, t("Choose a model"))));
+function greeting(page) {
+  const steps = h("div", { class: "first-steps" });
+  const element = h("div", { class: "greeting" },
+    h("h2", {}, t("What would you like to talk about?")),
+    h("p", {}, t("You can see and steer what the model sees: pin a turn, drop one, summarise, undo. Type / for all commands.")),
+    h("div", { class: "choices" },
+      h("button", { type: "button", onclick: () => page.run(steps.hasChildNodes() ? "/tour" : "/help") }, t("What can you do?")),
+      h("button", { type: "button", class: "shows-context", "data-opens": "context" }, t("Show the context")),
+      h("button", { type: "button", onclick: () => page.pick() }, t("Choose a model"))), steps);
+  page.welcome(steps);
+  return element;
+}

@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { plain } from "./cards.js";
 import { Chat } from "./chat.js";
 import { Composer } from "./composer.js";
+import { fillWelcome } from "./connect.js";
 import { changeModel, chooseModel, showModel } from "./models.js";
 import { Files } from "./files.js";
 import { Outbox } from "./outbox.js";
@@ -32,6 +33,7 @@ const chat = new Chat({
   quote,
   chooseModel: () => chooseModel(session),
   pick: () => byId("model").click(),
+  welcome: (steps) => fillWelcome(steps, { run: (line) => run(line), done: connected }),
 });
 const panel = new Panel({
   run: (line) => api.command(session, line),
@@ -105,6 +107,7 @@ async function run(line, { isQuiet = false } = {}) {
     const reply = await api.command(session, line);
     if (name !== session) chat.notice(plain(reply.text)); // it was left: a card here would act on this one
     else if (reply.data?.is_current) await show(reply.data.number);
+    else if (reply.data?.loaded?.length) await chat.load(name);
     if (!isQuiet && !isContext && name === session) chat.reply(line, reply);
     return reply;
   } catch (error) {
@@ -128,8 +131,16 @@ function quote(text) {
   area.focus();
 }
 
+/** Another model answers from now on. */
+function connected(model) {
+  chat.notice(t("{model} answers from now on.", { model }));
+  for (const steps of document.querySelectorAll(".first-steps")) steps.replaceChildren();
+  panel.refresh();
+  composer.focus();
+}
+
 byId("model").addEventListener("click", async () => {
-  const line = await changeModel(session).catch((error) => { chat.notice(error.message); });
+  const line = await changeModel(session, connected).catch((error) => { chat.notice(error.message); });
   const reply = line && await run(line, { isQuiet: true });
   if (reply) chat.notice(plain(reply.text));
 });

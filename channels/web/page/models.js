@@ -1,5 +1,6 @@
 // Which model answers: always in sight, and chosen from what the endpoint lists and from the agents.
 import * as api from "./api.js";
+import { fillConnect } from "./connect.js";
 import { amount, byId, h } from "./dom.js";
 import { t } from "./language.js";
 
@@ -17,12 +18,13 @@ export async function chooseModel(session) {
   return found && asked({ found, question: t("Choose a model for the answer") }).then((chosen) => chosen?.name ?? null);
 }
 
-/** Let a person choose who answers from now on; resolves to the command for that, or null. */
-export async function changeModel(session) {
+/** Let a person choose who answers from now on; resolves to the command for that, or null. `connected` hears
+    of a model that was connected meanwhile. */
+export async function changeModel(session, connected) {
   const [found, agents] = await Promise.all([offered(session), api.command(session, "/agent")]);
   const list = agents.data?.agents ?? [];
   const chosen = found && await asked({ found, agents: list.length > 1 ? list : [], agent: agents.data?.agent,
-    question: t("Choose a model"), hasScope: true });
+    question: t("Choose a model"), hasScope: true, connected });
   if (!chosen) return null;
   return chosen.agent ? `/agent ${chosen.agent}` : `/model ${chosen.name}${chosen.scope}`;
 }
@@ -33,7 +35,7 @@ async function offered(session) {
   return reply.data ?? { models: [], model: "", problem: reply.text, may_set: { here: true, everywhere: true } };
 }
 
-function asked({ found, agents = [], agent, question, hasScope = false }) {
+function asked({ found, agents = [], agent, question, hasScope = false, connected }) {
   const dialog = byId("dialog");
   const search = h("input", { type: "search", "aria-label": t("Search models"), placeholder: t("Search, or type a name") });
   const may = found.may_set;
@@ -41,6 +43,7 @@ function asked({ found, agents = [], agent, question, hasScope = false }) {
     may.here && h("option", { value: HERE }, t("in this conversation")),
     may.everywhere && h("option", { value: "" }, t("everywhere")));
   const list = h("ul", { class: "models" });
+  const more = h("details", { class: "connect", hidden: true }, h("summary", {}, t("Connect a model")));
   return new Promise((resolve) => {
     let chosen = null;
     const choose = (value) => { chosen = { ...value, scope: scope.value }; dialog.close("chosen"); };
@@ -64,9 +67,14 @@ function asked({ found, agents = [], agent, question, hasScope = false }) {
     });
     dialog.replaceChildren(h("form", { method: "dialog", class: "picking" }, h("h2", { id: "question" }, question),
       found.problem && h("p", { class: "faint" }, found.problem), search,
-      hasScope && h("p", { class: "scope" }, h("span", {}, t("A model answers ")), scope), list,
+      hasScope && h("p", { class: "scope" }, h("span", {}, t("A model answers ")), scope), list),
+      more, h("form", { method: "dialog" },
       h("div", { class: "choices" }, h("button", { type: "submit", value: "" }, t("Cancel")))));
     draw();
+    if (connected) {
+      fillConnect(more, { done: (model) => { dialog.close(""); connected(model); } })
+        .then((offers) => { more.hidden = !offers?.may_connect; });
+    }
     dialog.showModal();
     dialog.addEventListener("close", () => resolve(chosen), { once: true });
   });

@@ -1,0 +1,256 @@
+"""The connection to a model: who serves it, with which key; asked once before it is kept, and
+written into `.env` and the configuration. `main.py init` and the page both do it here."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+
+from agent.models.base import ModelError, ModelRequest
+from agent.models.endpoint import COMPATIBLE, Endpoint, Protocol
+from agent.models.providers import PROVIDERS
+from agent.models.selection import AUTO, USUAL, connect
+from bot.settings import Layers, SettingError
+from bot.settings.files import read_env, read_text, read_tree
+from bot.settings.layers import variable
+from bot.setup_files import with_model, with_values, without, write_all
+from channels.message import clean_text
+
+SECONDS = 60.0
+"""For which the model may think about its first answer."""
+FIRST = "openai"
+"""The provider that is named first."""
+_OWN_KEY, _OWN_ADDRESS = "OPENAI_API_KEY", "OPENAI_BASE_URL"
+_VALUE = re.compile(r"[\w./:-]{1,500}", re.ASCII)
+_KEY = re.compile(r"[!-&(-~]{0,4000}")  # what a key is made of: no blanks, no apostrophes
+_ADDRESS = re.compile(r"https?://[^\s'\"]{1,2000}")
+_MODEL = re.compile(r"[^\s\x00-\x1f\x7f](.{0,198}[^\s\x00-\x1f\x7f])?")
+_LONGEST_REASON = 300
+NO_ADDRESS = "This is no address: it begins with http:// or https://, and has no blanks."
+NO_KEY = "This is no key: it has blanks or other characters that keys don't have."
+NO_VALUE = "It is made of letters, digits and . / : - alone."
+NO_MODEL = "Type the name of a model, as its provider writes it."
+
+
+class ServedModel(Struct, frozen=True):
+    """The answers about the model's provider and key. `provider` is "" for an address of one's own,
+    `key_name` the name that the key has in `.env`; `variables` is what else stands there of the
+    address."""
+
+    provider: str
+    base_url: str
+    key_name: str
+    key: str = ""
+    model: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Without the key, which must not get into a log."""
+        return f"ServedModel({self.provider!r}, {self.model!r})"
+
+    def endpoint(self, model: str, seconds: float = SECONDS) -> Endpoint:
+        provider = "" if self.provider == FIRST else self.provider
+        return Endpoint(
+            model,
+            self.base_url,
+            self.key,
+            timeout=seconds,
+            max_retries=0,  # a person waits, and can try again
+            setting="the address",
+            provider=provider,
+            key_name="the key",
+        )
+
+    @property
+    def protocol(self) -> Protocol:
+        known = PROVIDERS.get(self.provider)
+        return known.speaks if known else COMPATIBLE
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """Return the values that `.env` is to hold."""
+        found = {**self.variables}
+        if self.key_name and self.key:
+            found[self.key_name] = self.key
+        if not self.provider:
+            found[_OWN_ADDRESS] = self.base_url
+        return found
+
+    @property
+    def unwanted(self) -> frozenset[str]:
+        """Return the names that `.env` must not hold: another endpoint, or a key that this address
+        would be sent, and that is none of its own."""
+        if self.provider == FIRST:
+            return frozenset({_OWN_ADDRESS})
+        return frozenset({_OWN_KEY} if not self.provider and not self.key else ())
+
+
+def order_providers(first: Collection[str] = ()) -> list[str]:
+    """Return the names of all providers in the order in which they are offered."""
+    return [*first, *sorted(PROVIDERS.keys() - {*first}, key=lambda name: (name != FIRST, name))]
+
+
+def is_address(text: str) -> bool:
+    return _ADDRESS.fullmatch(text) is not None
+
+
+def at_address(address: str) -> ServedModel:
+    """Return who serves models at an address of one's own. Raises SettingError."""
+    if not is_address(address):
+        raise SettingError(NO_ADDRESS)
+    return ServedModel("", address.rstrip("/"), _OWN_KEY)
+
+
+def of_provider(name: str, variables: Mapping[str, str]) -> ServedModel:
+    """Return a provider that is known. Raises SettingError."""
+    known = PROVIDERS.get(name)
+    if known is None:
+        raise SettingError(f"{clip_reason(name)!r} is no provider that is known here.")
+    given = {one: variables.get(one, "").strip().rstrip("/") for one in known.variables}
+    for one, value in given.items():
+        check_value(one, value)
+    return ServedModel(name, known.address(given), known.key_name, variables=given)
+
+
+def check_value(name: str, value: str) -> None:
+    """Check a part of an address. Raises SettingError."""
+    if not value:
+        raise SettingError(f"{name} is missing: your provider's console has it.")
+    if not _VALUE.fullmatch(value):
+        raise SettingError(NO_VALUE)
+
+
+def check_key(served: ServedModel, key: str) -> None:
+    """Check that this may be the key. Raises SettingError."""
+    if not _KEY.fullmatch(key):
+        raise SettingError(NO_KEY)
+    if served.key_name and served.provider and not key:
+        raise SettingError(f"{PROVIDERS[served.provider].title} wants a key.")
+
+
+def check_model(model: str) -> None:
+    """Check that this may be the name of a model. Raises SettingError."""
+    if not _MODEL.fullmatch(model) or not model.isprintable():
+        raise SettingError(NO_MODEL)
+
+
+async def list_models(served: ServedModel, seconds: float = SECONDS) -> list[str]:
+    """Return the models that are listed there. Raises ModelError."""
+    model = connect(served.endpoint(USUAL, seconds), served.protocol)
+    try:
+        return [one.name for one in await model.list_models()]
+    finally:
+        await model.close()
+
+
+async def try_out(served: ServedModel, seconds: float = SECONDS) -> str:
+    """Ask the model for a word; returns what it said. Raises ModelError."""
+    model = connect(served.endpoint(served.model, seconds), served.protocol)
+    question = {"role": "user", "content": "Say hello in one word."}
+    try:
+        async with asyncio.timeout(seconds):
+            text = (await model.reply(ModelRequest([question]), lambda text: None)).text
+    except TimeoutError:
+        place = served.endpoint(served.model).shown_url
+        raise ModelError(f"{place} did not answer within {seconds:g} seconds.") from None
+    finally:
+        await model.close()
+    return "".join(letter for letter in text[:80] if letter.isprintable()).strip()
+
+
+def clip_reason(text: str) -> str:
+    """Return what a server said as one line that is not too long."""
+    line = " ".join(clean_text(text).split())
+    return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]}…"
+
+
+class Overwritten(Struct, frozen=True):
+    """A line that somebody wrote and that would be another: the question whether it may be."""
+
+    question: str
+    is_usual: bool = True
+
+
+class PlannedFiles(Struct, frozen=True):
+    """The files as they are to be, the questions before they are written, and what is changed in
+    each, in words."""
+
+    contents: Mapping[Path, str]
+    overwritten: tuple[Overwritten, ...]
+    words: Mapping[Path, str]
+
+    def write(self) -> list[str]:
+        """Write all of them, or none; returns what was changed. Raises OSError."""
+        write_all(self.contents)
+        return [self.words[path] for path in self.contents]
+
+
+def plan_files(
+    config: Path, served: ServedModel, more: Mapping[str, Any] | None = None
+) -> PlannedFiles:
+    """Return what is to be written so that this model answers; `more` are other settings that come
+    with it. Raises SettingError."""
+    env = config.with_name(".env")
+    before = read_text(env, "keys and settings") if env.exists() else ""
+    known = read_env(env)
+    changed = {name: value for name, value in served.secrets.items() if known.get(name) != value}
+    unwanted = served.unwanted & known.keys()
+    asked = [
+        Overwritten(f"{env} has another {name}. Replace it?", is_usual=False)
+        for name in changed
+        if name in known
+    ]
+    contents: dict[Path, str] = {}
+    if changed or unwanted:
+        contents[env] = with_values(without(before, unwanted), changed)
+    provider = "" if served.provider == FIRST else served.provider
+    tree = read_tree(config) if config.exists() else {}
+    wanted = {**with_model(tree, served.model, provider), **(more or {})}
+    if wanted != tree:
+        asked += _ask_of_config(config, tree, served.model)
+        contents[config] = json.dumps(wanted, indent=2, ensure_ascii=False) + "\n"
+    if _OWN_ADDRESS in unwanted:
+        asked.append(Overwritten(f"{env} names another endpoint. Take that line out?"))
+    if _OWN_KEY in unwanted:
+        asked.append(
+            Overwritten(f"{env} has a key, which {served.base_url} would be sent. Take it out?")
+        )
+    written = " and ".join(changed) or ("no other endpoint" if unwanted else "")
+    words = {env: f"{env} has {written}", config: f"{config} says that {served.model} answers"}
+    return PlannedFiles(contents, tuple(asked), words)
+
+
+def _ask_of_config(config: Path, tree: Mapping[str, Any], model: str) -> list[Overwritten]:
+    """Return the question before a change of what a person wrote. Raises SettingError."""
+    if config.suffix.lower() in (".yaml", ".yml"):
+        raise SettingError(
+            f"{config} is YAML, whose comments would be lost; set model to {model} there yourself."
+        )
+    was = tree.get("model", AUTO)
+    return [] if was in (AUTO, model) else [Overwritten(f"{config} says {was} answers. Change it?")]
+
+
+def find_stronger(served: ServedModel, layers: Layers) -> str:
+    """Return the name of a variable of the environment that outranks what would be written; ""
+    where there is none."""
+    outer = layers.outer
+    held = [name for name, value in served.secrets.items() if outer.get(name, value) != value]
+    held += sorted(name for name in served.unwanted if outer.get(name))
+    keys = layers.environment.as_written
+    held += [variable(key) for key in keys if key == "model" or key.startswith("brain.")]
+    return held[0] if held else ""
+
+
+def find_kept_key(served: ServedModel, secrets: Mapping[str, str]) -> str:
+    """Return the key that is kept already, where it was given for this very place: it is sent to no
+    other. "" where there is none."""
+    is_same = all(secrets.get(name) == value for name, value in served.variables.items())
+    is_elsewhere = served.provider == FIRST and secrets.get(_OWN_ADDRESS)
+    is_usable = served.provider and is_same and not is_elsewhere
+    return secrets.get(served.key_name, "") if is_usable else ""

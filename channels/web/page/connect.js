@@ -1,0 +1,164 @@
+// Connect a model: the bot tries it out before it keeps it, and answers with it from then on. The key goes
+// to the bot and never comes back.
+import * as api from "./api.js";
+import { h } from "./dom.js";
+import { t } from "./language.js";
+
+const OWN = "own"; // the choice of an address of one's own
+let forms = 0; // each has ids of its own
+
+/** Fill a container with the form; `done` hears which model answers from now on. Nothing is shown to who
+    may not connect one. Returns what can be chosen. */
+export async function fillConnect(container, { done }) {
+  const offers = await api.connection().catch(() => null); // a bot without this feature
+  if (!offers?.may_connect) return offers;
+  const form = new ConnectForm(offers, done);
+  container.append(form.element);
+  form.look();
+  return offers;
+}
+
+/** What stands in an empty chat while only the demo model is there: starters, and the form. */
+export async function fillWelcome(container, { run, done }) {
+  const card = h("section", { class: "connect card", "aria-label": t("Connect a model") }, h("h3", {}, t("Connect a model")),
+    h("p", { class: "faint" }, t("The demo model answers now: it runs on this machine, for free, and is often wrong.")));
+  const offers = await fillConnect(card, { done });
+  if (!offers?.is_demo) return;
+  const starter = (name, step) => h("button", { type: "button", onclick: () => run(`/tour ${step}`) }, name);
+  container.replaceChildren(
+    h("h3", {}, t("Try it on an example")),
+    h("div", { class: "choices starters" }, starter(t("Fill a context"), "fill"), starter(t("See what leaves next"), "forecast"),
+      starter(t("Compact, then undo"), "compact")), card);
+}
+
+class ConnectForm {
+  #offers;
+  #done;
+  #servers = [];
+  #mayReplace = false;
+  #id = `connect-${forms += 1}`;
+  #provider = h("select", { id: `${this.#id}-provider` });
+  #model = h("input", { id: `${this.#id}-model`, list: `${this.#id}-models`, required: true, maxlength: 200, autocomplete: "off", spellcheck: "false" });
+  #names = h("datalist", { id: `${this.#id}-models` });
+  #more = h("div", { class: "more" });
+  #status = h("p", { class: "status", role: "status" });
+  #submit = h("button", { type: "submit", class: "primary" }, t("Try and connect"));
+
+  constructor(offers, done) {
+    this.#offers = offers;
+    this.#done = done;
+    this.element = h("form", { class: "connecting", autocomplete: "off" },
+      labelled(t("Provider"), this.#provider), this.#more, labelled(t("Model"), this.#model), this.#names, this.#status,
+      h("div", { class: "choices" }, this.#submit));
+    this.element.addEventListener("submit", (event) => { event.preventDefault(); this.#connect(); });
+    this.element.addEventListener("input", () => this.#again());
+    this.#provider.addEventListener("change", () => this.#draw());
+    this.#more.addEventListener("change", () => this.#list());
+    this.#drawProviders();
+    this.#draw();
+  }
+
+  /** Look for servers on the bot's machine; they are offered first. */
+  async look() {
+    const found = await api.modelServers().catch(() => ({ servers: [] }));
+    if (!found.servers.length || !this.element.isConnected) return;
+    this.#servers = found.servers;
+    const isTouched = this.element.contains(document.activeElement) || this.#model.value;
+    const chosen = this.#provider.value;
+    this.#drawProviders();
+    this.#provider.value = isTouched ? chosen : found.servers[0].provider;
+    if (!isTouched) this.#draw();
+  }
+
+  #drawProviders() {
+    const here = this.#servers.map(({ provider, name, models }) => h("option", { value: provider },
+      models.length === 1 ? t("{name}: {model}", { name, model: models[0] }) : t("{name}: {n} models", { name, n: models.length })));
+    const known = this.#servers.map(({ provider }) => provider);
+    const others = this.#offers.providers.filter(({ id }) => !known.includes(id)).map(({ id, name }) => h("option", { value: id }, name));
+    this.#provider.replaceChildren(
+      here.length ? h("optgroup", { label: t("On this machine") }, here) : "",
+      h("optgroup", { label: t("Providers") }, others),
+      h("option", { value: OWN }, t("Another address")));
+  }
+
+  /** The fields that this provider needs. */
+  #draw() {
+    const offer = this.#offer();
+    const text = (name, label, rest = {}) => labelled(label, h("input", { id: `${this.#id}-${name}`, name, spellcheck: "false", autocomplete: "off", ...rest }));
+    this.#more.replaceChildren(...[
+      !offer && text("address", t("Address"), { type: "url", required: true, placeholder: "http://127.0.0.1:8000/v1" }),
+      ...(offer?.wants ?? []).map((name) => text(name, name, { required: true, "data-variable": true })),
+      (!offer || offer.wants_key) && text("key", t("Key"), { type: "password", autocomplete: "new-password", required: Boolean(offer && !offer.has_key),
+        placeholder: offer?.has_key ? t("kept already") : offer ? "" : t("empty, if it wants none") }),
+    ].filter(Boolean));
+    this.#model.value = "";
+    this.#again();
+    const here = this.#servers.find(({ provider }) => provider === offer?.id);
+    this.#suggest(here?.models ?? []);
+    if (here) [this.#model.value] = here.models;
+    else if (offer?.is_local || offer?.has_key) this.#list();
+  }
+
+  #offer() {
+    return this.#offers.providers.find(({ id }) => id === this.#provider.value);
+  }
+
+  #filled() {
+    const fields = [...this.#more.querySelectorAll("input")];
+    const of = (name) => fields.find((one) => one.name === name)?.value.trim() ?? "";
+    const variables = fields.filter((one) => one.dataset.variable).map((one) => [one.name, one.value.trim()]);
+    const provider = this.#provider.value;
+    return { provider: provider === OWN ? "" : provider, address: of("address"), key: of("key"), variables: Object.fromEntries(variables),
+      model: this.#model.value.trim() };
+  }
+
+  /** Suggest the models that are listed there, once all is filled in that this takes. */
+  async #list() {
+    if ([...this.#more.querySelectorAll("input")].some((one) => !one.validity.valid)) return;
+    const filled = this.#filled();
+    const { models } = await api.offeredModels({ ...filled, model: "" }).catch(() => ({ models: [] }));
+    if (this.#filled().provider === filled.provider) this.#suggest(models);
+  }
+
+  #suggest(models) {
+    this.#names.replaceChildren(...models.map((name) => h("option", { value: name })));
+    this.#model.placeholder = models.length ? t("{n} to choose from", { n: models.length }) : "";
+  }
+
+  /** Something was changed: what was said of it before holds no more. */
+  #again() {
+    this.#mayReplace = false;
+    this.#status.replaceChildren();
+    this.#submit.textContent = t("Try and connect");
+  }
+
+  async #connect() {
+    this.#say(t("Asking the model for a word…"));
+    this.#submit.disabled = true;
+    try {
+      const { model, problem, questions } = await api.connectModel({ ...this.#filled(), replace: this.#mayReplace });
+      if (model) this.#done(model);
+      else if (problem) this.#say(problem, true);
+      else this.#ask(questions);
+    } catch (error) {
+      this.#say(error.message, true);
+    } finally {
+      this.#submit.disabled = false;
+    }
+  }
+
+  /** Lines that somebody wrote would be replaced: only after another press. */
+  #ask(questions) {
+    this.#say(questions.join(" "));
+    this.#mayReplace = true;
+    this.#submit.textContent = t("Replace and connect");
+    this.#submit.focus();
+  }
+
+  #say(text, isProblem = false) {
+    this.#status.textContent = text;
+    this.#status.classList.toggle("problem", isProblem);
+  }
+}
+
+const labelled = (label, field) => h("div", { class: "row" }, h("label", { for: field.id }, label), field);

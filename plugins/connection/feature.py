@@ -1,0 +1,33 @@
+"""The hooks of the connection to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from bot.kernel import Kernel
+from channels.base import Bot
+from channels.web.operations import Operation
+from plugins.api import hookimpl
+from plugins.connection.connector import ModelConnector
+from plugins.connection.routes import connection_operations
+
+
+class ConnectionFeature:
+    """The connector, made from the kernel's parts."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._connector = ModelConnector(kernel)
+
+    @hookimpl
+    def parley_services(self) -> Sequence[object]:
+        return (self._connector,)
+
+    @hookimpl
+    def parley_routes(self) -> Callable[[Bot], Sequence[Operation]]:
+        return lambda bot: connection_operations(self._connector, self._kernel.access)
+
+
+@hookimpl
+def parley_open(kernel: Kernel) -> ConnectionFeature:
+    return ConnectionFeature(kernel)

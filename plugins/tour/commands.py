@@ -1,0 +1,120 @@
+"""`/tour`: three starters that fill a context, show what leaves it next, and compact it. Each puts
+the example into an empty context first."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from msgspec.structs import replace
+
+from channels.language import _, number_of
+from memory.turns import Turn
+from plugins.api import Action, Ask, CommandError, Reply, command
+from plugins.context_usage import shown_name
+from plugins.tour.example import TITLE, read_example
+from plugins.wording import amount, clip, literal
+
+STARTERS = {
+    "fill": "Fill a context",
+    "forecast": "See what leaves next",
+    "compact": "Compact, then undo",
+}
+"""The steps of the tour, with their labels."""
+
+
+@command(
+    "tour",
+    "Try the context out on an example conversation",
+    "[fill|forecast|compact]",
+    subs=(
+        ("fill", "Put the example conversation into an empty context"),
+        ("forecast", "Show what would leave the context next"),
+        ("compact", "Compact the example; /context undo brings it back"),
+    ),
+)
+async def tour(ask: Ask) -> Reply:
+    """`/tour`, `/tour fill`, `/tour forecast`, `/tour compact`."""
+    step = ask.text.strip().lower()
+    if not step:
+        return _introduce(ask)
+    if step not in _STEPS:
+        raise CommandError(
+            _(
+                "/tour has no step “{words}”; it has {steps}.",
+                words=literal(clip(ask.text)),
+                steps=", ".join(_STEPS),
+            )
+        )
+    loaded = await _load(ask) if step == "fill" or _is_empty(ask) else ()
+    reply = await _STEPS[step](ask)
+    data = {**(reply.data or {}), "loaded": [turn.id for turn in loaded]}
+    return replace(reply, data=data)
+
+
+def _introduce(ask: Ask) -> Reply:
+    model = ask.bot.models.about(ask.conversation.key)
+    text = _(
+        "You see what the model sees, and you steer it. Try it on an example conversation: no "
+        "model is asked, and it costs nothing.\n\n"
+        "1. **Fill a context** with an example (`/tour fill`).\n"
+        "2. **See what leaves next**, before it does (`/tour forecast`).\n"
+        "3. **Compact, then undo**: a summary takes the place of older turns, and `/context undo` "
+        "brings them back (`/tour compact`).\n\n"
+        "Model: {model}. /help lists all commands.",
+        model=literal(shown_name(model.name)),
+    )
+    return Reply(text, {"steps": [*_STEPS]}, _buttons(*STARTERS))
+
+
+async def _fill(ask: Ask) -> Reply:
+    view = ask.conversation.context.view()
+    turns = view.whole
+    text = _(
+        "{turns} of an example conversation are in the context now: {tokens} tokens. A model would "
+        "be sent all of them with your next message.",
+        turns=number_of(len(turns), "{n} turn", "{n} turns"),
+        tokens=amount(sum(turn.tokens for turn in turns)),
+    )
+    return Reply(text, {}, (*_buttons("forecast", "compact"), _take_out(turns)))
+
+
+async def _forecast(ask: Ask) -> Reply:
+    reply = await ask.bot.commands["context"].run(replace(ask, text=""))
+    return replace(reply, actions=(*reply.actions, *_buttons("compact")))
+
+
+async def _compact(ask: Ask) -> Reply:
+    return await ask.bot.commands["context"].run(replace(ask, text="compact"))
+
+
+_STEPS: Mapping[str, Callable[[Ask], Awaitable[Reply]]] = {
+    "fill": _fill,
+    "forecast": _forecast,
+    "compact": _compact,
+}
+
+
+def _is_empty(ask: Ask) -> bool:
+    view = ask.conversation.context.view()
+    return not view.whole and view.preface is None
+
+
+async def _load(ask: Ask) -> tuple[Turn, ...]:
+    """Append the example, and say in the title that it is one. Raises CommandError."""
+    if not _is_empty(ask):
+        raise CommandError(
+            _("The example begins in an empty context: begin a new conversation, or send /new.")
+        )
+    is_first = not ask.conversation.context.newest
+    loaded = await ask.conversation.turns.append(read_example())
+    if is_first and not await ask.conversation.title():
+        await ask.conversation.rename(_(TITLE))
+    return loaded
+
+
+def _buttons(*steps: str) -> tuple[Action, ...]:
+    return tuple(Action(_(STARTERS[step]), f"/tour {step}") for step in steps)
+
+
+def _take_out(turns: tuple[Turn, ...]) -> Action:
+    return Action(_("Take the example out"), f"/undo {len(turns)}")

@@ -1,0 +1,91 @@
+"""The tour: an example conversation as real turns, with no model asked and nothing spent."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from agent.models import embedded
+from channels.message import Reply
+from plugins.tour.example import read_example
+from tests.fakes.openai_server import echo
+from tests.whole.testbot import TestBot, run_bot, running
+
+
+@asynccontextmanager
+async def demo(folder: Path) -> AsyncIterator[TestBot]:
+    """A bot without a key, whose demo model is not even installed."""
+    bot = TestBot()
+    async with running(folder, bot, {"model": "auto"}, {}):
+        yield bot
+
+
+@pytest.fixture(autouse=True)
+def _no_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "find_installed_file", lambda: None)
+
+
+TURNS = len(read_example())
+
+
+def loaded(reply: Reply) -> list[str]:
+    assert reply.data is not None
+    return [*reply.data["loaded"]]
+
+
+async def test_the_tour_fills_forecasts_compacts_and_undoes_without_a_model(
+    tmp_path: Path,
+) -> None:
+    async with demo(tmp_path) as bot:
+        tour = await bot.says("/tour")
+        steps = ["/tour fill", "/tour forecast", "/tour compact"]
+        assert [action.command for action in tour.actions] == steps
+        assert "Model: demo model." in tour.text
+        filled = await bot.says("/tour fill")
+        assert f"{TURNS} turns of an example" in filled.text
+        assert filled.actions[-1].command == f"/undo {TURNS}"
+        assert "Next cut: when t" in (await bot.says("/tour forecast")).text
+        compacted = await bot.says("/tour compact")
+        assert compacted.text.startswith(f"Compacted t1 to t{TURNS - 1}")
+        assert f"t{TURNS - 1} are back in play" in (await bot.says("/context undo")).text
+        assert "$0 for 0 calls" in (await bot.says("/context")).text
+        assert "| ever | 0 | 0 | 0 | 0 | $0 |" in (await bot.says("/usage")).text
+
+
+async def test_the_example_is_marked_and_taken_back_like_any_turns(tmp_path: Path) -> None:
+    async with demo(tmp_path) as bot:
+        await bot.says("/tour fill")
+        assert "called “Example: a weekend in Lisbon”" in (await bot.says("/title")).text
+        assert "t1: “(Example) I want" in (await bot.says(f"/undo {TURNS}")).text
+        assert "0 of 20 turns" in (await bot.says("/context")).text
+        assert f"{TURNS} turns" in (await bot.says("/tour fill")).text
+
+
+@pytest.mark.parametrize("step", ["forecast", "compact"])
+async def test_each_step_begins_with_the_example_where_the_context_is_empty(
+    tmp_path: Path, step: str
+) -> None:
+    async with demo(tmp_path) as bot:
+        assert loaded(await bot.says(f"/tour {step}"))[-1] == f"t{TURNS}"
+        assert loaded(await bot.says("/tour forecast")) == []
+
+
+async def test_the_example_is_put_into_nobodys_conversation(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("Hi")
+        assert "begins in an empty context" in (await bot.says("/tour fill")).text
+        assert loaded(await bot.says("/tour forecast")) == []
+        assert "has no step" in (await bot.says("/tour everywhere")).text
+        await bot.says("/new")
+        await bot.says("/tour fill")
+        assert "no title" in (await bot.says("/title")).text
+
+
+def test_the_example_has_a_question_and_an_answer_in_each_turn() -> None:
+    for question, answer in read_example():
+        assert (question.role, answer.role) == ("user", "assistant")
+        assert question.text.strip()
+        assert answer.text.strip()
