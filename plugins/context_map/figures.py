@@ -26,7 +26,7 @@ from plugins.builtin.context.overview import parts
 from plugins.builtin.context.state import states
 from plugins.wording import amount, clip, shrink
 
-MOST = 200
+MOST = 150
 """Blocks of turns, as many as can be told apart, and points of a line."""
 _WORDS = 80  # characters of a block that are told
 
@@ -45,7 +45,7 @@ class MapBlock(Struct, frozen=True):
     last: int = 0
     count: int = 0
     turns: str = ""
-    state: tuple[str, ...] = ()
+    state: Sequence[str] = ()
     words: str = ""
 
 
@@ -94,7 +94,7 @@ def _in_turn(view: View, sizes: Mapping[str, int]) -> Iterator[MapBlock]:
             yield _of_range(waiting.pop(0), view, summaries)
         number = turn.number
         part = RUNNING if number == view.current else TURN
-        yield MapBlock(part, tokens[number], number, number, 1, state=where.of(number))
+        yield MapBlock(part, tokens[number], number, number, 1, state=[*where.of(number)])
     yield from (_of_range(one, view, summaries) for one in waiting)
 
 
@@ -123,11 +123,13 @@ def _merge(blocks: Sequence[MapBlock], view: View, most: int) -> list[MapBlock]:
 def _gather(blocks: Sequence[MapBlock], least: float) -> Iterator[list[MapBlock]]:
     """Yield runs of neighbours that are together at least so large."""
     few: list[MapBlock] = []
+    size = 0
     for block in blocks:
         few.append(block)
-        if sum(one.tokens for one in few) >= least:
+        size += block.tokens
+        if size >= least:
             yield few
-            few = []
+            few, size = [], 0
     if few:
         yield few
 

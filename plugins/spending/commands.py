@@ -57,9 +57,9 @@ async def _show(ask: Ask) -> Reply:
     accounts = ask.service(MonthSpending).accounts(ask.conversation.key, person.limited)
     shown = [account for account in accounts if person.is_owner or account.kind != "total"]
     groups: dict[str, Bills] = {"": {HERE: ask.conversation.context.bill}}
-    days: list[dict[str, Any]] = []
+    days: dict[str, Any] = {}
     if ask.person.is_owner:
-        of_all, days = await _of_all(ask)
+        of_all, days["days"] = await _of_all(ask)
         groups |= of_all
     branches = await ask.bot.branches.all(ask.conversation.key)
     names = _name_branches(ask.conversation.key, branches, groups.get(BY_CHAT, {}))
@@ -68,7 +68,7 @@ async def _show(ask: Ask) -> Reply:
     data: dict[str, Any] = {
         "limits": {account.setting: to_builtins(account) for account in shown},
         **{title or "chat": _data(bills) for title, bills in groups.items()},
-        "days": days,
+        **days,
     }
     is_stopped = any(account.is_used_up for account in shown)
     text = "\n\n".join([*map(_limit, shown), table(("", *columns), rows)])

@@ -21,8 +21,8 @@ export class Costs {
     try {
       const [{ data }, { sessions }] = await Promise.all([this.#page.run("/usage"), api.sessions("")]);
       const known = new Map(sessions.map((one) => [`${one.channel}/${one.id}`, one]));
-      this.#body.replaceChildren(data?.days?.length ? this.#drawn(data.days, known)
-        : h("p", { class: "faint" }, t("Nothing was spent in the last 30 days.")));
+      this.#body.replaceChildren(data?.days?.length ? this.#drawn(data.days, known) : h("p", { class: "faint" },
+        data?.days ? t("Nothing was spent in the last 30 days.") : t("Only an owner sees what all conversations cost.")));
     } catch (error) {
       this.#page.tell(error.message);
     }

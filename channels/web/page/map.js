@@ -31,6 +31,7 @@ class ContextMap {
   #flow = null;
   #at = 0; // the block that the keyboard is on
   #chosen = null; // {from, to}: places of blocks
+  #isBusy = false; // whether a command is under way
   #held = null; // where the mouse was pressed
   #ribbon = h("div", { class: "ribbon", role: "listbox", "aria-multiselectable": "true", "aria-orientation": "horizontal", "aria-label": t("The next request, in order"), "aria-describedby": "map-help" });
   #under = h("div", { class: "layer", "aria-hidden": "true" }); // the free ground, and what goes on in another row
@@ -48,7 +49,7 @@ class ContextMap {
       h("p", { class: "hidden", id: "map-help" }, t("Arrow keys move, Shift and arrow keys select, Enter shows the turn.")),
       this.#sparkline.element);
     this.#listen();
-    new ResizeObserver(() => this.#state && this.#layOut()).observe(container);
+    new ResizeObserver(() => this.#flow && container.clientWidth && container.clientWidth !== this.#flow.width && this.#layOut()).observe(container);
   }
 
   draw({ map, overview, newest, events }) {
@@ -59,7 +60,7 @@ class ContextMap {
     this.#drawn = drawn;
     this.#state = { map, next: overview.next_cut, newest };
     this.#blocks = map.blocks;
-    if (this.#chosen && names !== this.#names()) this.#choose(null);
+    if (this.#chosen && names !== this.#names()) this.#isBusy ? this.#chosen = null : this.#choose(null);
     this.#sparkline.draw(map.sizes, events);
     this.#layOut();
   }
@@ -251,18 +252,20 @@ class ContextMap {
 
   /** Carry a command out, and say what it did beside what takes it back. */
   async #act(line) {
+    if (this.#isBusy) return;
+    this.#isBusy = true;
     this.#bar.setAttribute("aria-busy", "true");
-    for (const button of this.#bar.querySelectorAll(".choices button")) button.ariaDisabled = "true";
-    const hadFocus = this.#bar.contains(document.activeElement);
     const reply = await this.#page.act(line, { isQuiet: true });
     this.#bar.removeAttribute("aria-busy");
+    this.#isBusy = false;
     this.#chosen = null;
     this.#show();
-    if (!reply) return this.#choose(null);
+    if (!reply) {
+      this.#choose(null);
+      return;
+    }
     const back = reply.problem ? [] : reply.actions.filter(({ command }) => WAYS_BACK.test(command));
     this.#say(plain(reply.text), ...back.map(({ label, command }) => h("button", { type: "button", onclick: () => this.#act(command) }, label)));
-    if (hadFocus) this.#bar.querySelector("button:not(.icon), button").focus();
-    return undefined;
   }
 }
 
