@@ -48,7 +48,8 @@ export function placed({ starts, ends, width, rows }, at) {
   for (let row = Math.floor(starts[at]); row < Math.min(rows, ends[at]); row += 1) {
     const start = Math.max(starts[at], row) - row;
     const size = Math.min(ends[at], row + 1) - row - start;
-    if (size * width >= 1) pieces.push({ row, start, size });
+    pieces.push({ row, start, size });
   }
-  return pieces.sort((one, other) => other.size - one.size);
+  pieces.sort((one, other) => other.size - one.size);
+  return pieces.filter(({ size }, place) => !place || size * width >= LEAST); // a sliver would look like another block
 }

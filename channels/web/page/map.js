@@ -7,7 +7,7 @@ import { nameOfPart, nameOfState, t } from "./language.js";
 import { Sparkline } from "./sparkline.js";
 
 const USUAL = 336; // pixels of the map's width, where it is not in sight
-const LETTER = 6.4; // pixels of a letter of a name
+const LETTER = 7.4; // pixels of a letter of a name, at most
 const STEPS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
 const ABOUT = { memory: "/memory list", "system prompt": "/config system_prompt", "standing instructions": "/rules" };
 const WAYS_BACK = /^\/context (undo|redo|unpin)\b/;
@@ -81,7 +81,7 @@ class ContextMap {
       const isLeaving = block.part === "turns" && leaving.has(`t${block.first}`);
       const name = shortName(block);
       const option = h("span", { class: `block${isLeaving ? " leaving" : ""}`, id: `map-${at}`, role: "option", tabindex: at === this.#at ? 0 : -1, "aria-selected": "false", "aria-label": described(block, isLeaving), "data-at": at, "data-part": block.part, "data-state": block.state?.[0] },
-        h("span", { "aria-hidden": "true" }, name.length * LETTER + 6 < first.size * width ? name : ""));
+        h("span", { "aria-hidden": "true" }, name.length * LETTER + 12 < first.size * width ? name : ""));
       put(option, first);
       for (const piece of others) rest.push(put(h("span", { class: `block${isLeaving ? " leaving" : ""}`, "data-of": at, "data-part": block.part }), piece));
       return option;
@@ -90,6 +90,7 @@ class ContextMap {
     this.#under.replaceChildren(...this.#ground(), ...rest);
     this.#over.replaceChildren(...this.#lines(limit, next, newest, used));
     if (hadFocus) this.#options[this.#at]?.focus({ preventScroll: true });
+    this.#tell(null);
     this.#show();
   }
 
