@@ -297,6 +297,11 @@ class Conversation:
         row, ledger = self.context.row, self._services.ledger
         return await self._services.store.read(lambda db: ledger.bills_by_turn(db, row, turns))
 
+    async def prompts_by_turn(self) -> dict[int, int]:
+        """Return the tokens of the largest prompt of each turn, in order of the turns."""
+        row, ledger = self.context.row, self._services.ledger
+        return await self._services.store.read(lambda db: ledger.prompts_by_turn(db, row))
+
     async def rename(self, title: str) -> None:
         """Give this chat a title, whichever of its branches this is; "" takes it away."""
         home = self.key.home

@@ -108,3 +108,8 @@ class Ledger:
         """Return the cost of each of these turns so far, by the model that was asked; also where
         the turn is shared with another conversation."""
         return {}
+
+    def prompts_by_turn(self, database: Database, conversation: int) -> dict[int, int]:
+        """Return the tokens of the largest prompt of each turn so far, in order of the turns; also
+        where a turn is shared with another conversation."""
+        return {}

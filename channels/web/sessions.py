@@ -275,8 +275,10 @@ class Sessions(Struct, frozen=True):
         history = await self._data_of(address, "/context history")
         sent: Reply = await self.bot.command(address, "/context requests")  # a feature's
         requests = sent.data or {"requests": []}
+        drawn: Reply = await self.bot.command(address, "/context map json")  # another feature's
         settings = await self._data_of(address, "/config")
-        return as_json({"overview": overview, **turns, **history, **requests, **settings})
+        shown = {"overview": overview, "map": drawn.data or {}}
+        return as_json({**shown, **turns, **history, **requests, **settings})
 
     async def compact(self, request: Request) -> Response:
         address = address_of(request, self.bot)

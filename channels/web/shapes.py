@@ -255,9 +255,11 @@ class Freed(BaseModel):
 
 class ContextOverview(BaseModel):
     """All that `/context` shows, its newest turns and what they cost, the states of all turns as
-    runs of turns, what ever changed it, the requests that are kept, and the settings in force."""
+    runs of turns, what ever changed it, the requests that are kept, the settings in force, and the
+    figures of its map."""
 
     overview: dict[str, Any]
+    map: dict[str, Any]
     turns: list[dict[str, Any]]
     newest: int
     states: list[dict[str, Any]]

@@ -80,7 +80,7 @@ def forecast(
 ) -> Forecast | None:
     """Return the next cut if the turns to come are of these sizes, or as long as those in context
     are on average; None when none is due `within` so many turns."""
-    found = _find_next(view, limits, within, sizes or _average(view), planner)
+    found = _find_next(view, limits, within, sizes or average_sizes(view), planner)
     if found is None:
         return None
     later, plan = found
@@ -192,13 +192,14 @@ def _last_seq(view: View) -> int:
 def _as(view: View, pick: Callable[[Iterable[int]], int], times: int = 1) -> Sizes:
     """Return the sizes of the shortest or the longest turn, so many times as long."""
     if not view.turns:
-        return _average(view)
+        return average_sizes(view)
     asked = times * pick(turn.entries[0].tokens for turn in view.turns)
     results = times * pick(_count_results(turn) for turn in view.turns)
     return asked, max(asked, times * pick(turn.tokens for turn in view.turns)), results
 
 
-def _average(view: View) -> Sizes:
+def average_sizes(view: View) -> Sizes:
+    """Return the sizes of a turn as those in context are on average."""
     turns = view.turns
     if not turns:
         return _TYPICAL // 3, _TYPICAL, 0

@@ -61,6 +61,13 @@ class Limits(Struct, frozen=True):
         return self.budget
 
     @property
+    def most_tokens(self) -> int:
+        """Tokens at which the context is compacted: the threshold, or the budget where no rule
+        compacts before."""
+        by_rule = self.strategy in ("truncate", "summarize")
+        return self.budget if by_rule and not self.auto_compact else self.threshold
+
+    @property
     def most_turns(self) -> int:
         """The turns that may be in context; 0 where turns have no limit."""
         return self.max_turns if self.strategy == "trim" else 0
@@ -72,9 +79,7 @@ class Limits(Struct, frozen=True):
     def nearest(self, tokens: int, turns: int) -> tuple[NearestLimit, float]:
         """Return the limit that so many tokens and turns reach first, and the share of it in use.
         The one of tokens is that at which the strategy compacts."""
-        by_rule = self.strategy in ("truncate", "summarize")
-        most = self.budget if by_rule and not self.auto_compact else self.threshold
-        of_tokens = tokens / most
+        of_tokens = tokens / self.most_tokens
         of_turns = turns / self.most_turns if self.most_turns else 0.0
         return ("turns", of_turns) if of_turns > of_tokens else ("tokens", of_tokens)
 

@@ -8,4 +8,5 @@ from plugins.context_map.picture import show
 
 @hookimpl
 def parley_verbs() -> list[Verb]:
-    return [Verb("context", "map", "a picture of the context", show, after="detail")]
+    about = "a picture of the context; map json gives its figures"
+    return [Verb("context", "map", about, show, after="detail")]

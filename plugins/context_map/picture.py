@@ -26,6 +26,7 @@ from plugins.builtin.context import state
 from plugins.builtin.context.overview import gather, parts
 from plugins.builtin.context.show import DETAILS, headline
 from plugins.builtin.context.turns import rows
+from plugins.context_map.figures import show_figures
 from plugins.wording import amount
 
 T = TypeVar("T")
@@ -252,7 +253,9 @@ _ZOOM = 2.0  # sharp on the screens of phones
 
 
 async def show(ask: Ask) -> Reply:
-    """`/context map`"""
+    """`/context map`, and `/context map json`: its figures."""
+    if ask.text.strip().lower() == "json":
+        return await show_figures(ask)
     overview = await gather(ask)
     conversation = ask.conversation
     first = max(1, conversation.context.newest - NEWEST + 1)
@@ -261,7 +264,7 @@ async def show(ask: Ask) -> Reply:
         tokens=overview.view.tokens,
         budget=overview.limits.budget,
         is_measured=overview.view.scale.is_measured,
-        parts=parts(overview),
+        parts=parts(overview.view),
         blocks=[TokenBlock(row.number, row.tokens, row.state) for row in found],
         older=first - 1,
     )

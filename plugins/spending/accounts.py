@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from functools import lru_cache
 from typing import Literal, Protocol
@@ -129,10 +129,11 @@ def describe_spent(account: Account) -> str:
 
 
 class AllBills(Struct, frozen=True):
-    """The calls of all conversations: of some days, of the month by conversation and by (model,
-    purpose), and ever."""
+    """The calls of all conversations: of some days and of the month by conversation, of the month
+    by (model, purpose), and ever. Branches are booked to the conversation that they are of in
+    `by_day`, and calls for no conversation to ""."""
 
-    by_day: list[Bill]
+    by_day: list[dict[str, Bill]]
     by_conversation: dict[str, Bill]
     by_model: list[tuple[str, str, Bill]]
     ever: Bill
@@ -179,8 +180,7 @@ class MonthAccounts(SpendingRules):
         whole = await read(lambda db: record.bill(db, since=since))
         self._notes, self._month = notes, month
         self._bills.clear()
-        for name, bill in by_conversation.items():
-            self._bills[home_of(name)] += bill  # a limit holds for a chat with all its branches
+        self._bills.update(_join_branches(by_conversation))  # a limit holds for them together
         self._bills.update({_scope(person): bill for person, bill in people.items()})
         self._bills[ALL] = whole
 
@@ -259,9 +259,10 @@ class MonthAccounts(SpendingRules):
         since = self.since
 
         def read(db: Database) -> AllBills:
+            month = record.bills_by_conversation(db, since)
             return AllBills(
-                [record.bill(db, since=begin, until=end) for begin, end in days],
-                record.bills_by_conversation(db, since),
+                [_join_branches(record.bills_by_conversation(db, *day)) for day in days],
+                {name: bill for name, bill in month.items() if name},
                 record.bills_by_model(db, since),
                 record.bill(db),
             )
@@ -302,6 +303,14 @@ class MonthAccounts(SpendingRules):
         month = self._month
         self._notes.add((scope, text))
         await self._store.write(lambda db: record.note(db, month, scope, text))
+
+
+def _join_branches(bills: Mapping[str, Bill]) -> dict[str, Bill]:
+    """Return the bills of chats, each with all its branches."""
+    joined = defaultdict[str, Bill](Bill)
+    for name, bill in bills.items():
+        joined[home_of(name)] += bill
+    return dict(joined)
 
 
 _QUARTER = 900

@@ -18,6 +18,8 @@ from plugins.spending.saving import MonthSpending
 from plugins.wording import amount, cell, literal, money, name_branch, table
 
 DAYS = 7
+FAR = 30
+"""Days that the data has."""
 CHATS = 10
 """The chats that are listed, the dearest first."""
 SUBS = (("lift", "suspend a limit that was reached until the month ends; lift WHO: a user's"),)
@@ -57,8 +59,10 @@ async def _show(ask: Ask) -> Reply:
     accounts = ask.service(MonthSpending).accounts(ask.conversation.key, person.limited)
     shown = [account for account in accounts if person.is_owner or account.kind != "total"]
     groups: dict[str, Bills] = {"": {HERE: ask.conversation.context.bill}}
+    days: dict[str, Any] = {}
     if ask.person.is_owner:
-        groups |= await _of_all(ask)
+        of_all, days["days"] = await _of_all(ask)
+        groups |= of_all
     branches = await ask.bot.branches.all(ask.conversation.key)
     keys = groups.get(BY_CHAT, {})
     titles = await _list_titles(ask, keys)
@@ -68,25 +72,40 @@ async def _show(ask: Ask) -> Reply:
     data: dict[str, Any] = {
         "limits": {account.setting: to_builtins(account) for account in shown},
         **{title or "chat": _data(bills) for title, bills in groups.items()},
+        **days,
     }
     is_stopped = any(account.is_used_up for account in shown)
     text = "\n\n".join([*map(_limit, shown), table(("", *columns), rows)])
     return Reply(text, data, (LIFT,) if is_stopped else ())
 
 
-async def _of_all(ask: Ask) -> dict[str, Bills]:
-    """Return the bills of all chats, by the title that they stand under. A day goes from midnight
-    to midnight where the person lives."""
+async def _of_all(ask: Ask) -> tuple[dict[str, Bills], list[dict[str, Any]]]:
+    """Return the bills of all chats, by the title that they stand under, and those of each day as
+    data. A day goes from midnight to midnight where the person lives."""
     zone = ask.bot.zone()
     today = datetime.now(zone).date()
-    days = [today - timedelta(days=back) for back in range(DAYS)]
+    days = [today - timedelta(days=back) for back in range(FAR)]
     midnights = [(_midnight(day, zone), _midnight(day + timedelta(days=1), zone)) for day in days]
     bills = await ask.service(MonthSpending).list_bills(midnights)
-    return {
-        BY_DAY: {f"{day:%a} {day}": bill for day, bill in zip(days, bills.by_day, strict=True)},
+    by_day = dict(zip(days, bills.by_day, strict=True))
+    whole = {day: sum(chats.values(), Bill()) for day, chats in by_day.items()}
+    groups: dict[str, Bills] = {
+        BY_DAY: {f"{day:%a} {day}": whole[day] for day in days[:DAYS]},
         BY_CHAT: _dearest(bills.by_conversation),
         BY_MODEL: {f"{model}, {purpose}": bill for model, purpose, bill in bills.by_model},
         ALL: {EVER: bills.ever},
+    }
+    return groups, [_describe_day(day, whole[day], by_day[day]) for day in days if by_day[day]]
+
+
+def _describe_day(day: date, whole: Bill, chats: Bills) -> dict[str, Any]:
+    """Return a day's cost as data, with the dearest chats by their ids ("": calls for none)."""
+    return {
+        "day": day.isoformat(),
+        "cost": whole.cost,
+        "calls": whole.calls,
+        "unknown": whole.unknown,
+        "chats": [{"chat": name, "cost": bill.cost} for name, bill in _dearest(chats).items()],
     }
 
 

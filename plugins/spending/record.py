@@ -8,12 +8,14 @@ from collections import defaultdict
 from collections.abc import Collection
 from typing import Any
 
-from peewee import fn
+from peewee import JOIN, fn
 
 from memory.ledger import Bill, Spent
 from memory.record import branches, tables
 from memory.record.database import Database
 
+ANSWER = "answer"
+"""The purpose of the calls of a conversation's own turns."""
 _USAGE = tables.Usage
 _SUMS = (  # the columns of a Bill
     fn.COUNT(_USAGE.id),
@@ -100,6 +102,18 @@ def bills_by_turn(
     return dict(found)
 
 
+def prompts_by_turn(database: Database, conversation: int) -> dict[int, int]:
+    """Return the tokens of the largest prompt of each turn of a conversation, in order of the
+    turns; also where it is shared with another one."""
+    columns, found = tables.Usage, dict[int, int]()
+    for link in branches.lineage(database, conversation):
+        own = (columns.conversation == link.conversation) & (columns.purpose == ANSWER)
+        own &= (columns.turn > link.after_turn) & (columns.turn <= link.turn)
+        query = columns.select(columns.turn, fn.MAX(columns.prompt)).where(own)
+        found.update(query.group_by(columns.turn).order_by(columns.turn).tuples().execute(database))
+    return found
+
+
 def bills_by_model(database: Database, since: float = 0) -> list[tuple[str, str, Bill]]:
     """(model, purpose, bill) for all conversations since a time."""
     columns = tables.Usage
@@ -108,16 +122,22 @@ def bills_by_model(database: Database, since: float = 0) -> list[tuple[str, str,
     return [(row[0], row[1], Bill(*row[2:])) for row in query.tuples().execute(database)]
 
 
-def bills_by_conversation(database: Database, since: float = 0) -> dict[str, Bill]:
-    """Return the bill of each conversation since a time, by the conversation's id."""
+def bills_by_conversation(
+    database: Database, since: float = 0, until: float = math.inf
+) -> dict[str, Bill]:
+    """Return the bill of each conversation within a time, by the conversation's id; that of calls
+    for none under ""."""
     columns, conversation = tables.Usage, tables.Conversation
+    joined = columns.join(
+        conversation, JOIN.LEFT_OUTER, on=(conversation.id == columns.conversation)
+    )
     query = (
         columns.select(conversation.key, *_SUMS)
-        .from_(columns.join(conversation, on=(conversation.id == columns.conversation)))
-        .where(columns.at >= since)
+        .from_(joined)
+        .where((columns.at >= since) & (columns.at < until))
         .group_by(conversation.key)
     )
-    return {row[0]: Bill(*row[1:]) for row in query.tuples().execute(database)}
+    return {row[0] or "": Bill(*row[1:]) for row in query.tuples().execute(database)}
 
 
 def bills_by_person(database: Database, since: float = 0) -> dict[str, Bill]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 from hypothesis import given
@@ -21,7 +19,7 @@ from memory.record.search.excerpts import pieces
 from memory.record.search.said import Span, spans
 from memory.turns import Entry, Turn
 from plugins.api import CommandError
-from plugins.builtin.context.overview import Overview, parts
+from plugins.builtin.context.overview import parts
 from plugins.builtin.context.preview import list_messages
 from plugins.builtin.context.state import states
 from plugins.turn_names import turns_of
@@ -116,7 +114,7 @@ def test_parts_and_messages_add_up_to_the_whole_however_few_tokens_a_provider_co
         prefix=PrefixTokens(prompt, prompt // 3),
         scale=Scale(ratio, offset),
     )
-    sizes = parts(cast(Overview, SimpleNamespace(view=shown))).values()
+    sizes = parts(shown).values()
     rows = list_messages(shown, PromptPrefix("Be brief.", ()))
     told = [size for _turn, _who, size, _words in rows if size is not None]
     for found in (sizes, told):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from bot.signals import Signal
 from memory.keys import ConversationKey
 from memory.ledger import Bill, Spent
 from memory.record import conversations
+from memory.record.database import Database
 from memory.record.store import Store
 from plugins.spending import record as ledger
 from plugins.spending.accounts import Account, MonthAccounts, find_reached_share, format_warning
@@ -62,6 +63,32 @@ async def test_usage_shows_days_chats_models_and_purposes(tmp_path: Path) -> Non
     assert today["cost"] > 0
     assert "no limit (spend_limit_chat)" in usage.text
     assert "| gpt-4o-mini, summary | " in usage.text
+
+
+async def test_usage_has_the_days_of_a_month_with_their_chats_as_data(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo, {"timezone": "UTC"}) as bot:
+        for chat in ("main", "main", "other"):
+            await bot.says("Hi", chat=chat)
+        await bot.says("/fork t1")
+        await bot.says("Hi")
+        price = Spent("request", "gpt-4o-mini", 10, 0, 10, 0.5)
+        await bot.app.store.write(lambda db: ledger.insert(db, None, None, price))
+        usage = (await bot.says("/usage")).data or {}
+        (today,) = usage["days"]
+        assert today["day"] == f"{datetime.now(UTC):%Y-%m-%d}"
+        assert [one["chat"] for one in today["chats"]] == ["", "pipe/main", "pipe/other"]
+        assert today["calls"] == usage["all chats"]["ever"]["calls"] == 5
+        assert sum(one["cost"] for one in today["chats"]) == pytest.approx(today["cost"])
+
+        def move(db: Database) -> None:
+            for row, days in ((1, 3), (2, 29), (3, 31)):
+                db.execute_sql("UPDATE usage SET at = at - ? WHERE id = ?", (days * 86_400, row))
+
+        await bot.app.store.write(move)
+        days = ((await bot.says("/usage")).data or {})["days"]
+        ages = [(datetime.now(UTC).date() - date.fromisoformat(one["day"])).days for one in days]
+        assert ages == [0, 3, 29]
+        assert [one["calls"] for one in days] == [2, 1, 1]
 
 
 async def test_an_unknown_price_is_said_to_be_unknown(tmp_path: Path) -> None:

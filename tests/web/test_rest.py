@@ -160,6 +160,9 @@ async def test_the_context_is_told_with_its_turns_changes_and_settings(tmp_path:
         await site.commands("/context pin t1")
         _, state = await site.get("/api/sessions/main/context")
     assert state["overview"]["tokens"] == sum(state["overview"]["parts"].values())
+    assert state["overview"]["tokens"] == sum(one["tokens"] for one in state["map"]["blocks"])
+    assert (state["map"]["limit"]["of"], state["map"]["limit"]["most"]) == ("turns", 20)
+    assert [turn for turn, _size in state["map"]["sizes"]] == [1, 2, 3]
     assert [(t["turn"], t["state"]) for t in state["turns"]][:2] == [
         ("t1", ["pinned"]),
         ("t2", ["in context"]),

@@ -303,7 +303,7 @@ async def test_each_button_says_that_the_bot_is_away(tab: Tab) -> None:
     notice = tab.page.locator("#notice")
     buttons = "Ask another model", "Ask again", "Pin", "Edit the question", "Branch off from here"
     places = [("#log", name) for name in buttons]
-    for place, name in (*places, *(("#panel", name) for name in ("Map", "Compact", "Pin t1"))):
+    for place, name in (*places, *(("#panel", name) for name in ("Compact", "Pin t1"))):
         await tab.page.evaluate("document.querySelector('#notice').textContent = ''")
         await tab.presses(name, place)
         await expect(notice, name).to_contain_text("be reached")

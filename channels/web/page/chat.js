@@ -124,14 +124,18 @@ export class Chat {
   }
 
   /** Show a turn, reading older ones until it is there. */
-  async reveal(turn) {
+  async reveal(turn, { isFocused = false } = {}) {
     const [session, find] = [this.#session, (what) => this.#log.querySelector(what)];
     while (!find(`[data-turn=${turn}]`) && this.#older && session === this.#session) {
       await this.#showOlder(Number(find("[data-turn]").dataset.turn.slice(1)), 200);
     }
     const found = find(`[data-turn=${turn}]`);
-    found?.scrollIntoView({ block: "center" });
+    for (const one of this.#log.querySelectorAll(".found")) one.classList.remove("found");
+    found?.scrollIntoView({ block: found.offsetHeight > this.#log.clientHeight ? "start" : "center" });
     found?.classList.add("found");
+    if (!found || !isFocused) return;
+    found.tabIndex = -1;
+    found.focus({ preventScroll: true });
   }
 
   async #showOlder(before, limit) {

@@ -45,6 +45,7 @@ const panel = new Panel({
     branches();
   },
   act: (line, how) => run(line, how),
+  show: (turn) => { close(); return chat.reveal(turn, { isFocused: true }); },
 });
 const composer = new Composer({
   say: (message) => outbox.add(message),

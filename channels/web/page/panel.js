@@ -1,5 +1,8 @@
 // The right column: the context, live. Every control in it is a command.
-import { amount, asked, byId, h, money, released, shown } from "./dom.js";
+import { Costs } from "./costs.js";
+import { amount, asked, byId, h, money, released } from "./dom.js";
+import { explore } from "./explorer.js";
+import { drawMap } from "./map.js";
 import { showModel } from "./models.js";
 import { memory, receipt, timeline } from "./records.js";
 import { nameOfActor, nameOfEvent, nameOfPart, nameOfState, t } from "./language.js";
@@ -17,9 +20,13 @@ export class Panel {
   #loads = 0;
   #count = 0; // turns that are shown, or what the server shows where that is more
   #panel = byId("panel");
+  #map = h("section", { id: "map", "aria-label": t("Map of the context"), hidden: true });
+  #costs;
 
   constructor(page) {
     this.#page = page;
+    this.#costs = new Costs(page);
+    this.#panel.before(this.#map);
   }
 
   /** Draw it anew, soon. */
@@ -47,7 +54,9 @@ export class Panel {
     this.known = { ...state, runs: state.states, states: expanded(state.states) };
     this.usage(state.overview.usage);
     const open = [...this.#panel.querySelectorAll("details[open]")].map((details) => details.id);
+    drawMap(this.#map, state, { ...this.#page, explore: (title, line) => explore(title, line, this.#page.act) });
     this.#panel.replaceChildren(...this.#drawn(state));
+    this.#costs.refresh();
     for (const id of open) byId(id)?.setAttribute("open", "");
     this.#page.drawn();
   }
@@ -99,25 +108,17 @@ export class Panel {
     const full = [h("span", {}, h("strong", {}, amount(tokens)), t(" of {budget} tokens", { budget: amount(budget) })),
       most ? h("span", {}, h("strong", {}, turns), t(" of {most} turns", { most })) : ""];
     if (nearest === "turns") full.reverse();
-    const share = tokens / budget;
-    const whole = Math.max(tokens, budget);
-    const bar = h("div", { class: "parts", role: "img", "aria-label": t("{share}% of the budget", { share: Math.round(share * 100) }) });
-    for (const [name, size] of Object.entries(parts).filter(([, size]) => size > 0)) {
-      const part = h("span", { "data-part": name, title: `${nameOfPart(name)}: ${amount(size)}` });
-      part.style.inlineSize = `${(size / whole) * 100}%`;
-      bar.append(part);
-    }
     const legend = [...Object.entries(parts), ["free", free]].filter(([, size]) => size > 0);
     return h("section", { "aria-label": t("Size") },
       h("p", { class: "headline" }, full[0], full[1] ? " · " : "", full[1],
         h("span", { class: "faint" }, ` · ${overview.is_measured ? t("measured") : t("estimated")}`)),
-      bar,
       h("dl", { class: "legend" }, legend.map(([name, size]) =>
         h("div", {}, h("dt", { "data-part": name }, nameOfPart(name)), h("dd", {}, amount(size))))),
       overview.turns.length ? null : this.#limitOfTurns(overview),
       h("p", { class: "next" }, h("b", {}, t("Next compaction: ")), nextCut(overview)),
       h("p", { class: "faint" }, overview.calls === 1 ? t("Cost of this chat: {cost} for 1 call", { cost: money(overview.cost) }) : t("Cost of this chat: {cost} for {calls} calls", { cost: money(overview.cost), calls: overview.calls }),
         overview.calls_of_unknown_price ? t(" (the price of {n} is unknown)", { n: overview.calls_of_unknown_price }) : "", ". ", t("Strategy: {strategy}.", { strategy: overview.strategy })),
+      this.#costs.element,
       overview.preface
         ? h("details", { id: "preface" }, h("summary", {}, t("The summary at the beginning")), h("blockquote", {}, overview.preface))
         : null);
@@ -141,8 +142,7 @@ export class Panel {
     ];
     return h("div", { class: "controls", role: "group", "aria-label": t("Steer the context") },
       controls.map(([label, line, title, isOffered]) =>
-        h("button", { type: "button", title, disabled: !isOffered, onclick: () => this.#run(line, line === "/context clear") }, label)),
-      h("button", { type: "button", title: t("A picture of the context"), onclick: () => this.#map() }, t("Map")));
+        h("button", { type: "button", title, disabled: !isOffered, onclick: () => this.#run(line, line === "/context clear") }, label)));
   }
 
   #turn({ turn, tokens, state, words }, overview) {
@@ -178,11 +178,6 @@ export class Panel {
     }
     this.#panel.removeAttribute("aria-busy");
     await this.#load();
-  }
-
-  async #map() {
-    const { images, text } = await this.#page.run("/context map").catch((error) => ({ images: [], text: error.message }));
-    images.length ? shown(images[0], t("The context as a picture")) : this.#page.tell(text);
   }
 }
 

@@ -187,9 +187,9 @@ async def _summary(conversation: Conversation, last: ViewEvent | None) -> Summar
     return "ready" if await writer.summary_of(front) else "coming"
 
 
-def parts(overview: Overview) -> dict[str, int]:
+def parts(view: View) -> dict[str, int]:
     """Tokens by part; they add up to what the next request holds."""
-    view, part = overview.view, overview.view.scale.part
+    part = view.scale.part
     running = sum(turn.tokens for turn in view.turns if turn.number == view.current)
     complete = sum(turn.tokens for turn in view.complete)
     summary = part(view.preface.tokens) if view.preface else 0
@@ -233,7 +233,7 @@ def as_data(overview: Overview) -> dict[str, Any]:
         "window_is_learned": overview.learned is not None,
         "reserve": limits.window - limits.ceiling,
         "is_measured": view.scale.is_measured,
-        "parts": parts(overview),
+        "parts": parts(view),
         **counts(overview),
         "turns": [turn.id for turn in view.turns],
         "summarised_in_place": [ids(one.turns) for one in view.ranges],
@@ -338,6 +338,7 @@ def event_data(event: ViewEvent) -> dict[str, Any]:
         "strategy": event.strategy,
         "at": event.at.isoformat(),
         "reason": explain(event.reason),
+        "at_turn": f"t{event.turn}",
         "turns": ids(list_touched(event)),
         "tokens_before": event.tokens_before,
         "tokens_after": event.tokens_after,

@@ -148,7 +148,7 @@ def sizes(overview: Overview) -> str:
         "turns": f" ({format_turns(numbers)})" if numbers else "",
         "running turn": f" (t{view.current})",
     }
-    found = parts(overview).items()
+    found = parts(view).items()
     rows = [(_(name) + more.get(name, ""), amount(n)) for name, n in found if n]
     rows.append((_("free"), amount(max(0, limits.budget - view.tokens))))
     rows.append((_("reserved for the reply"), amount(limits.window - limits.ceiling)))

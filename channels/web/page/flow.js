@@ -1,0 +1,55 @@
+// Sizes as blocks in rows, as words in a text: a block that does not fit goes on in the next row.
+const WISHED = 44; // pixels of a block, where there is room for that
+const LEAST = 4; // pixels of a block, however small it is
+const MOST_ROWS = 6;
+
+/** The places of blocks of these sizes on ground for `whole`, in rows of so many pixels. Positions are
+    counted in rows: 1.5 is the middle of the second. */
+export function flowed(sizes, whole, width) {
+  const used = sizes.reduce((sum, size) => sum + size, 0);
+  const rows = Math.min(MOST_ROWS, Math.max(1, Math.ceil(((sizes.length + 1) * WISHED) / width)));
+  const least = (LEAST * Math.max(whole, 1)) / (rows * width);
+  const weights = sizes.map((size) => Math.max(size, least));
+  const filled = weights.reduce((sum, weight) => sum + weight, 0);
+  const scale = rows / (filled + Math.max(0, whole - used));
+  const ends = [];
+  for (const weight of weights) ends.push((ends.at(-1) ?? 0) + weight * scale);
+  const starts = [0, ...ends];
+
+  /** The position at which so much is filled. */
+  function positionOf(size) {
+    if (size >= used) return Math.min(rows, (ends.at(-1) ?? 0) + (size - used) * scale);
+    let left = size;
+    const at = sizes.findIndex((one) => (left -= one) < 0);
+    return ends[at] + (left / sizes[at]) * (ends[at] - starts[at]);
+  }
+
+  return {
+    rows, starts, ends, width,
+    /** Where a line stands that is behind so much. */
+    lineAt(size) {
+      const position = positionOf(size);
+      const row = Math.max(0, Math.ceil(position - 1e-9) - 1);
+      return { row, start: position - row };
+    },
+    /** The block at a point, given as shares of width and height; null behind the last one. */
+    blockAt(x, y, isNearest) {
+      const row = Math.min(rows - 1, Math.max(0, Math.floor(y * rows)));
+      const position = row + Math.min(1 - 1e-9, Math.max(0, x));
+      const at = ends.findIndex((end) => position < end);
+      return at >= 0 ? at : isNearest ? ends.length - 1 : null;
+    },
+  };
+}
+
+/** The pieces of a block, a row each, the largest first. */
+export function placed({ starts, ends, width, rows }, at) {
+  const pieces = [];
+  for (let row = Math.floor(starts[at]); row < Math.min(rows, ends[at]); row += 1) {
+    const start = Math.max(starts[at], row) - row;
+    const size = Math.min(ends[at], row + 1) - row - start;
+    pieces.push({ row, start, size });
+  }
+  pieces.sort((one, other) => other.size - one.size);
+  return pieces.filter(({ size }, place) => !place || size * width >= LEAST); // a sliver would look like another block
+}

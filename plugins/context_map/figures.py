@@ -1,0 +1,214 @@
+"""`/context map json`: the figures of the map that the page draws. They are the next request in
+blocks, in the order of the request, the limit that is nearest, and the size of each turn's largest
+request.
+
+A long conversation has thousands of turns, and a map some hundred pixels: neighbours that are too
+small to be seen are one block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from channels.language import _
+from memory.context.forecast import average_sizes
+from memory.context.layout import RangeSummary
+from memory.context.limits import Limits
+from memory.context.view import View
+from memory.turns import Turn
+from plugins.api import Ask, Reply
+from plugins.builtin.context.overview import parts
+from plugins.builtin.context.state import states
+from plugins.wording import amount, clip, shrink
+
+MOST = 150
+"""Blocks of turns, as many as can be told apart, and points of a line."""
+_WORDS = 80  # characters of a block that are told
+
+FRONT = ("summary", "activity log")
+RANGE, TURN, RUNNING = "summaries of turns", "turns", "running turn"
+
+
+class MapBlock(Struct, frozen=True):
+    """A block: its `part` of the request by name, and its tokens. It is, or stands for, `count`
+    turns from `first` to `last` (0: none); `turns` names those that can be steered, as commands
+    take them."""
+
+    part: str
+    tokens: int
+    first: int = 0
+    last: int = 0
+    count: int = 0
+    turns: str = ""
+    state: Sequence[str] = ()
+    words: str = ""
+
+
+def list_blocks(view: View, system: str = "", most: int = MOST) -> list[MapBlock]:
+    """Return the next request in its order; the tokens add up to its size. `system` is the text of
+    the system prompt."""
+    sizes = parts(view)
+    around = [MapBlock(name, sizes[name]) for name in sizes if name not in (RANGE, TURN, RUNNING)]
+    fixed = [_describe(block, view, system) for block in around if block.tokens]
+    return fixed + _merge([*_in_turn(view, sizes)], view, most)
+
+
+def _describe(block: MapBlock, view: View, system: str) -> MapBlock:
+    if block.part == "system prompt":
+        return replace(block, words=clip(system, _WORDS))
+    if block.part not in FRONT:
+        return block
+    is_log = block.part == "activity log"
+    numbers = view.logged if is_log else view.layout.turns("summary")
+    text = view.preface.text if view.preface and not is_log else ""
+    return replace(_over(block, numbers), words=clip(text, _WORDS))
+
+
+def _over(block: MapBlock, numbers: Sequence[int]) -> MapBlock:
+    """Return a block that is about these turns."""
+    if not numbers:
+        return block
+    return replace(block, first=numbers[0], last=numbers[-1], count=len(numbers))
+
+
+def _in_turn(view: View, sizes: Mapping[str, int]) -> Iterator[MapBlock]:
+    """Yield the turns, and the summaries where they are sent: behind the turns that they replace,
+    and those before these."""
+    where = states(view)
+    written = [one for one in view.ranges if one.summary in view.summaries]
+    weights = [view.summaries[one.summary].tokens for one in written]
+    ranges = spread(sizes[RANGE], weights)
+    summaries = {one.summary: size for one, size in zip(written, ranges, strict=True)}
+    complete = [turn for turn in view.turns if turn.number != view.current]
+    whole = spread(sizes[TURN], [turn.tokens for turn in complete])
+    tokens = {turn.number: size for turn, size in zip(complete, whole, strict=True)}
+    tokens[view.current] = sizes[RUNNING]
+    waiting = [*written]
+    for turn in view.turns:
+        while waiting and waiting[0].turns[-1] < turn.number:
+            yield _of_range(waiting.pop(0), view, summaries)
+        number = turn.number
+        part = RUNNING if number == view.current else TURN
+        yield MapBlock(part, tokens[number], number, number, 1, state=[*where.of(number)])
+    yield from (_of_range(one, view, summaries) for one in waiting)
+
+
+def _of_range(one: RangeSummary, view: View, sizes: Mapping[int, int]) -> MapBlock:
+    words = clip(view.summaries[one.summary].text, _WORDS)
+    block = MapBlock(RANGE, sizes[one.summary], turns=spell(one.turns), words=words)
+    return _over(block, one.turns)
+
+
+def _merge(blocks: Sequence[MapBlock], view: View, most: int) -> list[MapBlock]:
+    """Return the blocks, those that are too small together with their neighbours of the same
+    state."""
+    whole = {turn.number: turn for turn in view.turns}
+    total = sum(block.tokens for block in blocks)
+    merged = []
+    for (part, __), found in groupby(blocks, lambda one: (one.part, one.state)):
+        if part == TURN:
+            some = [*found]
+            per_block = total / most if len(blocks) > most else 0
+            merged += [_join(few, whole) for few in _gather(some, per_block)]
+        else:
+            merged += [_name(block, whole) for block in found]
+    return merged
+
+
+def _gather(blocks: Sequence[MapBlock], least: float) -> Iterator[list[MapBlock]]:
+    """Yield runs of neighbours that are together at least so large."""
+    few: list[MapBlock] = []
+    size = 0
+    for block in blocks:
+        few.append(block)
+        size += block.tokens
+        if size >= least:
+            yield few
+            few, size = [], 0
+    if few:
+        yield few
+
+
+def _join(few: Sequence[MapBlock], whole: Mapping[int, Turn]) -> MapBlock:
+    numbers = [block.first for block in few]
+    tokens = sum(block.tokens for block in few)
+    joined = replace(_over(few[0], numbers), tokens=tokens, turns=spell(numbers))
+    return _name(joined, whole)
+
+
+def _name(block: MapBlock, whole: Mapping[int, Turn]) -> MapBlock:
+    """Return a block with the first words of its first turn, where it has no words yet."""
+    turn = whole.get(block.first)
+    if block.words or turn is None:
+        return block
+    return replace(block, words=clip(turn.question.text, _WORDS))
+
+
+def spread(total: int, weights: Sequence[int]) -> list[int]:
+    """Return whole shares of a total by weight, which add up to it; those of no weight at all get
+    the same."""
+    if not weights:
+        return []
+    shares = weights if any(weights) else [1] * len(weights)
+    factor = -(-total // sum(shares))
+    return shrink([share * max(1, factor) for share in shares], total)
+
+
+def spell(numbers: Sequence[int]) -> str:
+    """Return turns as commands take them: "t3-t5 t9"."""
+    said = []
+    for __, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
+        some = [number for __, number in run]
+        said.append(f"t{some[0]}-t{some[-1]}" if some[1:] else f"t{some[0]}")
+    return " ".join(said)
+
+
+def find_limit(view: View, limits: Limits) -> dict[str, Any]:
+    """Return the limit that is nearest: of "turns" or of "tokens", how much of it is `used` and
+    what is the `most`, and the tokens `at` which it is reached, if turns go on as long as they
+    are (`per_turn`)."""
+    turns, tokens = len(view.turns), view.tokens
+    nearest, __ = limits.nearest(tokens, turns)
+    per_turn = view.scale.part(average_sizes(view)[1])
+    found = {"of": nearest, "used": tokens, "most": limits.most_tokens, "at": limits.most_tokens}
+    if nearest == "turns":
+        at = tokens + max(0, limits.most_turns - turns) * per_turn
+        found |= {"used": turns, "most": limits.most_turns, "at": at}
+    return {**found, "per_turn": per_turn}
+
+
+def thin(points: Mapping[int, int], most: int = MOST) -> list[tuple[int, int]]:
+    """Return (turn, size) of at most so many turns: of neighbours, the largest."""
+    pairs = [*points.items()]
+    step = -(-len(pairs) // most)
+    runs = (pairs[start : start + step] for start in range(0, len(pairs), step or 1))
+    return [max(run, key=lambda pair: pair[1]) for run in runs]
+
+
+async def show_figures(ask: Ask) -> Reply:
+    """`/context map json`"""
+    conversation = ask.conversation
+    context = conversation.context
+    limits = context.limits
+    view = context.view(limits=limits)
+    blocks = list_blocks(view, context.prefix.system)
+    data = {
+        "blocks": [_as_data(block) for block in blocks],
+        "limit": find_limit(view, limits),
+        "sizes": thin(await conversation.prompts_by_turn()),
+    }
+    lines = [f"- {_title(block)}: {amount(block.tokens)}" for block in blocks]
+    return Reply("\n".join(lines), data)
+
+
+def _as_data(block: MapBlock) -> dict[str, Any]:
+    return {name: value for name, value in asdict(block).items() if value}
+
+
+def _title(block: MapBlock) -> str:
+    return f"{_(block.part)} {block.turns}".rstrip()

@@ -1,0 +1,169 @@
+"""The map of the context on the page: it shows, leads to turns, and steers."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, Locator, expect
+
+from tests.web.browser import DESK, PHONE, Tab, browsing, needs_chromium
+from tests.web.site import Site
+
+pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="session")]
+
+
+async def fill(site: Site, turns: int = 6) -> None:
+    for number in range(1, turns + 1):
+        await site.says(f"question {number} {'many words ' * 40}")
+
+
+def block(tab: Tab, turn: str) -> Locator:
+    return tab.page.locator(f"#map [role=option][aria-label^='{turn},']")
+
+
+async def drag(tab: Tab, start: str, end: str) -> None:
+    """Press the mouse on the block of a turn, and release it on that of another one."""
+    places = [await block(tab, turn).bounding_box() for turn in (start, end)]
+    for place in places:
+        assert place
+        await tab.page.mouse.move(
+            place["x"] + place["width"] / 2, place["y"] + place["height"] / 2, steps=3
+        )
+        await tab.page.mouse.down() if place is places[0] else await tab.page.mouse.up()
+
+
+async def test_a_block_says_what_it_is_and_leads_to_its_turn(site: Site, tab: Tab) -> None:
+    await fill(site, 8)
+    await block(tab, "t1").hover()
+    about = tab.page.locator("#map .about")
+    await expect(about).to_contain_text("t1 · ")
+    await expect(about).to_contain_text("question 1 many words")
+    await expect(tab.page.locator("#map .marks")).to_contain_text("8 of 20 turns")
+    await expect(tab.page.locator("#map .marks")).to_contain_text("Next compaction: about t21")
+    await tab.page.mouse.move(10, 10)
+    await expect(about).to_contain_text("Click a block to show its turn")
+    turn = tab.page.locator("#log .turn[data-turn=t1]")
+    await expect(turn).not_to_be_in_viewport()
+    await block(tab, "t1").click()
+    await expect(turn).to_be_in_viewport()
+    await expect(turn).to_be_focused()
+
+
+async def test_turns_are_selected_by_dragging_compacted_and_brought_back(
+    site: Site, tab: Tab
+) -> None:
+    await fill(site)
+    await expect(block(tab, "t6")).to_be_visible()
+    await drag(tab, "t2", "t4")
+    bar = tab.page.locator("#map .selected")
+    await expect(bar).to_contain_text("t2 to t4: ")
+    await expect(tab.page.locator("#map [aria-selected=true]")).to_have_count(3)
+    await tab.presses("Compact", "#map")
+    await tab.shows_state("t3", "summarised")
+    await expect(block(tab, "summaries of turns")).to_have_attribute(
+        "data-part", "summaries of turns"
+    )
+    await tab.presses("Undo", "#map .selected")
+    await tab.shows_state("t3", "in play")
+    await expect(block(tab, "t3")).to_be_visible()
+    await expect(bar.get_by_role("button", name="Redo")).to_be_visible()
+    await tab.presses("Clear the selection", "#map")
+    await expect(bar).to_be_hidden()
+
+
+async def test_turns_are_selected_pinned_and_dropped_with_the_keyboard_alone(
+    site: Site, tab: Tab
+) -> None:
+    await fill(site)
+    await expect(block(tab, "t6")).to_be_visible()
+    await tab.page.locator("#map [role=option][tabindex='0']").focus()
+    press = tab.page.keyboard.press
+    await press("End")
+    await expect(block(tab, "t6")).to_be_focused()
+    await press("ArrowLeft")
+    await press("Shift+ArrowLeft")
+    await expect(block(tab, "t4")).to_be_focused()
+    told = tab.page.locator("#map [role=status]")
+    await expect(told).to_contain_text("t4 to t5: ")
+    await press("Escape")
+    await expect(told).to_be_empty()
+    await press("Shift+ArrowLeft")
+    await expect(told).to_contain_text("t3 to t4: ")
+    pin = tab.page.locator("#map .selected").get_by_role("button", name="Pin", exact=True)
+    for _key in ("close", "Show", "Compact", "Pin"):
+        await press("Tab")
+    await expect(pin).to_be_focused()
+    await press("Enter")
+    await tab.shows_state("t3", "pinned")
+    await tab.shows_state("t4", "pinned")
+    await expect(tab.page.locator("#map .selected button", has_text="Unpin")).to_be_focused()
+    await press("Enter")
+    await tab.shows_state("t4", "in play")
+    await block(tab, "t1").focus()
+    await press("Space")
+    await tab.presses("Drop", "#map")
+    await tab.shows_state("t1", "dropped")
+    await expect(block(tab, "t1")).to_have_count(0)
+    await block(tab, "t5").press("Enter")
+    await expect(tab.page.locator("#log .turn[data-turn=t5]")).to_be_focused()
+
+
+async def test_on_a_phone_a_tap_begins_a_selection_and_another_ends_it(
+    site: Site, browser: Browser
+) -> None:
+    await fill(site)
+    async with browsing(browser, viewport=PHONE, has_touch=True, is_mobile=True) as tab:
+        await tab.opens_hidden(site.url, site.session)
+        await tab.page.tap("#usage")
+        await block(tab, "t2").tap()
+        await expect(tab.page.locator("#map .selected")).to_contain_text("t2: ")
+        await block(tab, "t4").tap()
+        await expect(tab.page.locator("#map .selected")).to_contain_text("t2 to t4: ")
+        for button in await tab.page.locator("#map .selected button").all():
+            size = await button.bounding_box()
+            assert size
+            assert size["height"] >= 44
+        await tab.page.locator("#map .selected").get_by_role("button", name="Drop").tap()
+        await tab.shows_state("t3", "dropped")
+        await tab.page.locator("#map .selected").get_by_role("button", name="Undo").tap()
+        await tab.shows_state("t3", "in play")
+        await block(tab, "t1").tap()
+        await tab.page.locator("#map .selected").get_by_role("button", name="Show").tap()
+        await expect(tab.page.locator("#panel")).not_to_be_visible()
+        await expect(tab.page.locator("#log .turn[data-turn=t1]")).to_be_in_viewport()
+        width = await tab.page.evaluate("document.documentElement.scrollWidth")
+        assert width == PHONE["width"]
+
+
+async def test_the_line_and_the_bars_say_in_words_what_they_show(site: Site, tab: Tab) -> None:
+    await fill(site, 3)
+    await site.commands("/context compact t1-t2")
+    line = tab.page.get_by_role("img", name="Context size from t1 to t3")
+    await expect(line).to_have_attribute("aria-label", re.compile(r"Made smaller at t3\.$"))
+    await expect(line).to_be_visible()
+    await expect(tab.page.locator("#map .cut-at")).to_have_count(1)
+    await tab.page.locator("#costs summary").click()
+    day = tab.page.get_by_role("list", name="Costs by day").locator("> li")
+    await expect(day).to_have_count(1)
+    title = day.get_by_role("link").filter(has_text="question 1").first
+    await expect(title).to_be_visible()
+
+
+async def test_axe_finds_nothing_in_the_map_and_below_it(site: Site, tab: Tab) -> None:
+    await fill(site)
+    await site.commands("/context compact t1-t2")
+    await site.commands("/context pin t4")
+    await expect(block(tab, "t4")).to_have_attribute("data-state", "pinned")
+    await drag(tab, "t3", "t5")
+    await tab.page.locator("#costs summary").click()
+    await tab.sees("#costs time")
+    for size in (DESK, PHONE):
+        await tab.page.set_viewport_size(size)
+        if size == PHONE:
+            await tab.page.click("#usage")
+        for theme in ("light", "dark"):
+            await tab.page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+            results = await Axe().run(tab.page)
+            assert results.violations_count == 0, results.generate_report()
