@@ -91,8 +91,7 @@ function tell(name, body, address) {
 export class Files {
   limits = null; // {files, file_bytes, bytes}
 
-  /** Stands in the panel; the panel draws itself anew around it. */
-  section = h("details", { id: "workspace", hidden: true });
+  element = h("section", { id: "workspace" }, none());
   #onLimits;
 
   constructor(onLimits) {
@@ -104,14 +103,14 @@ export class Files {
     if (!found) return;
     this.limits = found.limits;
     this.#onLimits(found.limits);
-    this.section.hidden = !found.files.length;
-    this.section.replaceChildren(h("summary", {}, t("Files ({n})", { n: found.files.length })),
-      h("ul", { class: "workspace" }, found.files.map(({ name, address, size, at }) => h("li", {},
+    this.element.replaceChildren(found.files.length ? h("ul", { class: "workspace" }, found.files.map(({ name, address, size, at }) => h("li", {},
         h("span", { class: "name" }, name),
         h("small", { class: "faint" }, `${bytes(size)} · ${new Date(at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}`),
-        actions(name, address)))));
+        actions(name, address)))) : none());
   }
 }
+
+const none = () => h("p", { class: "help" }, t("No files yet. Attach some to a message, or ask for one."));
 
 /** What speaks against putting these files to a message that has some already; "" if nothing. */
 export function complaint(limits, there, more) {

@@ -11,6 +11,12 @@ export function showModel(name) {
   byId("model").title = t("{name}: choose another", { name });
 }
 
+/** Fill the beginning of the section "Models and keys" of the settings. Here a model is connected. */
+export function drawnModels(page) {
+  return h("section", { id: "connecting" },
+    h("button", { type: "button", onclick: () => page.pick() }, t("Choose a model")));
+}
+
 /** Let a person choose a model for one question; resolves to its name, or null. */
 export async function chooseModel(session) {
   const found = await offered(session);

@@ -1,7 +1,7 @@
 // The right column: the context, live. Every control in it is a command.
 import { amount, asked, byId, h, money, released, shown } from "./dom.js";
 import { showModel } from "./models.js";
-import { memory, receipt, timeline } from "./records.js";
+import { receipt, timeline } from "./records.js";
 import { nameOfActor, nameOfEvent, nameOfPart, nameOfState, t } from "./language.js";
 
 const NEWEST = 20; // changes that are listed
@@ -48,6 +48,7 @@ export class Panel {
     this.usage(state.overview.usage);
     const open = [...this.#panel.querySelectorAll("details[open]")].map((details) => details.id);
     this.#panel.replaceChildren(...this.#drawn(state));
+    byId("of-requests").replaceChildren(timeline(state.requests, this.#page.act));
     for (const id of open) byId(id)?.setAttribute("open", "");
     this.#page.drawn();
   }
@@ -79,7 +80,7 @@ export class Panel {
     this.#loads += 1; // what is on its way is of the one before
   }
 
-  #drawn({ overview, turns, events, requests }) {
+  #drawn({ overview, turns, events }) {
     return [
       this.#size(overview),
       this.#controls(overview, events),
@@ -89,8 +90,6 @@ export class Panel {
       section(t("What changed it"), events.length
         ? h("ol", { class: "events" }, this.#events(events))
         : h("p", { class: "faint" }, t("Nothing yet: every turn is in play."))),
-      timeline(requests, this.#page.act),
-      memory(this.#page.act),
     ];
   }
 

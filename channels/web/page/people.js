@@ -10,26 +10,23 @@ const BROWSERS = [["Edge", /Edg/], ["Opera", /OPR/], ["Firefox", /Firefox|FxiOS/
 const OWN = "the owner, by the token"; // as /logins calls who has no name
 
 export class People {
-  element = h("details", { class: "settings people", id: "people" });
+  element = h("div", { class: "people", id: "people" });
   #page;
-  #body = h("div");
   #isDrawing = false;
 
   constructor(page) {
     this.#page = page;
-    this.element.append(h("summary", {}, t("People and logins")), this.#body);
-    this.element.addEventListener("toggle", () => { if (this.element.open) this.#refresh(); });
   }
 
   /** Ask and draw anew; what is being typed meanwhile stays. */
-  async #refresh() {
+  async refresh() {
     if (this.#isDrawing) return;
     this.#isDrawing = true;
     try {
       const [me, users, logins] = await Promise.all([api.me(), this.#page.ask("/users"), this.#page.ask("/logins")]);
       const found = logins.data?.logins ?? [];
       const isOwner = Boolean(users.data);
-      this.#body.replaceChildren(
+      this.element.replaceChildren(
         ...(isOwner ? [this.#people(users.data.known, found), this.#invitation()] : []),
         ...(found.length ? [this.#logins(found, me, isOwner)] : []),
         ...(me.user ? [this.#password()] : []),
@@ -44,7 +41,7 @@ export class People {
   async #run(line) {
     const reply = await this.#page.ask(line).catch((error) => ({ text: error.message, problem: "unavailable" }));
     this.#page.tell(plain(reply.text));
-    if (!reply.problem) await this.#refresh();
+    if (!reply.problem) await this.refresh();
     return reply;
   }
 
@@ -61,7 +58,7 @@ export class People {
           if (await asked({ question, action: t("Revoke") }) !== null) this.#run(`/revoke ${one.id}`);
         } }, t("Revoke")));
     });
-    return h("section", {}, h("h3", {}, t("People who are let in")),
+    return h("section", {}, h("h4", {}, t("People who are let in")),
       rows.length ? h("ul", { "aria-label": t("People who are let in") }, rows) : h("p", { class: "help" }, t("Nobody but you.")));
   }
 
@@ -83,7 +80,7 @@ export class People {
         h("div", { class: "choices" }, field, copying(address, t("Copy the link"))));
       return form.reset();
     });
-    return h("section", {}, h("h3", {}, t("Invite somebody")), form);
+    return h("section", {}, h("h4", {}, t("Invite somebody")), form);
   }
 
   #logins(found, me, isOwner) {
@@ -93,7 +90,7 @@ export class People {
       number === me.login ? h("span", { class: "chip" }, t("This browser"))
         : h("button", { type: "button", "aria-label": t("Sign out {number}", { number }), onclick: () => this.#run(`/logins end ${number}`) }, t("Sign out"))));
     const title = isOwner ? t("Signed in") : t("Where you are signed in");
-    return h("section", {}, h("h3", {}, title), h("ul", { "aria-label": title }, rows));
+    return h("section", {}, h("h4", {}, title), h("ul", { "aria-label": title }, rows));
   }
 
   #password() {
@@ -110,14 +107,14 @@ export class People {
       try {
         await api.changePassword(now.value, next.value);
         this.#page.tell(t("Your password is changed."));
-        return this.#refresh();
+        return this.refresh();
       } catch (error) {
         said.className = "wrong";
         said.textContent = error.message;
         return now.focus();
       }
     });
-    return h("section", {}, h("h3", {}, t("Your password")), form);
+    return h("section", {}, h("h4", {}, t("Your password")), form);
   }
 }
 
