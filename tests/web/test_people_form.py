@@ -58,7 +58,7 @@ async def test_an_owner_invites_somebody_who_comes_in_and_is_shut_out_again(
         await boss.sees("#people :text-is('Nobody but you.')")
         assert (await site.get("/api/sessions", headers=OWNER))[0] == 200
         await ann.page.reload()
-        await ann.sees("dialog:has-text('Who are you?')")
+        await ann.sees("dialog:has-text('Sign in')")
         ann.faults.clear()  # what it asked for before it knew that it was signed out
 
 

@@ -57,7 +57,7 @@ export function sheet(page) {
   dialog.showModal();
 }
 
-const THEMES = { auto: t("Same as the system"), light: t("Light"), dark: t("Dark") };
+const THEMES = { auto: t("System"), light: t("Light"), dark: t("Dark") };
 
 /** The part of the settings that is about this browser alone. */
 export function drawnBrowser(page) {

@@ -1,14 +1,14 @@
 // Files: those that are put to a message, those that came with one, and those of the workspace.
 import * as api from "./api.js";
-import { byId, h } from "./dom.js";
-import { t } from "./language.js";
+import { byId, h, moment } from "./dom.js";
+import { locale, t } from "./language.js";
 
 const PREVIEWED = 200_000; // bytes of a text that are shown
 
 /** Bytes as people read them, rounded up. */
 export function bytes(number) {
   if (number < 1e6) return `${Math.ceil(number / 1e3)} kB`;
-  return `${Math.ceil(number / 1e5) / 10} MB`;
+  return `${(Math.ceil(number / 1e5) / 10).toLocaleString(locale)} MB`;
 }
 
 const isPicture = (type) => /^image\/(png|jpeg|gif|webp)$/.test(type);
@@ -105,7 +105,7 @@ export class Files {
     this.#onLimits(found.limits);
     this.element.replaceChildren(found.files.length ? h("ul", { class: "workspace" }, found.files.map(({ name, address, size, at }) => h("li", {},
         h("span", { class: "name" }, name),
-        h("small", { class: "faint" }, `${bytes(size)} · ${new Date(at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}`),
+        h("small", { class: "faint" }, `${bytes(size)} · ${moment(at)}`),
         actions(name, address)))) : none());
   }
 }

@@ -53,7 +53,7 @@ const composer = new Composer({
   say: (message) => outbox.add(message),
   tell: (text) => chat.notice(text),
   run: (line) => run(line),
-  commands: async () => (await api.command(session, "/help")).data.commands,
+  commands: async () => (await api.command(session, "/help")).data,
 });
 const files = new Files((limits) => composer.limit(limits));
 const settings = new Settings({

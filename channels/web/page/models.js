@@ -1,6 +1,6 @@
 // Which model answers: always in sight, and chosen from what the endpoint lists and from the agents.
 import * as api from "./api.js";
-import { amount, byId, h } from "./dom.js";
+import { amount, byId, h, money } from "./dom.js";
 import { t } from "./language.js";
 
 const HERE = " --here";
@@ -84,5 +84,5 @@ const row = (name, size, more, isCurrent, onclick) => h("li", {}, h("button", { 
 /** A model's window and price, in words. */
 const figures = ({ window, price }) => [
   window ? t("{n} tokens", { n: amount(window) }) : t("window unknown"),
-  price ? t("${read} read, ${written} written, for a million", { read: price[0].toFixed(2), written: price[1].toFixed(2) }) : "",
+  price ? t("{read} read, {written} written, for a million", { read: money(price[0]), written: money(price[1]) }) : "",
 ];

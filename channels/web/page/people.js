@@ -1,7 +1,7 @@
 // Who may come in on the page, and where people are signed in: each for themselves, an owner for all.
 import * as api from "./api.js";
 import { plain } from "./cards.js";
-import { asked, h } from "./dom.js";
+import { asked, h, moment } from "./dom.js";
 import { t } from "./language.js";
 import { copying } from "./text.js";
 
@@ -52,7 +52,7 @@ export class People {
       const [channel, name] = one.id.replace(/^chat /, "").split(/\/(.*)/s);
       return h("li", {},
         h("span", {}, h("b", { dir: "auto" }, one.name || name), " ", h("span", { class: "chip" }, one.role === "owner" ? t("owner") : t("user")),
-          h("small", {}, channel === "web" ? theirs.length ? t("last there {when}, {count} signed in", { when: moment(last), count: theirs.length }) : t("signed in nowhere") : channel)),
+          h("small", {}, channel === "web" ? theirs.length ? t("last there {when}, {count} signed in", { when: moment(last * 1000), count: theirs.length }) : t("signed in nowhere") : channel)),
         h("button", { type: "button", "aria-label": t("Revoke {name}", { name: one.id }), onclick: async () => {
           const question = t("Shut {name} out? Their browsers are signed out at once.", { name: one.name || name });
           if (await asked({ question, action: t("Revoke") }) !== null) this.#run(`/revoke ${one.id}`);
@@ -86,7 +86,7 @@ export class People {
   #logins(found, me, isOwner) {
     const rows = [...found].sort((one, other) => other.used - one.used).map(({ number, who, browser, used }) => h("li", {},
       h("span", { title: browser }, h("b", {}, called(browser)),
-        h("small", {}, isOwner ? `${who === OWN ? t("Owner") : who.replace(/^web\//, "")} · ` : "", t("last used {when}", { when: moment(used) }))),
+        h("small", {}, isOwner ? `${who === OWN ? t("Owner") : who.replace(/^web\//, "")} · ` : "", t("last used {when}", { when: moment(used * 1000) }))),
       number === me.login ? h("span", { class: "chip" }, t("This browser"))
         : h("button", { type: "button", "aria-label": t("Sign out {number}", { number }), onclick: () => this.#run(`/logins end ${number}`) }, t("Sign out"))));
     const title = isOwner ? t("Signed in") : t("Where you are signed in");
@@ -117,8 +117,6 @@ export class People {
     return h("section", {}, h("h4", {}, t("Your password")), form);
   }
 }
-
-const moment = (seconds) => new Date(seconds * 1000).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
 
 /** A browser by what it calls itself: "Firefox on Linux". */
 function called(agent) {
