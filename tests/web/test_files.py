@@ -325,7 +325,7 @@ async def test_what_the_model_wrote_is_listed_previewed_and_downloaded(
         await tab.opens_hidden(site.url)
         await tab.asks("Write it", "Written.")
         await tab.page.click("#usage")
-        await tab.page.click("#workspace summary:has-text('Files (1)')")
+        await tab.chooses_tab("Files")
         await tab.presses("Preview report.md", "#workspace")
         await tab.sees("dialog pre:has-text('<script>1</script>')")
         async with tab.page.expect_download() as downloading:

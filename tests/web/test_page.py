@@ -177,8 +177,8 @@ async def test_conversations_are_searched_renamed_and_deleted(
         await tab.page.fill("#search", "lisbon")
         await expect(tab.page.locator(".session .title")).to_have_text(["What about Lisbon?"])
         await tab.chooses("Rename", "What about Lisbon?")
-        await tab.page.fill("dialog input", "The trip")
-        await tab.page.press("dialog input", "Enter")
+        await tab.page.fill("#dialog input", "The trip")
+        await tab.page.press("#dialog input", "Enter")
         await expect(tab.page.locator("#title")).to_have_text("The trip")
         await tab.page.fill("#search", "")
         await tab.chooses("Delete", "The trip")
@@ -386,8 +386,8 @@ async def test_the_page_says_why_nobody_is_let_in(tmp_path: Path, browser: Brows
         for number in range(20):
             await site.post("/api/login", {"token": f"guess {number}"})
         await tab.page.goto(f"{site.url}/#main")
-        await tab.page.fill("dialog input", "a long random text")
-        await tab.page.press("dialog input", "Enter")
+        await tab.page.fill("#dialog input", "a long random text")
+        await tab.page.press("#dialog input", "Enter")
         await tab.sees("dialog:has-text('Too many wrong guesses came from you')")
         tab.faults.clear()  # the browser notes each 401
     async with serving(tmp_path, echo) as site, browsing(browser) as tab:
@@ -438,7 +438,8 @@ async def test_it_is_dark_where_the_system_is_or_one_wants_it(
     async with serving(tmp_path, echo) as site, browsing(browser, color_scheme="dark") as tab:
         await tab.opens(site.url)
         assert await lightness(tab) < 60
-        await tab.presses("Colours: same as the system")
+        await tab.opens_settings("This browser")
+        await tab.page.select_option("#theme", label="Light")
         assert await lightness(tab) > 200
         await tab.page.reload()
         await tab.sees("#panel .headline")
@@ -459,8 +460,6 @@ async def test_axe_finds_nothing_that_keeps_anyone_out(site: Site, tab: Tab, mod
     await tab.sees(".turn.out")
     await tab.writes("/context turns")
     await tab.sees(".card table")
-    await tab.page.click("#settings > summary")
-    await tab.page.click("#all-settings > summary")
     await find_nothing(tab)
     await tab.page.emulate_media(color_scheme="dark")
     await find_nothing(tab)

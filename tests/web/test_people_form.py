@@ -22,7 +22,7 @@ async def sign_in_owner(tab: Tab, site: Site) -> None:
     await tab.presses("Sign in", "dialog")
     await tab.sees("#panel .headline")
     tab.faults.clear()  # what was asked for before that
-    await tab.page.click("#people > summary")
+    await tab.opens_settings("People")
 
 
 async def test_an_owner_invites_somebody_who_comes_in_and_is_shut_out_again(
@@ -48,8 +48,7 @@ async def test_an_owner_invites_somebody_who_comes_in_and_is_shut_out_again(
         await ann.presses("Come in", "dialog")
         await ann.asks("Hello", "1: Hello")
 
-        await boss.page.click("#people > summary")
-        await boss.page.click("#people > summary")
+        await boss.opens_settings("People")
         row = boss.page.locator("#people ul[aria-label='People who are let in'] li")
         await expect(row).to_contain_text("ann")
         await expect(row).to_contain_text("1 signed in")
@@ -77,8 +76,7 @@ async def test_somebody_signs_another_browser_out_and_changes_their_password(
         await ann.presses("Come in", "dialog")
         await expect(ann.page.locator("#share")).not_to_have_text("Context")
         await site.post("/api/login", {"name": "ann", "password": PASSWORD})
-        await ann.page.click("#usage")
-        await ann.page.click("#people > summary")
+        await ann.opens_settings("People")
         await expect(ann.page.locator("#people li")).to_have_count(2)
         await ann.sees("#people li:has-text('Chrome on Linux'):has-text('This browser')")
         assert not await ann.page.locator("#people .inviting").count(), "ann is no owner"
@@ -94,7 +92,7 @@ async def test_somebody_signs_another_browser_out_and_changes_their_password(
         await ann.sees("#people .wrong:has-text('not the password that you have now')")
         await fields.first.fill(PASSWORD)
         await ann.presses("Change password", "#people")
-        await ann.sees("#notice:has-text('Your password is changed.')")
+        await ann.sees("#preferences .said:has-text('Your password is changed.')")
         ann.faults.clear()  # the browser writes each 403 down
         login = {"name": "ann", "password": new}
         assert (await site.post("/api/login", login))[0] == 200

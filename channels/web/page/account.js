@@ -49,13 +49,13 @@ async function refusal(path, body) {
 }
 
 /** Ask who is there until the bot knows them. */
-export async function signIn(problem = "") {
+export async function signIn(problem = "", before = "") {
   const said = await filled({
     question: t("Sign in"),
     problem,
     words: t("No account yet? Ask the owner of this bot for an invitation link."),
     fields: [
-      { name: "name", label: t("Name (empty for the owner's token)"), autocomplete: "username" },
+      { name: "name", value: before, label: t("Name (empty for the owner's token)"), autocomplete: "username" },
       { name: "password", label: t("Password or token"), type: "password", autocomplete: "current-password" },
     ],
     action: t("Sign in"),
@@ -63,7 +63,7 @@ export async function signIn(problem = "") {
   if (said === null) return signIn();
   const name = said.name.trim();
   const refused = await refusal("/api/login", name ? { name, password: said.password } : { token: said.password });
-  return refused ? signIn(refused) : true;
+  return refused ? signIn(refused, name) : true;
 }
 
 /** Come in by the link that was followed here, if it was one. */

@@ -64,7 +64,7 @@ export class People {
 
   #invitation() {
     const name = h("input", { type: "text", "aria-label": t("Name of whom you invite"), placeholder: t("Name"), autocomplete: "off", required: true, maxlength: 60, pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*" });
-    const owner = h("input", { type: "checkbox" });
+    const owner = h("input", { type: "checkbox", role: "switch" });
     const link = h("div", { role: "status" });
     const form = h("form", { class: "inviting" }, name, h("button", { type: "submit" }, t("Invite")),
       h("label", {}, owner, " ", t("as an owner, who may do all that you may")), link);
