@@ -51,7 +51,9 @@ async def test_the_settings_open_at_the_gear_are_walked_by_keys_and_give_the_foc
         await expect(section).to_have_attribute("aria-selected", "true")
         await expect(dialog(tab).get_by_role("tabpanel", name=name)).to_be_visible()
         await expect(dialog(tab).get_by_role("tabpanel")).to_have_count(1)
-    inside = "document.activeElement === document.body || preferences.contains(document.activeElement)"
+    inside = (
+        "document.activeElement === document.body || preferences.contains(document.activeElement)"
+    )
     for _ in range(12):  # more than there is in it
         await tab.page.keyboard.press("Tab")
         assert await tab.page.evaluate(inside)
@@ -66,7 +68,10 @@ async def test_a_search_finds_settings_of_all_sections(tab: Tab) -> None:
     await tab.opens_settings("People")
     await dialog(tab).get_by_role("searchbox").fill("tokens")
     shown = dialog(tab).locator("[data-words]:visible")
-    names = {await one.get_attribute("id") for one in await shown.locator("xpath=ancestor::*[@role='tabpanel']").all()}
+    names = {
+        await one.get_attribute("id")
+        for one in await shown.locator("xpath=ancestor::*[@role='tabpanel']").all()
+    }
     assert {"section-context", "section-memory"} <= names
     for one in await shown.all():
         assert "tokens" in (await one.get_attribute("data-words") or "")

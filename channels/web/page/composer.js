@@ -36,6 +36,7 @@ export class Composer {
     this.#text.addEventListener("input", () => { this.#changed(); this.#complete(); });
     this.#text.addEventListener("keydown", (event) => this.#key(event));
     this.#text.addEventListener("blur", () => setTimeout(() => this.#offer([]), 200));
+    this.#options.addEventListener("mousedown", (event) => event.preventDefault()); // or its scroll bar would close it
     this.#text.addEventListener("paste", (event) => this.#paste(event));
     this.#catchDrops();
   }
@@ -263,7 +264,7 @@ export class Composer {
     this.#options.replaceChildren(...groups.map(([name, found]) => h("ul", { role: "group", "aria-label": name || t("Commands") },
       name && h("li", { role: "presentation", class: "heading" }, name),
       found.map(({ line, usage, summary }) => h("li", { role: "option", id: `option-${count++}`, "aria-selected": "false", "data-line": line,
-        onmousedown: (event) => { event.preventDefault(); this.#fill(line); } },
+        onmousedown: () => this.#fill(line) },
       h("b", {}, line), usage && h("code", {}, usage), h("span", {}, summary))))));
     this.#options.hidden = !count;
     this.#options.scrollTop = 0;

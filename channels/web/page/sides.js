@@ -54,7 +54,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !document.querySelector("dialog[open]")) close();
 });
 document.querySelector("main").addEventListener("click", (event) => {
-  if (!event.target.closest("[data-opens]")) close();
+  if (!event.target.closest("[data-opens], #menu")) close();
 });
 addEventListener("resize", told);
 told();
