@@ -1,4 +1,4 @@
-"""The page's frame: the dialog of the settings, tabs, sides that collapse, the list of commands, and
+"""The frame of the page: the dialog of the settings, tabs, sides that collapse, the commands, and
 what is different on a phone. All of it with the keyboard alone, and axe finds nothing."""
 
 from __future__ import annotations
