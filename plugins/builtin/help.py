@@ -94,9 +94,13 @@ async def help_(ask: Ask) -> Reply:
     said = [*shown, _more()]
     if wanted not in ("", "all"):
         said.insert(0, _("There is no command /{name}. These are all of them:", name=wanted))
-    return Reply(
-        "\n\n".join(said), {"commands": [_data(commands[name]) for name in sorted(commands)]}
-    )
+    groups = [{"name": _(group), "commands": names} for group, names in grouped(commands).items()]
+    data = {
+        "commands": [_data(commands[name]) for name in sorted(commands)],
+        "groups": groups,
+        "first": [name for name in FIRST if name in commands],
+    }
+    return Reply("\n\n".join(said), data)
 
 
 def _every(commands: Mapping[str, Command]) -> Iterator[str]:

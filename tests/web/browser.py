@@ -20,6 +20,8 @@ CHROMIUM = Path("/usr/bin/chromium")
 LONGEST = 60_000  # milliseconds; the machine may be busy
 expect.set_options(timeout=LONGEST)
 DESK: ViewportSize = {"width": 1440, "height": 900}
+USUAL = "in context"
+"""The state of a turn that the page does not mark."""
 PHONE: ViewportSize = {"width": 390, "height": 844}
 
 needs_chromium = pytest.mark.skipif(
@@ -67,8 +69,12 @@ class Tab:
                 raise
 
     async def writes(self, text: str) -> None:
+        """Write and send; on a phone by the button, where Enter makes a new line."""
         await self.page.fill("#text", text)
-        await self.page.press("#text", "Enter")
+        if self.page.viewport_size == PHONE:
+            await self.page.click("#send")
+        else:
+            await self.page.press("#text", "Enter")
 
     async def asks(self, text: str, answer: str) -> None:
         """Write, and wait until this answer is whole."""
@@ -97,10 +103,27 @@ class Tab:
         await self.presses(f"More for {title}", "#list")
         await self.page.get_by_role("menuitem", name=what, exact=True).click()
 
+    async def opens_settings(self, section: str = "General") -> None:
+        """Open the settings at a section."""
+        if not await self.page.locator("#preferences").is_visible():
+            await self.presses("Settings", "main")
+        await self.page.locator("#preferences").get_by_role("tab", name=section).click()
+
+    async def chooses_tab(self, name: str) -> None:
+        """Show this tab of the panel."""
+        await self.page.locator("#tabs").get_by_role("tab", name=name).click()
+
+    async def chooses_more(self, turn: str, what: str) -> None:
+        """Choose something in the menu under a turn."""
+        await self.presses(f"More for {turn}", f".turn[data-turn={turn}]")
+        await self.page.get_by_role("menuitem", name=what, exact=True).click()
+
     async def shows_state(self, turn: str, *states: str) -> None:
-        """Wait until the panel says this of a turn."""
+        """Wait until the panel says this of a turn; the usual state has no mark."""
         row = self.page.locator(f".turns li:has(button:text-is('{turn}'))")
-        await expect(row.locator(".badge")).to_have_text(list(states))
+        await expect(row).to_have_count(1)
+        marked = [state for state in states if state != USUAL]
+        await expect(row.locator(".badge")).to_have_text(marked)
 
 
 @asynccontextmanager

@@ -22,6 +22,7 @@ from tests.web.site import Site, serving
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 WORKER: dict[str, Any] = {"service_workers": "allow"}
+SECTIONS = ("General", "Models and keys", "Context", "Memory", "People", "This browser")
 LARGEST = 300_000
 """Bytes that the whole page may take, packed."""
 SMALL = """() => [...document.querySelectorAll("button, a[href], summary, select, input, textarea")]
@@ -142,9 +143,10 @@ async def test_an_answer_is_told_while_the_page_is_hidden(tmp_path: Path, browse
         await site.says("Hello")
         await tab.sees("#log .turn[data-turn=t1]")
         assert await tab.page.evaluate(told) == []
-        await tab.page.click("#browser > summary")
+        await tab.opens_settings("This browser")
         await tab.sees(f"#browser li:has-text('Parley') .value:text-is('{VERSION}')")
         await tab.page.get_by_role("switch", name="Tell me when an answer is ready").click()
+        await tab.presses("Close settings")
         await tab.page.evaluate(
             "Object.defineProperty(document, 'hidden', {get: () => true, configurable: true})"
         )
@@ -180,7 +182,7 @@ async def test_the_keyboard_does_it_and_a_sheet_says_how(tmp_path: Path, browser
         await tab.sees("#log .turn[data-turn=t1]")
         await tab.page.focus("#log")
         await tab.page.keyboard.press("?")
-        await tab.sees("dialog:has-text('Keyboard shortcuts') kbd:text-is('Enter')")
+        await tab.sees("#dialog:has-text('Keyboard shortcuts') kbd:text-is('Enter')")
         await tab.page.keyboard.press("Escape")
         await tab.page.keyboard.press("Alt+ArrowDown")
         await expect(tab.page.locator("#title")).to_have_text("first")
@@ -228,9 +230,15 @@ async def test_what_is_pressed_on_a_phone_is_large_enough(tmp_path: Path, browse
         await tab.page.keyboard.press("Escape")
         await tab.presses("Close conversations")
         await tab.page.click("#usage")
-        for name in ("#workspace", "#settings", "#all-settings", "#browser"):
-            await tab.page.click(f"{name} > summary")
-        assert await tab.page.evaluate(SMALL) == []
+        for name in ("Requests", "Files", "Memory", "Context"):
+            await tab.chooses_tab(name)
+            assert await tab.page.evaluate(SMALL) == []
+        await tab.presses("Close context")
+        for section in SECTIONS:
+            await tab.opens_settings(section)
+            for more in await tab.page.locator("#preferences summary:visible").all():
+                await more.click()
+            assert await tab.page.evaluate(SMALL) == []
 
 
 async def test_nothing_is_cut_off_when_the_page_is_magnified(
@@ -241,7 +249,6 @@ async def test_nothing_is_cut_off_when_the_page_is_magnified(
         await fill(site)
         await tab.opens(site.url)
         await tab.sees(".turn[data-turn=t2]")
-        await tab.page.click("#settings > summary")
         for width in (640, 320):
             await tab.page.set_viewport_size({"width": width, "height": 400})
             wide = "document.documentElement.scrollWidth > innerWidth"
@@ -251,8 +258,15 @@ async def test_nothing_is_cut_off_when_the_page_is_magnified(
             await expect(tab.page.locator("#send")).to_be_in_viewport()
             await tab.page.click("#usage")
             beside = "e => e.scrollWidth > e.clientWidth"
-            assert not await tab.page.locator("#context .scroll").evaluate(beside), width
+            shown = tab.page.locator("#context .scroll:visible, #preferences .scroll:visible")
+            for name in ("Requests", "Files", "Memory", "Context"):
+                await tab.chooses_tab(name)
+                assert not await shown.evaluate(beside), (width, name)
             await tab.presses("Close context")
+            for section in SECTIONS:
+                await tab.opens_settings(section)
+                assert not await shown.evaluate(beside), (width, section)
+            await tab.presses("Close settings")
 
 
 @needs_chromium
@@ -260,14 +274,22 @@ async def test_axe_finds_nothing_around_the_chat(tmp_path: Path, browser: Browse
     async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as tab:
         await fill(site)
         await tab.opens(site.url)
-        for name in ("#archived", "#workspace", "#settings", "#all-settings", "#browser"):
-            await tab.page.click(f"{name} > summary")
-        await find_nothing(tab)
-        await tab.page.emulate_media(color_scheme="dark")
-        await find_nothing(tab)
+        await tab.page.click("#archived > summary")
+        for scheme in ("light", "dark"):
+            await tab.page.emulate_media(color_scheme=scheme)
+            for name in ("Context", "Requests", "Memory", "Files"):
+                await tab.chooses_tab(name)
+                await find_nothing(tab)
+            for section in SECTIONS:
+                await tab.opens_settings(section)
+                if scheme == "light":
+                    for more in await tab.page.locator("#preferences summary:visible").all():
+                        await more.click()
+                await find_nothing(tab)
+            await tab.presses("Close settings")
         await tab.presses("Preview note.txt", "#workspace")
         await find_nothing(tab)
-        await tab.presses("Close", "dialog")
+        await tab.presses("Close", "#dialog")
         await tab.page.locator("#list [aria-haspopup=menu]").first.click()
         await find_nothing(tab)
         await tab.page.keyboard.press("Escape")

@@ -315,8 +315,8 @@ async def test_several_conversations_are_put_away_or_deleted_at_once(
         await tab.page.get_by_role("menuitem", name="Choose several").click()
         await tab.page.get_by_label("Choose four").check()
         await tab.presses("Delete", "#selection")
-        await tab.sees("dialog:has-text('Delete 1 conversation for good')")
-        await tab.presses("Delete", "dialog")
+        await tab.sees("#dialog:has-text('Delete 1 conversation for good')")
+        await tab.presses("Delete", "#dialog")
         await expect(tab.page.locator("#title")).to_have_text("three")
         assert {one["title"] for one in await listed(site)} == {"one", "two", "three"}
 

@@ -278,13 +278,13 @@ async def test_pictures_and_documents_are_shown_when_sent_and_after_a_reload(tab
         assert "[file" not in await tab.page.inner_text(".question")
         await tab.page.reload()
     await tab.page.click(".question .thumbnail")
-    await tab.sees("dialog img")
-    await tab.presses("Close", "dialog")
+    await tab.sees("#dialog img")
+    await tab.presses("Close", "#dialog")
     await tab.presses("Preview note.txt", ".question")
-    await tab.sees("dialog pre:text-is('Remember the milk.')")
-    await tab.presses("Close", "dialog")
+    await tab.sees("#dialog pre:text-is('Remember the milk.')")
+    await tab.presses("Close", "#dialog")
     await tab.presses("Preview hello.mp3", ".question")
-    await tab.sees("dialog:has-text('no text that could be shown')")
+    await tab.sees("#dialog:has-text('no text that could be shown')")
 
 
 @needs_chromium
@@ -325,16 +325,16 @@ async def test_what_the_model_wrote_is_listed_previewed_and_downloaded(
         await tab.opens_hidden(site.url)
         await tab.asks("Write it", "Written.")
         await tab.page.click("#usage")
-        await tab.page.click("#workspace summary:has-text('Files (1)')")
+        await tab.chooses_tab("Files")
         await tab.presses("Preview report.md", "#workspace")
-        await tab.sees("dialog pre:has-text('<script>1</script>')")
+        await tab.sees("#dialog pre:has-text('<script>1</script>')")
         async with tab.page.expect_download() as downloading:
-            await tab.page.click("dialog a:text-is('Download')")
+            await tab.page.click("#dialog a:text-is('Download')")
         download = await downloading.value
         assert download.suggested_filename == "report.md"
         content = await asyncio.to_thread((await download.path()).read_text)
         assert content.startswith("# Lisbon")
-        await tab.presses("Close", "dialog")
+        await tab.presses("Close", "#dialog")
         tab.faults.clear()
 
 

@@ -143,7 +143,7 @@ async def test_the_context_is_compacted_brought_back_and_cleared_after_a_questio
     await tab.presses("Clear", ".controls")
     await tab.presses("Cancel")
     await tab.presses("Clear", ".controls")
-    await tab.presses("Clear", "dialog")
+    await tab.presses("Clear", "#dialog")
     await tab.shows_state("t5", "cleared")
 
 
@@ -177,12 +177,12 @@ async def test_conversations_are_searched_renamed_and_deleted(
         await tab.page.fill("#search", "lisbon")
         await expect(tab.page.locator(".session .title")).to_have_text(["What about Lisbon?"])
         await tab.chooses("Rename", "What about Lisbon?")
-        await tab.page.fill("dialog input", "The trip")
-        await tab.page.press("dialog input", "Enter")
+        await tab.page.fill("#dialog input", "The trip")
+        await tab.page.press("#dialog input", "Enter")
         await expect(tab.page.locator("#title")).to_have_text("The trip")
         await tab.page.fill("#search", "")
         await tab.chooses("Delete", "The trip")
-        await tab.presses("Delete", "dialog")
+        await tab.presses("Delete", "#dialog")
         await expect(tab.page.locator(".session")).to_have_text(["And Rome?"])
         await tab.sees("#log .turn:has-text('And Rome?')")
 
@@ -306,11 +306,11 @@ async def test_a_locked_bot_asks_for_the_token_once(tmp_path: Path, browser: Bro
         browsing(browser) as tab,
     ):
         await tab.page.goto(f"{site.url}/#main")
-        await tab.page.fill("dialog input[name=password]", "wrong")
-        await tab.page.press("dialog input[name=password]", "Enter")
-        await tab.sees("dialog:has-text('That is not the token')")
-        await tab.page.fill("dialog input[name=password]", "a long random text")
-        await tab.presses("Sign in", "dialog")
+        await tab.page.fill("#dialog input[name=password]", "wrong")
+        await tab.page.press("#dialog input[name=password]", "Enter")
+        await tab.sees("#dialog:has-text('That is not the token')")
+        await tab.page.fill("#dialog input[name=password]", "a long random text")
+        await tab.presses("Sign in", "#dialog")
         await tab.asks("one", "one")
         await tab.page.reload()
         await tab.sees(".turn[data-turn=t1]")
@@ -351,19 +351,19 @@ async def test_somebody_comes_in_by_a_link_chooses_a_password_signs_out_and_in_a
     ):
         code = await site.app.features.service(PageLogins).invite("ann", "user", "a test")
         await tab.page.goto(f"{site.url}/#join={code}")
-        await tab.page.fill("dialog input[name=password]", "short")
-        await tab.presses("Join", "dialog")
-        await tab.sees("dialog:has-text('A password has 10 to 200 characters')")
-        await tab.page.fill("dialog input[name=password]", "a good password")
-        await tab.page.press("dialog input[name=password]", "Enter")
+        await tab.page.fill("#dialog input[name=password]", "short")
+        await tab.presses("Join", "#dialog")
+        await tab.sees("#dialog:has-text('A password has 10 to 200 characters')")
+        await tab.page.fill("#dialog input[name=password]", "a good password")
+        await tab.page.press("#dialog input[name=password]", "Enter")
         await tab.sees("#panel .headline")
         await tab.asks("one", "one")
         assert code not in tab.page.url
         async with tab.page.expect_navigation():
             await tab.presses("ann: sign out")
-        await tab.page.fill("dialog input[name=name]", "ann")
-        await tab.page.fill("dialog input[name=password]", "a good password")
-        await tab.presses("Sign in", "dialog")
+        await tab.page.fill("#dialog input[name=name]", "ann")
+        await tab.page.fill("#dialog input[name=password]", "a good password")
+        await tab.presses("Sign in", "#dialog")
         await tab.sees("#log .turn[data-turn] .text:has-text('one')")
         tab.faults.clear()  # the browser notes each 401
 
@@ -386,9 +386,9 @@ async def test_the_page_says_why_nobody_is_let_in(tmp_path: Path, browser: Brows
         for number in range(20):
             await site.post("/api/login", {"token": f"guess {number}"})
         await tab.page.goto(f"{site.url}/#main")
-        await tab.page.fill("dialog input", "a long random text")
-        await tab.page.press("dialog input", "Enter")
-        await tab.sees("dialog:has-text('Too many wrong guesses came from you')")
+        await tab.page.fill("#dialog input", "a long random text")
+        await tab.page.press("#dialog input", "Enter")
+        await tab.sees("#dialog:has-text('Too many wrong guesses came from you')")
         tab.faults.clear()  # the browser notes each 401
     async with serving(tmp_path, echo) as site, browsing(browser) as tab:
         await tab.page.set_extra_http_headers({"X-Forwarded-For": "203.0.113.7"})
@@ -438,7 +438,8 @@ async def test_it_is_dark_where_the_system_is_or_one_wants_it(
     async with serving(tmp_path, echo) as site, browsing(browser, color_scheme="dark") as tab:
         await tab.opens(site.url)
         assert await lightness(tab) < 60
-        await tab.presses("Colours: same as the system")
+        await tab.opens_settings("This browser")
+        await tab.page.select_option("#theme", label="Light")
         assert await lightness(tab) > 200
         await tab.page.reload()
         await tab.sees("#panel .headline")
@@ -459,8 +460,6 @@ async def test_axe_finds_nothing_that_keeps_anyone_out(site: Site, tab: Tab, mod
     await tab.sees(".turn.out")
     await tab.writes("/context turns")
     await tab.sees(".card table")
-    await tab.page.click("#settings > summary")
-    await tab.page.click("#all-settings > summary")
     await find_nothing(tab)
     await tab.page.emulate_media(color_scheme="dark")
     await find_nothing(tab)
@@ -538,6 +537,6 @@ async def test_below_an_answer_that_was_refused_stand_buttons_that_make_the_next
     await tab.sees(".ending.failed button:text-is('Retry')")
     await tab.sees(".ending.failed button:text-is('Compact')")
     await tab.presses("Clear the context")
-    await tab.page.locator("dialog button:text-is('Clear the context')").click()
+    await tab.page.locator("#dialog button:text-is('Clear the context')").click()
     await tab.sees(".card:has-text('context')")
     await tab.asks("And now?", "Again.")

@@ -18,11 +18,11 @@ pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="session")]
 
 async def sign_in_owner(tab: Tab, site: Site) -> None:
     await tab.page.goto(f"{site.url}/#main")
-    await tab.page.fill("dialog [name=password]", TOKEN)
-    await tab.presses("Sign in", "dialog")
+    await tab.page.fill("#dialog [name=password]", TOKEN)
+    await tab.presses("Sign in", "#dialog")
     await tab.sees("#panel .headline")
     tab.faults.clear()  # what was asked for before that
-    await tab.page.click("#people > summary")
+    await tab.opens_settings("People")
 
 
 async def test_an_owner_invites_somebody_who_comes_in_and_is_shut_out_again(
@@ -44,21 +44,20 @@ async def test_an_owner_invites_somebody_who_comes_in_and_is_shut_out_again(
         await find_nothing(boss)
 
         await ann.page.goto(link)
-        await ann.page.fill("dialog [name=password]", PASSWORD)
-        await ann.presses("Join", "dialog")
+        await ann.page.fill("#dialog [name=password]", PASSWORD)
+        await ann.presses("Join", "#dialog")
         await ann.asks("Hello", "1: Hello")
 
-        await boss.page.click("#people > summary")
-        await boss.page.click("#people > summary")
+        await boss.opens_settings("People")
         row = boss.page.locator("#people ul[aria-label='People who are let in'] li")
         await expect(row).to_contain_text("ann")
         await expect(row).to_contain_text("1 signed in")
         await boss.presses("Revoke web/ann", "#people")
-        await boss.presses("Revoke", "dialog")
+        await boss.presses("Revoke", "#dialog")
         await boss.sees("#people :text-is('Nobody but you.')")
         assert (await site.get("/api/sessions", headers=OWNER))[0] == 200
         await ann.page.reload()
-        await ann.sees("dialog:has-text('Who are you?')")
+        await ann.sees("#dialog:has-text('Sign in')")
         ann.faults.clear()  # what it asked for before it knew that it was signed out
 
 
@@ -73,12 +72,11 @@ async def test_somebody_signs_another_browser_out_and_changes_their_password(
         _, reply = await site.post(path, {"text": "ann"}, headers=OWNER)
         link = site.url + "/#join=" + reply["data"]["link"].partition("#join=")[2]
         await ann.page.goto(link)
-        await ann.page.fill("dialog [name=password]", PASSWORD)
-        await ann.presses("Join", "dialog")
+        await ann.page.fill("#dialog [name=password]", PASSWORD)
+        await ann.presses("Join", "#dialog")
         await expect(ann.page.locator("#share")).not_to_have_text("Context")
         await site.post("/api/login", {"name": "ann", "password": PASSWORD})
-        await ann.page.click("#usage")
-        await ann.page.click("#people > summary")
+        await ann.opens_settings("People")
         await expect(ann.page.locator("#people li")).to_have_count(2)
         await ann.sees("#people li:has-text('Chrome on Linux'):has-text('This browser')")
         assert not await ann.page.locator("#people .inviting").count(), "ann is no owner"
@@ -94,7 +92,7 @@ async def test_somebody_signs_another_browser_out_and_changes_their_password(
         await ann.sees("#people .wrong:has-text('not the password that you have now')")
         await fields.first.fill(PASSWORD)
         await ann.presses("Change password", "#people")
-        await ann.sees("#notice:has-text('Your password is changed.')")
+        await ann.sees("#preferences .said:has-text('Your password is changed.')")
         ann.faults.clear()  # the browser writes each 403 down
         login = {"name": "ann", "password": new}
         assert (await site.post("/api/login", login))[0] == 200
@@ -115,7 +113,7 @@ async def test_what_is_written_before_a_conversation_is_open_is_not_lost(
         _, reply = await site.post(path, {"text": "ann"}, headers=OWNER)
         await ann.page.route("**/api/me", hold)
         await ann.page.goto(site.url + "/#join=" + reply["data"]["link"].partition("#join=")[2])
-        await ann.presses("Join", "dialog")
+        await ann.presses("Join", "#dialog")
         await ann.page.fill("#text", "Hello")
         if is_sent:
             await ann.page.press("#text", "Enter")

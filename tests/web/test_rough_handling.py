@@ -100,7 +100,7 @@ async def test_a_deletion_that_fails_takes_no_draft(tab: Tab) -> None:
     await tab.page.fill("#text", "half a thou")
     await tab.page.route("**/commands/forget", lambda route: route.abort())
     await tab.chooses("Delete", "not deleted")
-    await tab.presses("Delete", "dialog")
+    await tab.presses("Delete", "#dialog")
     await tab.sees("#notice:has-text('be reached')")
     await expect(tab.page.locator("#log .turn")).to_have_count(1)
     await tab.page.reload()
@@ -175,19 +175,19 @@ async def test_a_question_that_gives_way_to_the_sign_in_is_not_answered_with_yes
 ) -> None:
     async with serving(tmp_path, echo_in_bold, token=TOKEN) as site, browsing(browser) as tab:
         await tab.page.goto(f"{site.url}/#main")
-        await tab.page.fill("dialog input[name=password]", TOKEN)
-        await tab.presses("Sign in", "dialog")
+        await tab.page.fill("#dialog input[name=password]", TOKEN)
+        await tab.presses("Sign in", "#dialog")
         await tab.asks("one", "one")
         await tab.page.fill("#search", "on")
         await tab.chooses("Delete", "one")
-        await tab.sees("dialog:has-text('for good')")
+        await tab.sees("#dialog:has-text('for good')")
         await tab.page.context.clear_cookies()
         await tab.page.evaluate(
             "document.querySelector('#search').dispatchEvent(new Event('input'))"
         )
-        await tab.page.fill("dialog input[name=password]", TOKEN)
-        await tab.presses("Sign in", "dialog")
-        await expect(tab.page.locator("dialog")).not_to_be_visible()
+        await tab.page.fill("#dialog input[name=password]", TOKEN)
+        await tab.presses("Sign in", "#dialog")
+        await expect(tab.page.locator("#dialog")).not_to_be_visible()
         await tab.asks("two", "two")
         await tab.page.reload()
         await tab.sees("#log .turn[data-turn=t1]")
@@ -199,10 +199,10 @@ async def test_a_link_that_lets_in_works_in_a_page_that_is_open(
 ) -> None:
     async with serving(tmp_path, echo_in_bold, token=TOKEN) as site, browsing(browser) as tab:
         await tab.page.goto(site.url)
-        await tab.presses("Cancel", "dialog")
+        await tab.presses("Cancel", "#dialog")
         code = await site.app.features.service(PageLogins).invite("ann", "user", "a test")
         await tab.page.evaluate("code => { location.hash = `join=${code}`; }", code)
-        await tab.sees("dialog:has-text('You are invited')")
+        await tab.sees("#dialog:has-text('You are invited')")
         tab.faults.clear()  # the browser notes each 401
 
 
@@ -301,10 +301,14 @@ async def test_each_button_says_that_the_bot_is_away(tab: Tab) -> None:
     await tab.shows_state("t1", "in context")
     await tab.page.route("**/commands/**", lambda route: route.abort())
     notice = tab.page.locator("#notice")
-    buttons = "Ask another model", "Ask again", "Pin", "Edit the question", "Branch off from here"
+    buttons = "Ask again", "Pin", "Edit the question"
     places = [("#log", name) for name in buttons]
     for place, name in (*places, *(("#panel", name) for name in ("Compact", "Pin t1"))):
         await tab.page.evaluate("document.querySelector('#notice').textContent = ''")
         await tab.presses(name, place)
         await expect(notice, name).to_contain_text("be reached")
-    await tab.presses("Quote", "#log")  # needs no bot
+    for name in ("Ask another model", "Branch off from here"):
+        await tab.page.evaluate("document.querySelector('#notice').textContent = ''")
+        await tab.chooses_more("t1", name)
+        await expect(notice, name).to_contain_text("be reached")
+    await tab.chooses_more("t1", "Quote")  # needs no bot

@@ -161,7 +161,7 @@ async def test_a_deleted_conversation_leaves_no_draft_behind(
         await tab.page.set_input_files("#picker", [NOTE])
         await has_kept_files(tab, "one", 1)
         await tab.chooses("Delete", "Hello")
-        await tab.presses("Delete", "dialog")
+        await tab.presses("Delete", "#dialog")
         await expect(tab.page.locator("#list [data-session=one]")).to_have_count(0)
         await has_kept_files(tab, "one", 0)
         assert "secret" not in await tab.page.evaluate("JSON.stringify(localStorage)")
@@ -176,7 +176,7 @@ async def test_whoever_signs_out_leaves_nothing_typed_behind(
     ):
         code = await site.app.features.service(PageLogins).invite("ann", "user", "a test")
         await tab.page.goto(f"{site.url}/#join={code}")
-        await tab.presses("Join", "dialog")
+        await tab.presses("Join", "#dialog")
         await tab.sees("#panel .headline")
         await tab.page.goto(f"{site.url}/#main")
         await tab.page.fill("#text", "a secret")
@@ -184,8 +184,8 @@ async def test_whoever_signs_out_leaves_nothing_typed_behind(
         await has_kept_files(tab, "main", 1)
         async with tab.page.expect_navigation():
             await tab.presses("ann: sign out")
-        await tab.page.fill("dialog input[name=password]", "a long random text")
-        await tab.presses("Sign in", "dialog")
+        await tab.page.fill("#dialog input[name=password]", "a long random text")
+        await tab.presses("Sign in", "#dialog")
         await tab.sees("#panel .headline")
         await has_kept_files(tab, "main", 0)
         assert "secret" not in await tab.page.evaluate("JSON.stringify(localStorage)")

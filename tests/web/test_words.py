@@ -20,7 +20,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 SEEN = """() => {
   const others = ["#log .turn .text", ".title", "#title", "code", "pre", "kbd", "time", ".snippet",
     "textarea", ".models b",
-    ...["label", "select", "output"].map(one => `#all-settings ${one}`)].join();
+    ...["label", "select", "output"].map(one => `.more ${one}`)].join();
   const found = [];
   const nodes = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (nodes.nextNode()) {
@@ -96,15 +96,20 @@ async def fill_in_a_form(site: Site, tab: Tab) -> None:
 
 async def open_settings(site: Site, tab: Tab) -> None:
     await tab.opens(site.url)
-    for summary in ("#settings", "#all-settings", "#browser", "#people"):
-        await tab.page.click(f"{summary} > summary")
-    await tab.sees("#all-settings li")
+    await tab.page.click("#gear")
+    for section in ("general", "models", "context", "memory", "people", "browser"):
+        await tab.page.click(f"#tab-{section}")
+        for more in await tab.page.locator("#preferences summary:visible").all():
+            await more.click()
+        assert await find_unmarked(tab) == set(), section
+    await tab.page.click("#tab-people")
     await tab.sees("#people .inviting")
 
 
 async def invite(site: Site, tab: Tab) -> None:
     await tab.opens(site.url)
-    await tab.page.click("#people > summary")
+    await tab.page.click("#gear")
+    await tab.page.click("#tab-people")
     await tab.page.fill("#people .inviting input[type=text]", "Ann")
     await tab.page.click("#people .inviting button")
     await tab.sees("#people .inviting input[readonly], #people .link")
@@ -146,7 +151,7 @@ async def choose_a_model(site: Site, tab: Tab) -> None:
 
 async def look_at_requests(site: Site, tab: Tab) -> None:
     await tab.opens(site.url)
-    await tab.page.click("#requests > summary")
+    await tab.page.click("#tab-of-requests")
     await tab.sees("#requests li")
 
 
@@ -159,7 +164,7 @@ async def look_at_files(site: Site, tab: Tab) -> None:
         "#picker", FilePayload(name="Other", mimeType="text/plain", buffer=b"x")
     )
     await tab.sees("#files li")
-    await tab.page.click("#workspace > summary")
+    await tab.page.click("#tab-of-files")
     await tab.sees("#workspace li")
 
 

@@ -9,21 +9,29 @@ const posted = (path, body) => fetch(path, {
   body: JSON.stringify(body),
 });
 
-/** Show fields to fill in; resolves to what was typed, by name, or null. */
-function filled({ question, fields, action, words }) {
+/** Show fields to fill in, on a page of their own; resolves to what was typed, by name, or null where the
+    person goes the `other` way, which without one there is not. */
+function filled({ question, fields, action, words, problem, other }) {
   const dialog = byId("dialog");
   const form = h("form", { method: "dialog" },
+    h("p", { class: "brand" }, h("img", { src: "/page/icon.svg", alt: "", width: 32, height: 32 }), " Parley"),
     h("h2", { id: "question" }, question),
-    words && h("p", {}, words),
+    problem && h("p", { class: "wrong", role: "alert" }, problem),
     fields.map(({ name, label, ...rest }) => h("label", { class: "field" }, label, h("input", { name, type: "text", ...rest }))),
+    h("p", { class: "help" }, words),
     h("div", { class: "choices" },
-      h("button", { type: "button", onclick: () => dialog.close("") }, t("Cancel")),
+      other && h("button", { type: "button", onclick: () => dialog.close("") }, other),
       h("button", { type: "submit", value: "yes", class: "primary" }, action)));
+  const stay = (event) => { if (event.key === "Escape") event.preventDefault(); }; // behind it is nothing to go back to
+  dialog.addEventListener("keydown", stay);
+  dialog.classList.add("arriving");
   dialog.replaceChildren(form);
   dialog.returnValue = "";
-  dialog.showModal();
+  if (!dialog.open) dialog.showModal();
   return new Promise((resolve) => {
     dialog.addEventListener("close", () => {
+      dialog.removeEventListener("keydown", stay);
+      dialog.classList.remove("arriving");
       resolve(dialog.returnValue && form.isConnected ? Object.fromEntries(new FormData(form)) : null);
     }, { once: true });
   });
@@ -32,21 +40,30 @@ function filled({ question, fields, action, words }) {
 const reason = async (response) =>
   (await response.json().catch(() => ({}))).error?.message ?? t("Error {status}.", { status: response.status });
 
-/** Ask who is there until the bot knows them; false where they give up. */
-export async function signIn(words = "") {
+/** What is said where a request to sign in is refused, or does not arrive; "" where it is taken. */
+async function refusal(path, body) {
+  const response = await posted(path, body).catch(() => null);
+  if (!response) return t("The bot can't be reached; try again in a moment.");
+  if (response.ok) return "";
+  return response.status === 400 && path === "/api/join" ? t("A password has 10 to 200 characters.") : reason(response);
+}
+
+/** Ask who is there until the bot knows them. */
+export async function signIn(problem = "", before = "") {
   const said = await filled({
-    question: t("Who are you?"),
-    words,
+    question: t("Sign in"),
+    problem,
+    words: t("No account yet? Ask the owner of this bot for an invitation link."),
     fields: [
-      { name: "name", label: t("Name (empty for the owner's token)"), autocomplete: "username" },
+      { name: "name", value: before, label: t("Name (empty for the owner's token)"), autocomplete: "username" },
       { name: "password", label: t("Password or token"), type: "password", autocomplete: "current-password" },
     ],
     action: t("Sign in"),
   });
-  if (said === null) return false;
+  if (said === null) return signIn();
   const name = said.name.trim();
-  const response = await posted("/api/login", name ? { name, password: said.password } : { token: said.password });
-  return response.ok || signIn(await reason(response));
+  const refused = await refusal("/api/login", name ? { name, password: said.password } : { token: said.password });
+  return refused ? signIn(refused, name) : true;
 }
 
 /** Come in by the link that was followed here, if it was one. */
@@ -54,18 +71,18 @@ export async function arrive() {
   const code = location.hash.match(/^#join=(.+)$/)?.[1];
   if (!code) return;
   history.replaceState(null, "", location.pathname);
-  let words = t("Choose a password of at least 10 characters to sign in with elsewhere, or leave it empty.");
-  for (;;) {
+  for (let problem = "";;) {
     const said = await filled({
       question: t("You are invited"),
-      words,
+      problem,
+      words: t("Choose a password of at least 10 characters to sign in with elsewhere, or leave it empty."),
+      other: t("Sign in instead"),
       fields: [{ name: "password", label: t("Password"), type: "password", autocomplete: "new-password" }],
       action: t("Join"),
     });
     if (said === null) return;
-    const response = await posted("/api/join", { code, password: said.password });
-    if (response.ok) return;
-    words = response.status === 400 ? t("A password has 10 to 200 characters.") : await reason(response);
+    problem = await refusal("/api/join", { code, password: said.password });
+    if (!problem) return;
   }
 }
 

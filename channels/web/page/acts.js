@@ -2,7 +2,8 @@
 // to its question. Each control is a command.
 import { icon } from "./icons.js";
 import { amount, h, money } from "./dom.js";
-import { nameOfState, t } from "./language.js";
+import { isUsual, nameOfState, t } from "./language.js";
+import { chosen } from "./menu.js";
 import { copied } from "./text.js";
 
 /** A button with an icon; its name is read aloud and shown. Pressed twice, it does one thing. */
@@ -31,23 +32,28 @@ export function acts(turn, answer, page) {
   return h("div", { class: "under", role: "group", "aria-label": t("What to do with {turn}", { turn }) },
     copy,
     iconButton("again", t("Ask again"), () => page.act(`/regenerate ${turn}`)),
-    iconButton("swap", t("Ask another model"), () => page.model(turn)),
     iconButton("edit", t("Edit the question"), () => page.edit(turn)),
-    iconButton("why", t("Why this answer?"), () => page.why(turn)),
-    iconButton("quote", t("Quote"), () => page.quote(turn)),
-    iconButton("fork", t("Branch off from here"), () => page.act(`/fork ${turn}`, { isTold: true })),
     iconButton("pin", t("Pin"), (event) => {
       const isPinned = event.currentTarget.getAttribute("aria-pressed") === "true";
       page.act(`/context ${isPinned ? "unpin" : "pin"} ${turn}`);
     }, { "data-act": "pin" }),
-    iconButton("drop", t("Remove from context"), () => page.act(`/context drop ${turn}`), { "data-act": "drop" }));
+    iconButton("drop", t("Remove from context"), () => page.act(`/context drop ${turn}`), { "data-act": "drop" }),
+    iconButton("more", t("More for {label}", { label: turn }), async (event) => {
+      const act = await chosen(event.currentTarget, [
+        [t("Ask another model"), () => page.model(turn)],
+        [t("Branch off from here"), () => page.act(`/fork ${turn}`, { isTold: true })],
+        [t("Quote"), () => page.quote(turn)],
+        [t("Why this answer?"), () => page.why(turn)],
+      ]);
+      await act?.();
+    }, { "aria-haspopup": "menu" }));
 }
 
 /** What is known of a turn, in a line: its state, its size, what it cost and who answered. */
 export function facts({ state = [], tokens, cost, models = [], prompt = 0, completion = 0 }) {
   const calls = prompt + completion;
   const words = [
-    ...state.filter((word) => word !== "in context").map(nameOfState),
+    ...state.filter((word) => !isUsual(word)).map(nameOfState),
     tokens !== undefined && t("{n} tokens", { n: amount(tokens) }),
     calls > 0 && cost !== null && money(cost),
     models.join(", "),

@@ -14,6 +14,9 @@ export const shortcuts = (page) => [
   { keys: [main, "."], key: ".", isMain: true, does: t("Stop the answer"), act: page.stop },
   { keys: ["Alt", "↑"], key: "ArrowUp", isAlt: true, does: t("Conversation above"), act: () => page.step(-1) },
   { keys: ["Alt", "↓"], key: "ArrowDown", isAlt: true, does: t("Conversation below"), act: () => page.step(1) },
+  { keys: [main, "B"], key: "b", isMain: true, does: t("Show or hide the conversations"), act: () => page.toggle("sessions") },
+  { keys: [main, "Shift", "B"], key: "b", isMain: true, isShift: true, does: t("Show or hide the context"), act: () => page.toggle("context") },
+  { keys: [main, ","], key: ",", isMain: true, does: t("Settings"), act: page.settings },
   { keys: ["/"], key: "/", isShift: null, does: t("Write a message"), act: page.write },
   { keys: ["?"], key: "?", isShift: null, does: t("This list"), act: () => sheet(page) },
 ];
@@ -29,7 +32,7 @@ const FIXED = [
 export function listen(page) {
   const known = shortcuts(page);
   addEventListener("keydown", (event) => {
-    if (event.isComposing || byId("dialog").open) return;
+    if (event.isComposing || document.querySelector("dialog[open]")) return;
     const isWriting = event.target.matches?.("input, textarea, select");
     const found = known.find((one) => fits(one, event) && (one.isMain || one.isAlt || !isWriting));
     if (!found) return;
@@ -54,8 +57,16 @@ export function sheet(page) {
   dialog.showModal();
 }
 
+const THEMES = { auto: t("System"), light: t("Light"), dark: t("Dark") };
+
 /** The part of the settings that is about this browser alone. */
 export function drawnBrowser(page) {
+  const now = document.documentElement.dataset.theme;
+  const theme = h("select", { id: "theme" }, Object.entries(THEMES).map(([value, name]) => h("option", { value, selected: value === now }, name)));
+  theme.addEventListener("change", () => {
+    document.documentElement.dataset.theme = theme.value;
+    remember("theme", theme.value);
+  });
   const isPossible = "Notification" in window && isSecureContext;
   const wished = h("input", { type: "checkbox", role: "switch", id: "notify", checked: wantsNotices() });
   const why = h("p", { class: "help", id: "notify-help" }, isPossible
@@ -70,12 +81,11 @@ export function drawnBrowser(page) {
     }
     remember("notify", wished.checked ? "yes" : "");
   });
-  const version = h("span", { class: "value" });
-  const ask = async (event) => { if (event.target.open && !version.textContent) version.textContent = await page.version(); };
-  return h("details", { class: "settings", id: "browser", ontoggle: ask }, h("summary", {}, t("This browser")), h("ul", {},
+  return h("ul", { id: "browser" },
+    h("li", {}, h("label", { for: "theme" }, t("Colours")), h("span", { class: "value" }, theme)),
     h("li", {}, h("label", { for: "notify" }, t("Tell me when an answer is ready")), h("span", { class: "value" }, wished), why),
     h("li", {}, h("span", {}, t("Keyboard")), h("span", { class: "value" }, h("button", { type: "button", onclick: () => sheet(page) }, t("Show shortcuts")))),
-    h("li", {}, h("span", {}, "Parley"), version)));
+    h("li", {}, h("span", {}, "Parley"), h("span", { class: "value", id: "version" })));
 }
 
 const wantsNotices = () => "Notification" in window && Notification.permission === "granted" && recall("notify") === "yes";

@@ -1,9 +1,13 @@
 // Where one writes: messages, commands with completion, files. What is typed is kept as a draft.
 import { byId, h } from "./dom.js";
+import { counted, fitting } from "./commands.js";
+import { icon } from "./icons.js";
 import { bytes, complaint, preview } from "./files.js";
 import * as kept from "./kept.js";
 import { t } from "./language.js";
 
+const narrow = matchMedia("(pointer: coarse), (max-width: 480px)"); // a small window beside others has a keyboard
+const isPhone = () => narrow.matches;
 const COMPOSED = 229; // the key that ended a composition, in Safari, where it is over by then
 
 export class Composer {
@@ -25,10 +29,14 @@ export class Composer {
     byId("composer").addEventListener("submit", (event) => { event.preventDefault(); this.#press(); });
     byId("picker").addEventListener("change", (event) => this.take(event.target.files));
     byId("record").hidden = !(navigator.mediaDevices && window.MediaRecorder); // a page that is not secure has no microphone
+    this.#drawRecording();
     byId("record").addEventListener("click", () => (this.#recorder ? this.#recorder.stop() : this.#record()));
+    this.#fit();
+    narrow.addEventListener("change", () => this.#fit());
     this.#text.addEventListener("input", () => { this.#changed(); this.#complete(); });
     this.#text.addEventListener("keydown", (event) => this.#key(event));
     this.#text.addEventListener("blur", () => setTimeout(() => this.#offer([]), 200));
+    this.#options.addEventListener("mousedown", (event) => event.preventDefault()); // or its scroll bar would close it
     this.#text.addEventListener("paste", (event) => this.#paste(event));
     this.#catchDrops();
   }
@@ -124,8 +132,10 @@ export class Composer {
     const [session, text, files] = [this.#session, this.#text.value.trim(), this.#files];
     this.#put("", []);
     if (/^\/[a-z_]/i.test(text) && !files.length) {
-      if (await this.#page.run(text)) this.#sent(session, text);
-      else await this.restore({ session, text, files });
+      if (await this.#page.run(text)) {
+        counted(text);
+        this.#sent(session, text);
+      } else await this.restore({ session, text, files });
       return;
     }
     await this.#page.say({ id: fresh(), session, text, files, at: Date.now(), why: "" });
@@ -137,6 +147,12 @@ export class Composer {
     if (session === this.#session) kept.keepDraft(session, this.#text.value);
     else if (kept.draft(session).trim() === text) kept.keepDraft(session, "");
     return kept.keepFiles(session, session === this.#session ? this.#files : []);
+  }
+
+  /** A phone's keyboard has no key for a new line but Enter, and its field room for a word. */
+  #fit() {
+    this.#text.placeholder = isPhone() ? t("Message") : t("Message, or / for commands");
+    this.#text.enterKeyHint = isPhone() ? "enter" : "send";
   }
 
   #grow() {
@@ -174,7 +190,7 @@ export class Composer {
   }
 
   #drawRecording() {
-    byId("record").textContent = this.#recorder ? "■" : "●";
+    byId("record").replaceChildren(icon(this.#recorder ? "stop" : "microphone"));
     byId("record").classList.toggle("stops", Boolean(this.#recorder));
     byId("record").setAttribute("aria-label", this.#recorder ? t("Stop recording") : t("Record a voice message"));
   }
@@ -236,29 +252,35 @@ export class Composer {
   // --- completion ----------------------------------------------------------------------------
 
   async #complete() {
-    if (this.#text.value.startsWith("/")) this.#commands ??= await this.#page.commands().then(lines, () => null);
+    if (this.#text.value.startsWith("/")) this.#commands ??= await this.#page.commands().catch(() => null);
     const typed = this.#text.value; // as it is by now: more may have been typed meanwhile
-    if (!this.#commands || !/^\/\w*( \w*)?$/.test(typed)) return this.#offer([]);
-    const fitting = this.#commands.filter(({ line }) => line.startsWith(typed.toLowerCase()) && line !== typed);
-    const isSub = typed.includes(" ");
-    return this.#offer(fitting.filter(({ line }) => line.includes(" ") === isSub).slice(0, 8));
+    return this.#offer(this.#commands ? fitting(this.#commands, typed) : []);
   }
 
-  #offer(found) {
+  /** Show groups of lines that can be chosen; a group without a name has no heading. */
+  #offer(groups) {
     this.#chosen = -1;
-    this.#options.replaceChildren(...found.map(({ line, summary }, index) =>
-      h("li", { role: "option", id: `option-${index}`, "aria-selected": "false", "data-line": line,
-        onmousedown: (event) => { event.preventDefault(); this.#fill(line); } },
-      h("b", {}, line), " ", h("span", {}, summary))));
-    this.#options.hidden = !found.length;
-    byId("status").textContent = found.length ? t("{n} commands fit; the arrow keys choose.", { n: found.length }) : "";
+    let count = 0;
+    this.#options.replaceChildren(...groups.map(([name, found]) => h("ul", { role: "group", "aria-label": name || t("Commands") },
+      name && h("li", { role: "presentation", class: "heading" }, name),
+      found.map(({ line, usage, summary }) => h("li", { role: "option", id: `option-${count++}`, "aria-selected": "false", "data-line": line,
+        onmousedown: () => this.#fill(line) },
+      h("b", {}, line), usage && h("code", {}, usage), h("span", {}, summary))))));
+    this.#options.hidden = !count;
+    this.#options.scrollTop = 0;
+    byId("status").textContent = count ? t("{n} commands fit; the arrow keys choose.", { n: count }) : "";
     this.#text.removeAttribute("aria-activedescendant");
   }
 
+  get #items() {
+    return [...this.#options.querySelectorAll("[role=option]")];
+  }
+
   #choose(step) {
-    const items = [...this.#options.children];
+    const items = this.#items;
     this.#chosen = (this.#chosen + step + items.length) % items.length;
     items.forEach((item, index) => item.setAttribute("aria-selected", String(index === this.#chosen)));
+    items[this.#chosen].scrollIntoView({ block: "nearest" });
     this.#text.setAttribute("aria-activedescendant", items[this.#chosen].id);
   }
 
@@ -276,21 +298,15 @@ export class Composer {
       this.#choose(event.key === "ArrowDown" ? 1 : this.#chosen < 0 ? 0 : -1);
     } else if (isOpen && (event.key === "Tab" || (event.key === "Enter" && this.#chosen >= 0))) {
       event.preventDefault();
-      this.#fill(this.#options.children[Math.max(0, this.#chosen)].dataset.line);
+      this.#fill(this.#items[Math.max(0, this.#chosen)].dataset.line);
     } else if (isOpen && event.key === "Escape") {
       this.#offer([]);
-    } else if (event.key === "Enter" && !event.shiftKey) {
+    } else if (event.key === "Enter" && (event.ctrlKey || event.metaKey || !(event.shiftKey || isPhone()))) {
       event.preventDefault();
       this.#send();
     }
   }
 }
-
-/** Each command and subcommand as a line that can be typed. */
-const lines = (commands) => commands.flatMap(({ name, summary, subcommands }) => [
-  { line: `/${name}`, summary },
-  ...subcommands.map((sub) => ({ line: `/${name} ${sub.name}`, summary: sub.summary })),
-]);
 
 const fresh = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 

@@ -47,10 +47,10 @@ function drawn(key, { first, last, state: [state] }, event, { summarised_in_plac
   return h("div", { class: "cut", "data-cut": key, role: "group", "aria-label": t("Context compacted here") },
     h("p", {}, h("span", {}, isOne ? t("{turn} is {state}", { turn: `t${first}`, state: SAID[state] })
       : t("{first} to {last} are {state}", { first: `t${first}`, last: `t${last}`, state: SAID[state] })),
-      hasSummary && button(t("Show"), () => show("/context summary")),
+      h("span", { class: "acts" }, hasSummary && button(t("Show"), () => show("/context summary")),
       hasSummary && button(t("Edit"), () => show("/context summary edit")),
       state === "in the log" && preface && button(t("Show"), () => (below.firstChild
         ? below.replaceChildren() : below.replaceChildren(h("blockquote", { dir: "auto" }, preface)))),
-      event && button(t("Undo"), () => page.act(`/context undo ${event.id}`))),
+      event && button(t("Undo"), () => page.act(`/context undo ${event.id}`)))),
     below);
 }

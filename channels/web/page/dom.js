@@ -1,5 +1,5 @@
 // Building the page. Text is always text; HTML comes from the server alone, which has cleaned it.
-import { t } from "./language.js";
+import { locale, t } from "./language.js";
 
 /** An element: h("button", {class: "icon", onclick: f}, "Send", otherElement). */
 export function h(tag, properties = {}, ...children) {
@@ -30,18 +30,27 @@ document.addEventListener("pointerdown", ({ button }) => {
     click. To be awaited before buttons are drawn anew because of something that happened elsewhere. */
 export const released = () => release;
 
+const short = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 });
+const dollars = (digits) => new Intl.NumberFormat(locale, { style: "currency", currency: "USD", currencyDisplay: "narrowSymbol", minimumFractionDigits: digits, maximumFractionDigits: digits });
+const [none, cents, fine] = [0, 2, 4].map(dollars);
+
 /** Tokens as people read them: 950, 12.4k, 1.5M. */
 export function amount(number) {
-  if (number < 1000) return String(number);
+  if (number < 1000) return short.format(number);
   const [size, letter] = number < 999_950 ? [1e3, "k"] : [1e6, "M"];
-  return (number / size).toFixed(1).replace(/\.0$/, "") + letter;
+  return short.format(number / size) + letter;
 }
 
-/** US dollars, as /usage has them: $0, <$0.0001, $0.0012, $1.50. */
+/** US dollars, as /usage has them: $0, <$0.0001, $0.0012, $1.50; "1,50 $" in German. */
 export function money(cost) {
-  if (cost > 0 && cost < 0.0001) return "<$0.0001";
-  return cost ? `$${cost.toFixed(cost < 0.1 ? 4 : 2)}` : "$0";
+  if (!cost) return none.format(0);
+  if (cost < 0.0001) return `<${fine.format(0.0001)}`;
+  return (cost < 0.1 ? fine : cents).format(cost);
 }
+
+/** A moment as a date and a time, or as a time of the day. */
+export const moment = (at) => new Date(at).toLocaleString(locale, { dateStyle: "medium", timeStyle: "short" });
+export const timeOf = (at) => new Date(at).toLocaleTimeString(locale, { hour: "2-digit", minute: "2-digit" });
 
 /** Ask before something is done; resolves to what was typed (or "yes"), or null. */
 export function asked({ question, label, value, action = "OK", secret = false }) {

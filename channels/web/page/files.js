@@ -1,14 +1,14 @@
 // Files: those that are put to a message, those that came with one, and those of the workspace.
 import * as api from "./api.js";
-import { byId, h } from "./dom.js";
-import { t } from "./language.js";
+import { byId, h, moment } from "./dom.js";
+import { locale, t } from "./language.js";
 
 const PREVIEWED = 200_000; // bytes of a text that are shown
 
 /** Bytes as people read them, rounded up. */
 export function bytes(number) {
   if (number < 1e6) return `${Math.ceil(number / 1e3)} kB`;
-  return `${Math.ceil(number / 1e5) / 10} MB`;
+  return `${(Math.ceil(number / 1e5) / 10).toLocaleString(locale)} MB`;
 }
 
 const isPicture = (type) => /^image\/(png|jpeg|gif|webp)$/.test(type);
@@ -91,8 +91,7 @@ function tell(name, body, address) {
 export class Files {
   limits = null; // {files, file_bytes, bytes}
 
-  /** Stands in the panel; the panel draws itself anew around it. */
-  section = h("details", { id: "workspace", hidden: true });
+  element = h("section", { id: "workspace" }, none());
   #onLimits;
 
   constructor(onLimits) {
@@ -104,14 +103,14 @@ export class Files {
     if (!found) return;
     this.limits = found.limits;
     this.#onLimits(found.limits);
-    this.section.hidden = !found.files.length;
-    this.section.replaceChildren(h("summary", {}, t("Files ({n})", { n: found.files.length })),
-      h("ul", { class: "workspace" }, found.files.map(({ name, address, size, at }) => h("li", {},
+    this.element.replaceChildren(found.files.length ? h("ul", { class: "workspace" }, found.files.map(({ name, address, size, at }) => h("li", {},
         h("span", { class: "name" }, name),
-        h("small", { class: "faint" }, `${bytes(size)} · ${new Date(at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}`),
-        actions(name, address)))));
+        h("small", { class: "faint" }, `${bytes(size)} · ${moment(at)}`),
+        actions(name, address)))) : none());
   }
 }
+
+const none = () => h("p", { class: "help" }, t("No files yet. Attach some to a message, or ask for one."));
 
 /** What speaks against putting these files to a message that has some already; "" if nothing. */
 export function complaint(limits, there, more) {

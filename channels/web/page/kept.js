@@ -73,7 +73,7 @@ export async function belongTo(user) {
 
 /** Whoever signs out leaves nothing behind. */
 export async function clear() {
-  for (const name of remembered()) if (name === "session" || name.startsWith("draft/")) remember(name, null);
+  for (const name of remembered()) if (["session", "commands"].includes(name) || name.startsWith("draft/")) remember(name, null);
   for (const name of ["files", "outbox"]) {
     memory[name].clear();
     await within(name, "readwrite", (store) => store.clear(), () => {}).catch(() => {});

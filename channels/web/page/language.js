@@ -23,6 +23,12 @@ export function t(text, values = {}) {
   return (words[text] ?? text).replace(/\{(\w+)\}/g, (place, name) => values[name] ?? place);
 }
 
+/** The form of numbers and dates: this browser's, unless the page speaks another language than it. */
+export const locale = navigator.language.split("-")[0] === language.split("-")[0] ? navigator.language : language;
+
+/** The state that needs no mark. */
+export const isUsual = (state) => state === "in context";
+
 const STATES = {
   "in context": t("in context"), running: t("running"), pinned: t("pinned"), shortened: t("shortened"), clipped: t("clipped"),
   "results as stubs": t("results as stubs"), "in the log": t("in the log"), summarised: t("summarised"), cleared: t("cleared"),

@@ -5,16 +5,21 @@ import { plain } from "./cards.js";
 import { Chat } from "./chat.js";
 import { Composer } from "./composer.js";
 import { fillWelcome } from "./connect.js";
-import { changeModel, chooseModel, showModel } from "./models.js";
+import { changeModel, chooseModel, drawnModels } from "./models.js";
 import { Files } from "./files.js";
 import { Outbox } from "./outbox.js";
 import { announce, drawnBrowser, keepPage, listen } from "./browser.js";
 import { Panel } from "./panel.js";
 import { People } from "./people.js";
+import { Preferences } from "./preferences.js";
+import { Remembered } from "./records.js";
 import { nameOf, Sessions } from "./sessions.js";
 import { Settings } from "./settings.js";
+import { close, show as showSide, toggle } from "./sides.js";
 import { recall, remember } from "./storage.js";
+import { tabbed } from "./tabs.js";
 import { byId } from "./dom.js";
+import { icon } from "./icons.js";
 import { t } from "./language.js";
 
 const RETRY = 3000; // milliseconds until a bot that is away is asked again
@@ -51,35 +56,63 @@ const composer = new Composer({
   say: (message) => outbox.add(message),
   tell: (text) => chat.notice(text),
   run: (line) => run(line),
-  commands: async () => (await api.command(session, "/help")).data.commands,
+  commands: async () => (await api.command(session, "/help")).data,
 });
 const files = new Files((limits) => composer.limit(limits));
 const settings = new Settings({
   run: async (line) => {
     try {
-      chat.notice(plain((await api.command(session, line)).text));
+      tell(plain((await api.command(session, line)).text));
       panel.refresh();
       return (await api.context(session)).settings;
     } catch (error) {
-      chat.notice(error.message);
+      tell(error.message);
       return null;
     }
   },
 });
 const keys = {
-  search: () => { openSide("sessions"); byId("search").focus(); },
+  search: () => { showSide("sessions"); byId("search").focus(); },
   fresh: () => open(Sessions.fresh()),
   stop: () => run("/stop", { isQuiet: true }),
   step: (by) => sessions.step(by),
+  toggle,
+  settings: () => preferences.open(),
   write: () => byId("text").focus(),
   version: async () => (await api.command(session, "/version").catch(() => null))?.data.version ?? "",
 };
 listen(keys);
 const people = new People({
   ask: (line) => api.command(session, line),
-  tell: (text) => chat.notice(text),
+  tell: (text) => tell(text),
 });
-byId("beside").append(files.section, settings.element, people.element, drawnBrowser(keys));
+const preferences = new Preferences({
+  general: settings.parts("general"),
+  models: [drawnModels({ pick: () => byId("model").click(), connected }), ...settings.parts("models")],
+  context: settings.parts("context"),
+  memory: settings.parts("memory"),
+  people: [people.element, ...settings.parts("people")],
+  browser: [drawnBrowser(keys)],
+}, {
+  opened: async (section) => {
+    if (section === "people") people.refresh();
+    if (section === "browser" && !byId("version").textContent) byId("version").textContent = await keys.version();
+  },
+  searched: (words) => settings.search(words),
+});
+byId("gear").append(icon("gear"));
+byId("gear").addEventListener("click", () => preferences.open());
+byId("fresh").append(icon("new"));
+byId("fresh").addEventListener("click", keys.fresh);
+
+/** Say something where the person is looking. */
+const tell = (text) => (preferences.isOpen ? preferences.tell(text) : chat.notice(text));
+
+const remembered = new Remembered((line, how) => run(line, how), (line) => ask(line));
+byId("of-files").append(files.element);
+byId("of-memory").append(remembered.element);
+const showTab = tabbed(byId("tabs"), (panel) => { if (panel === "of-memory") remembered.refresh(); });
+showTab("of-context");
 const outbox = new Outbox({
   session: () => session,
   expect: (message) => chat.expect(message),
@@ -103,7 +136,10 @@ const sessions = new Sessions({
 async function run(line, { isQuiet = false } = {}) {
   const name = session;
   const isContext = line.trim() === "/context";
-  if (isContext) openSide("context"); // it shows all that the answer would
+  if (isContext) { // it shows all that the answer would
+    showSide("context");
+    showTab("of-context");
+  }
   try {
     const reply = await api.command(session, line);
     if (name !== session) chat.notice(plain(reply.text)); // it was left: a card here would act on this one
@@ -143,7 +179,7 @@ function connected(model) {
 byId("model").addEventListener("click", async () => {
   const line = await changeModel(session, connected).catch((error) => { chat.notice(error.message); });
   const reply = line && await run(line, { isQuiet: true });
-  if (reply) chat.notice(plain(reply.text));
+  if (reply) tell(plain(reply.text));
 });
 
 /** Say where other branches go other ways. */
@@ -267,51 +303,6 @@ async function load(name) {
     if (is) outbox.wake();
   });
 }
-
-// --- drawers on small screens, colours -------------------------------------------------------
-
-function close() {
-  for (const side of document.querySelectorAll(".side")) side.classList.remove("open");
-}
-
-document.addEventListener("click", ({ target }) => {
-  const opens = target.closest?.("[data-opens]")?.dataset.opens;
-  if (opens) openSide(opens);
-});
-
-function openSide(name) {
-  const side = byId(name);
-  side.classList.add("open");
-  const first = [...side.querySelectorAll("button, input, summary")].find((one) => one.checkVisibility());
-  (first ?? side).focus();
-}
-for (const button of document.querySelectorAll("[data-closes]")) {
-  button.addEventListener("click", () => {
-    close();
-    document.querySelector(`[data-opens=${button.dataset.closes}]`).focus();
-  });
-}
-document.addEventListener("keydown", (event) => {
-  if (event.key !== "Escape") return;
-  const left = document.activeElement.closest(".side.open");
-  close();
-  if (left) document.querySelector(`[data-opens=${left.id}]`)?.focus(); // not shown, it takes no focus
-});
-document.querySelector("main").addEventListener("click", (event) => {
-  if (!event.target.closest("[data-opens]")) close();
-});
-
-const themes = {
-  auto: t("Colours: same as the system"), light: t("Colours: light"), dark: t("Colours: dark"),
-};
-const theme = byId("theme");
-theme.addEventListener("click", () => {
-  const names = Object.keys(themes);
-  const next = names[(names.indexOf(document.documentElement.dataset.theme) + 1) % names.length];
-  document.documentElement.dataset.theme = next;
-  remember("theme", next);
-  theme.setAttribute("aria-label", themes[next]);
-});
 
 /** The session that the address names; "" where it names none. */
 function addressed() {

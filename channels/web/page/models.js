@@ -1,7 +1,7 @@
 // Which model answers: always in sight, and chosen from what the endpoint lists and from the agents.
 import * as api from "./api.js";
 import { fillConnect } from "./connect.js";
-import { amount, byId, h } from "./dom.js";
+import { amount, byId, h, money } from "./dom.js";
 import { t } from "./language.js";
 
 const HERE = " --here";
@@ -10,6 +10,14 @@ const HERE = " --here";
 export function showModel(name) {
   byId("model").textContent = name || t("Model");
   byId("model").title = t("{name}: choose another", { name });
+}
+
+/** Fill the beginning of the section "Models and keys" of the settings. Here a model is connected. */
+export function drawnModels(page) {
+  const section = h("section", { id: "connecting" },
+    h("button", { type: "button", onclick: () => page.pick() }, t("Choose a model")));
+  fillConnect(section, { done: page.connected });
+  return section;
 }
 
 /** Let a person choose a model for one question; resolves to its name, or null. */
@@ -86,5 +94,5 @@ const row = (name, size, more, isCurrent, onclick) => h("li", {}, h("button", { 
 /** A model's window and price, in words. */
 const figures = ({ window, price }) => [
   window ? t("{n} tokens", { n: amount(window) }) : t("window unknown"),
-  price ? t("${read} read, ${written} written, for a million", { read: price[0].toFixed(2), written: price[1].toFixed(2) }) : "",
+  price ? t("{read} read, {written} written, for a million", { read: money(price[0]), written: money(price[1]) }) : "",
 ];

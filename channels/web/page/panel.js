@@ -1,11 +1,12 @@
 // The right column: the context, live. Every control in it is a command.
+import { iconButton } from "./acts.js";
 import { Costs } from "./costs.js";
-import { amount, asked, byId, h, money, released } from "./dom.js";
+import { amount, asked, byId, h, money, released, shown, timeOf } from "./dom.js";
 import { explore } from "./explorer.js";
 import { drawMap } from "./map.js";
 import { showModel } from "./models.js";
-import { memory, receipt, timeline } from "./records.js";
-import { nameOfActor, nameOfEvent, nameOfPart, nameOfState, t } from "./language.js";
+import { receipt, timeline } from "./records.js";
+import { isUsual, locale, nameOfActor, nameOfEvent, nameOfPart, nameOfState, t } from "./language.js";
 
 const NEWEST = 20; // changes that are listed
 const WIDE = 100_000; // tokens of a window that holds far more than 20 usual turns
@@ -57,6 +58,7 @@ export class Panel {
     drawMap(this.#map, state, { ...this.#page, explore: (title, line) => explore(title, line, this.#page.act) });
     this.#panel.replaceChildren(...this.#drawn(state));
     this.#costs.refresh();
+    byId("of-requests").replaceChildren(timeline(state.requests, this.#page.act));
     for (const id of open) byId(id)?.setAttribute("open", "");
     this.#page.drawn();
   }
@@ -88,7 +90,7 @@ export class Panel {
     this.#loads += 1; // what is on its way is of the one before
   }
 
-  #drawn({ overview, turns, events, requests }) {
+  #drawn({ overview, turns, events }) {
     return [
       this.#size(overview),
       this.#controls(overview, events),
@@ -98,8 +100,6 @@ export class Panel {
       section(t("Changed by"), events.length
         ? h("ol", { class: "events" }, this.#events(events))
         : h("p", { class: "faint" }, t("Nothing yet: every turn is in context."))),
-      timeline(requests, this.#page.act),
-      memory(this.#page.act),
     ];
   }
 
@@ -148,15 +148,16 @@ export class Panel {
   #turn({ turn, tokens, state, words }, overview) {
     const isIn = overview.turns.includes(turn);
     const isPinned = state.includes("pinned");
-    const button = (label, line) => h("button", { type: "button", "aria-label": `${label} ${turn}`, onclick: () => this.#run(line) }, label);
+    const badges = state.filter((word) => !isUsual(word));
+    const button = (name, label, line) => iconButton(name, `${label} ${turn}`, () => this.#run(line), { "aria-pressed": name === "pin" ? String(isPinned) : null });
     return h("li", { class: isIn ? "" : "out" },
       h("button", { type: "button", class: "id", "aria-label": t("Show {turn}", { turn }), onclick: () => shownTurn(turn) }, turn),
       h("span", { class: "words" }, words),
       h("span", { class: "tokens" }, amount(tokens)),
-      h("span", { class: "badges" }, state.map((word) => h("span", { class: "badge", "data-state": word }, nameOfState(word)))),
       isIn && h("span", { class: "acts" },
-        button(isPinned ? t("Unpin") : t("Pin"), `/context ${isPinned ? "unpin" : "pin"} ${turn}`),
-        turn !== overview.running_turn && button(t("Drop"), `/context drop ${turn}`)));
+        button("pin", isPinned ? t("Unpin") : t("Pin"), `/context ${isPinned ? "unpin" : "pin"} ${turn}`),
+        turn !== overview.running_turn && button("drop", t("Drop"), `/context drop ${turn}`)),
+      badges.length > 0 && h("span", { class: "badges" }, badges.map((word) => h("span", { class: "badge", "data-state": word }, nameOfState(word)))));
   }
 
   /** The newest changes; the last one that holds can be undone where it stands. */
@@ -199,8 +200,8 @@ function drawnEvent({ kind, actor, strategy, reason, at, turns, tokens_before: b
   const name = turns.length > 2 ? t("{first} to {last}", { first: turns[0], last: turns.at(-1) }) : turns.join(", ");
   return [
     h("span", {}, h("b", {}, nameOfEvent(kind)), undone ? t(" (undone)") : "", name && ` ${name}`),
-    h("span", { class: "sizes" }, before === after ? "" : `${before.toLocaleString()} → ${after.toLocaleString()}`),
-    h("span", { class: "faint" }, `${by} · ${new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}`),
+    h("span", { class: "sizes" }, before === after ? "" : `${before.toLocaleString(locale)} → ${after.toLocaleString(locale)}`),
+    h("span", { class: "faint" }, `${by} · ${timeOf(at)}`),
   ];
 }
 

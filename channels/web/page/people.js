@@ -1,7 +1,7 @@
 // Who may come in on the page, and where people are signed in: each for themselves, an owner for all.
 import * as api from "./api.js";
 import { plain } from "./cards.js";
-import { asked, h } from "./dom.js";
+import { asked, h, moment } from "./dom.js";
 import { t } from "./language.js";
 import { copying } from "./text.js";
 
@@ -10,26 +10,23 @@ const BROWSERS = [["Edge", /Edg/], ["Opera", /OPR/], ["Firefox", /Firefox|FxiOS/
 const OWN = "the owner, by the token"; // as /logins calls who has no name
 
 export class People {
-  element = h("details", { class: "settings people", id: "people" });
+  element = h("div", { class: "people", id: "people" });
   #page;
-  #body = h("div");
   #isDrawing = false;
 
   constructor(page) {
     this.#page = page;
-    this.element.append(h("summary", {}, t("People and logins")), this.#body);
-    this.element.addEventListener("toggle", () => { if (this.element.open) this.#refresh(); });
   }
 
   /** Ask and draw anew; what is being typed meanwhile stays. */
-  async #refresh() {
+  async refresh() {
     if (this.#isDrawing) return;
     this.#isDrawing = true;
     try {
       const [me, users, logins] = await Promise.all([api.me(), this.#page.ask("/users"), this.#page.ask("/logins")]);
       const found = logins.data?.logins ?? [];
       const isOwner = Boolean(users.data);
-      this.#body.replaceChildren(
+      this.element.replaceChildren(
         ...(isOwner ? [this.#people(users.data.known, found), this.#invitation()] : []),
         ...(found.length ? [this.#logins(found, me, isOwner)] : []),
         ...(me.user ? [this.#password()] : []),
@@ -44,7 +41,7 @@ export class People {
   async #run(line) {
     const reply = await this.#page.ask(line).catch((error) => ({ text: error.message, problem: "unavailable" }));
     this.#page.tell(plain(reply.text));
-    if (!reply.problem) await this.#refresh();
+    if (!reply.problem) await this.refresh();
     return reply;
   }
 
@@ -55,19 +52,19 @@ export class People {
       const [channel, name] = one.id.replace(/^chat /, "").split(/\/(.*)/s);
       return h("li", {},
         h("span", {}, h("b", { dir: "auto" }, one.name || name), " ", h("span", { class: "chip" }, one.role === "owner" ? t("owner") : t("user")),
-          h("small", {}, channel === "web" ? theirs.length ? t("last there {when}, {count} signed in", { when: moment(last), count: theirs.length }) : t("signed in nowhere") : channel)),
+          h("small", {}, channel === "web" ? theirs.length ? t("last there {when}, {count} signed in", { when: moment(last * 1000), count: theirs.length }) : t("signed in nowhere") : channel)),
         h("button", { type: "button", "aria-label": t("Revoke {name}", { name: one.id }), onclick: async () => {
           const question = t("Remove {name}'s access? Their browsers are signed out at once.", { name: one.name || name });
           if (await asked({ question, action: t("Revoke") }) !== null) this.#run(`/revoke ${one.id}`);
         } }, t("Revoke")));
     });
-    return h("section", {}, h("h3", {}, t("People who are let in")),
+    return h("section", {}, h("h4", {}, t("People who are let in")),
       rows.length ? h("ul", { "aria-label": t("People who are let in") }, rows) : h("p", { class: "help" }, t("Nobody but you.")));
   }
 
   #invitation() {
     const name = h("input", { type: "text", "aria-label": t("Name of the person"), placeholder: t("Name"), autocomplete: "off", required: true, maxlength: 60, pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*" });
-    const owner = h("input", { type: "checkbox" });
+    const owner = h("input", { type: "checkbox", role: "switch" });
     const link = h("div", { role: "status" });
     const form = h("form", { class: "inviting" }, name, h("button", { type: "submit" }, t("Invite")),
       h("label", {}, owner, " ", t("as an owner, who may do all that you may")), link);
@@ -83,17 +80,17 @@ export class People {
         h("div", { class: "choices" }, field, copying(address, t("Copy the link"))));
       return form.reset();
     });
-    return h("section", {}, h("h3", {}, t("Invite somebody")), form);
+    return h("section", {}, h("h4", {}, t("Invite somebody")), form);
   }
 
   #logins(found, me, isOwner) {
     const rows = [...found].sort((one, other) => other.used - one.used).map(({ number, who, browser, used }) => h("li", {},
       h("span", { title: browser }, h("b", {}, called(browser)),
-        h("small", {}, isOwner ? `${who === OWN ? t("Owner") : who.replace(/^web\//, "")} · ` : "", t("last used {when}", { when: moment(used) }))),
+        h("small", {}, isOwner ? `${who === OWN ? t("Owner") : who.replace(/^web\//, "")} · ` : "", t("last used {when}", { when: moment(used * 1000) }))),
       number === me.login ? h("span", { class: "chip" }, t("This browser"))
         : h("button", { type: "button", "aria-label": t("Sign out {number}", { number }), onclick: () => this.#run(`/logins end ${number}`) }, t("Sign out"))));
     const title = isOwner ? t("Signed in") : t("Where you are signed in");
-    return h("section", {}, h("h3", {}, title), h("ul", { "aria-label": title }, rows));
+    return h("section", {}, h("h4", {}, title), h("ul", { "aria-label": title }, rows));
   }
 
   #password() {
@@ -110,18 +107,16 @@ export class People {
       try {
         await api.changePassword(now.value, next.value);
         this.#page.tell(t("Your password is changed."));
-        return this.#refresh();
+        return this.refresh();
       } catch (error) {
         said.className = "wrong";
         said.textContent = error.message;
         return now.focus();
       }
     });
-    return h("section", {}, h("h3", {}, t("Your password")), form);
+    return h("section", {}, h("h4", {}, t("Your password")), form);
   }
 }
-
-const moment = (seconds) => new Date(seconds * 1000).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
 
 /** A browser by what it calls itself: "Firefox on Linux". */
 function called(agent) {

@@ -1,8 +1,9 @@
 // Parts of the panel that are about what was done: requests that were sent, receipts of
 // compactions, what is remembered.
 import { explore } from "./explorer.js";
-import { amount, h, money } from "./dom.js";
+import { amount, byId, h, money } from "./dom.js";
 import { t } from "./language.js";
+import { cleaned } from "./text.js";
 
 /** What a compaction's summary has kept; what is missing can be added. */
 export function receipt({ id, receipt: kept, undone }, run) {
@@ -16,7 +17,7 @@ export function receipt({ id, receipt: kept, undone }, run) {
 
 /** The requests that are kept, as bars: how much each held, and how much came from the cache. */
 export function timeline(requests, run) {
-  const section = h("details", { id: "requests" }, h("summary", {}, t("Requests")));
+  const section = h("section", { id: "requests" });
   const most = Math.max(1, ...requests.map(({ prompt, tokens }) => prompt || tokens));
   section.append(requests.length ? h("ol", { class: "requests" }, requests.toReversed().map((one, at, all) => {
     const size = one.prompt || one.tokens;
@@ -34,6 +35,23 @@ export function timeline(requests, run) {
 }
 
 /** What is remembered for good, and how it came to be. */
-export const memory = (run) => h("section", {}, h("h3", {}, t("Memory")), h("div", { class: "controls" },
-  [[t("Remembered"), "/memory list"], [t("Edit"), "/memory edit"], [t("Versions"), "/memory history"]].map(([label, line]) =>
-    h("button", { type: "button", "aria-label": t("Memory: {label}", { label }), onclick: () => explore(t("Long-term memory"), line, run) }, label))));
+export class Remembered {
+  element = h("section", { id: "memory" });
+  #ask;
+  #list = h("div");
+
+  constructor(run, ask) {
+    this.#ask = ask;
+    this.element.append(h("div", { class: "controls" },
+      [[t("Edit"), "/memory edit"], [t("Versions"), "/memory history"]].map(([label, line]) =>
+        h("button", { type: "button", "aria-label": t("Memory: {label}", { label }), onclick: async () => {
+          await explore(t("Memory"), line, run);
+          byId("dialog").addEventListener("close", () => this.refresh(), { once: true });
+        } }, label))), this.#list);
+  }
+
+  async refresh() {
+    const reply = await this.#ask("/memory list");
+    if (reply) this.#list.replaceChildren(cleaned(reply.html));
+  }
+}

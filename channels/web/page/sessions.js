@@ -4,7 +4,7 @@ import { plain } from "./cards.js";
 import { asked, byId, h, released } from "./dom.js";
 import { chosen } from "./menu.js";
 import { download, importing } from "./transfer.js";
-import { t } from "./language.js";
+import { locale, t } from "./language.js";
 
 const PAUSE = 200; // milliseconds of silence after which a search begins
 const PAGE = 100; // that are read and drawn at once
@@ -267,7 +267,7 @@ function groupOf({ standing, at }, words, now = new Date()) {
   if (days === 1) return t("Yesterday");
   if (days <= 7) return t("Previous 7 days");
   if (days <= 30) return t("Previous 30 days");
-  return then.toLocaleDateString([], { month: "long", year: "numeric" });
+  return then.toLocaleDateString(locale, { month: "long", year: "numeric" });
 }
 
 /** A text with what was looked for marked in it. */

@@ -1,5 +1,5 @@
 // The settings in force, each with where its value comes from; changed by /config. A few matter to
-// everybody and have names of their own; all others are found by searching.
+// everybody and have names of their own; all others stand below them, and are found by searching.
 import { h } from "./dom.js";
 import { t } from "./language.js";
 
@@ -34,6 +34,16 @@ const NAMED = {
   spend_limit_total: { name: t("Monthly budget"), help: t("All conversations together. 0 is no limit.") },
 };
 
+/** The section of the dialog for a setting; what none of these takes is in the first. */
+const SECTIONS = [
+  ["models", /^(model|fallback_models|agent|request_timeout|spend_.*|voice\..*|context\.summary_brain\..*)$/],
+  ["context", /^(context\.|agent_max_context_)/],
+  ["memory", /^(memory|rules|search)\.|^(restore|session_retention_days)$/],
+  ["people", /^(owners|users_may_set|messages_per_minute)$/],
+];
+const FIRST = "general";
+const sectionOf = (key) => SECTIONS.find(([, keys]) => keys.test(key))?.[0] ?? FIRST;
+
 const LAYERS = {
   "--here": t("Set in this conversation"),
   "/config": t("Set everywhere"),
@@ -43,35 +53,49 @@ const LAYERS = {
 };
 
 export class Settings {
-  element = h("details", { class: "settings", id: "settings" });
   #page;
   #drawn = "";
-  #all = h("ul", { "aria-label": t("All settings") });
-  #few = h("ul", { "aria-label": t("Settings that matter") });
-  #search = h("input", { type: "search", placeholder: t("Search all settings"), "aria-label": t("Search all settings"), autocomplete: "off" });
+  #words = [];
+  #sections = new Map([FIRST, ...SECTIONS.map(([name]) => name)].map((name) => [name, {
+    few: h("ul", { class: "few" }),
+    more: h("details", { class: "more" }, h("summary", {}, t("More settings")), h("ul")),
+  }]));
 
   constructor(page) {
     this.#page = page;
-    this.#search.addEventListener("input", () => this.#filter());
-    this.element.append(h("summary", {}, t("Settings")), this.#few,
-      h("details", { id: "all-settings" }, h("summary", {}, t("All settings")), this.#search, this.#all));
+  }
+
+  /** What stands in a section of the dialog. */
+  parts(name) {
+    const { few, more } = this.#sections.get(name);
+    return [few, more];
   }
 
   /** Show these, unless one is being changed. */
   update(settings, isAnew = false) {
     const now = JSON.stringify(settings);
-    if (!isAnew && (now === this.#drawn || this.element.querySelector("li :focus")?.matches("input, select, textarea"))) return;
+    if (!isAnew && (now === this.#drawn || document.activeElement.closest("[data-words]")?.querySelector(":focus:is(input, select, textarea)"))) return;
     this.#drawn = now;
-    const scopes = new Map([...this.element.querySelectorAll("select[data-scope]")].map((one) => [one.dataset.scope, one.value]));
-    const row = (setting) => this.#row(setting, scopes.get(setting.key));
-    this.#few.replaceChildren(...Object.keys(NAMED).map((key) => settings.find((one) => one.key === key)).filter(Boolean).map(row));
-    this.#all.replaceChildren(...settings.filter(({ key }) => !(key in NAMED)).map(row));
+    const scopes = new Map([...document.querySelectorAll("select[data-scope]")].map((one) => [one.dataset.scope, one.value]));
+    const rows = (name, found) => found.filter((one) => one && sectionOf(one.key) === name).map((setting) => this.#row(setting, scopes.get(setting.key)));
+    for (const [name, { few, more }] of this.#sections) {
+      few.replaceChildren(...rows(name, Object.keys(NAMED).map((key) => settings.find((one) => one.key === key))));
+      more.lastChild.replaceChildren(...rows(name, settings.filter(({ key }) => !(key in NAMED))));
+    }
+    this.#filter();
+  }
+
+  /** Show only the settings with all of these words, folded or not; all where there are none. */
+  search(words) {
+    if (words.length !== this.#words.length && !(words.length && this.#words.length)) {
+      for (const { more } of this.#sections.values()) more.open = words.length > 0;
+    }
+    this.#words = words;
     this.#filter();
   }
 
   #filter() {
-    const words = this.#search.value.toLowerCase().split(/\s+/).filter(Boolean);
-    for (const item of this.#all.children) item.hidden = !words.every((word) => item.dataset.words.includes(word));
+    for (const item of document.querySelectorAll("[data-words]")) item.hidden = !this.#words.every((word) => item.dataset.words.includes(word));
   }
 
   #row(setting, chosen) {

@@ -1,5 +1,5 @@
 // A turn as the transcript has it: the question, what was thought and done, the answer.
-import { h } from "./dom.js";
+import { h, timeOf } from "./dom.js";
 import { acts } from "./acts.js";
 import { saidFiles } from "./files.js";
 import { t } from "./language.js";
@@ -28,12 +28,11 @@ export function drawnTurn([turn, messages], page) {
     return [message.reasoning && thoughts(message.reasoning), message.html && cleaned(message.html),
       message.notice && ending(turn, message, page), ...tools, ...saidFiles(message.files)];
   });
-  const time = new Date(messages[0].at);
   return h("article", { class: "turn", "data-turn": turn, "data-open": isOpen }, ...drawn,
     h("footer", {},
       h("span", { class: "between" }),
       h("span", { class: "id" }, turn), " ",
-      h("time", { datetime: messages[0].at }, time.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })), " ",
+      h("time", { datetime: messages[0].at }, timeOf(messages[0].at)), " ",
       h("span", { class: "state" }),
       isOpen ? null : acts(turn, written(messages), page)));
 }

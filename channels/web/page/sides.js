@@ -1,0 +1,60 @@
+// The columns beside the chat: on a wide window each can be collapsed, which this browser remembers;
+// on a small one they are drawers.
+import { byId } from "./dom.js";
+import { remember } from "./storage.js";
+
+const root = document.documentElement;
+const collapsed = () => new Set((root.dataset.collapsed ?? "").split(" ").filter(Boolean));
+const isDrawer = (side) => getComputedStyle(side).position === "fixed";
+const openers = (name) => [...document.querySelectorAll(`[data-opens=${name}]`)];
+
+const isShown = (side) => (isDrawer(side) ? side.classList.contains("open") : !collapsed().has(side.id));
+
+/** Show a side and go to it, or hide it. */
+export function show(name, is = true) {
+  const side = byId(name);
+  const left = side.contains(document.activeElement);
+  if (isDrawer(side)) side.classList.toggle("open", is);
+  else {
+    const all = collapsed();
+    all[is ? "delete" : "add"](name);
+    root.dataset.collapsed = [...all].join(" ");
+    remember("collapsed", root.dataset.collapsed);
+  }
+  told();
+  if (is) ([...side.querySelectorAll("button, input, summary")].find((one) => one.checkVisibility({ visibilityProperty: true }) && one.tabIndex >= 0) ?? side).focus();
+  else if (left) openers(name).find((one) => one.checkVisibility())?.focus();
+}
+
+export const toggle = (name) => show(name, !isShown(byId(name)));
+
+/** Close the drawers that are open; a side that is a column stays. */
+export function close() {
+  for (const side of document.querySelectorAll(".side.open")) {
+    if (isDrawer(side)) show(side.id, false);
+    else side.classList.remove("open");
+  }
+}
+
+/** Say at each button whether its side is shown. */
+function told() {
+  for (const side of document.querySelectorAll(".side")) {
+    for (const button of openers(side.id)) button.setAttribute("aria-expanded", String(isShown(side)));
+  }
+}
+
+document.addEventListener("click", ({ target }) => {
+  const opener = target.closest?.("[data-opens]");
+  if (opener) toggle(opener.dataset.opens);
+});
+for (const button of document.querySelectorAll("[data-closes]")) {
+  button.addEventListener("click", () => show(button.dataset.closes, false));
+}
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && !document.querySelector("dialog[open]")) close();
+});
+document.querySelector("main").addEventListener("click", (event) => {
+  if (!event.target.closest("[data-opens], #menu")) close();
+});
+addEventListener("resize", told);
+told();
