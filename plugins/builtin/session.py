@@ -285,8 +285,8 @@ def _number(text: str) -> int:
 
 
 async def last_turns(ask: Ask, most: int) -> tuple[Turn, ...]:
-    """Return the last turns in play, the running one among them, or for which a summary stands that
-    is behind those."""
+    """Return the last turns in context, the running one among them, or for which a summary stands
+    that is behind those."""
     context = ask.conversation.context
     turns = context.view().whole
     summed = {turn for one in context.view().ranges for turn in one.turns}

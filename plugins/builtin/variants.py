@@ -91,7 +91,7 @@ def _split(text: str) -> tuple[str, str]:
 
 
 async def _find(ask: Ask, name: str) -> Turn:
-    """Return the turn of this name; the last one in play for ""."""
+    """Return the turn of this name; the last one in context for ""."""
     if not name:
         return (await last_turns(ask, 1))[0]
     context = ask.conversation.context

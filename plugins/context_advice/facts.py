@@ -86,7 +86,7 @@ class Facts(Struct, frozen=True):
 
     @property
     def huge(self) -> Results:
-        """The results with the largest one that a request has held, in play or clipped since."""
+        """The results with the largest one that a request has held, in context or clipped since."""
         return max(self.results, self.overflowing, key=lambda results: results.largest)
 
     @property

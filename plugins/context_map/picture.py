@@ -72,7 +72,7 @@ _LEFT = frozenset((state.LOGGED, state.SUMMARISED, state.CLEARED, state.DROPPED,
 
 
 class TokenBlock(Struct, frozen=True):
-    """A turn: its tokens as they are in play, or were, and its states, the main one first."""
+    """A turn: its tokens as they are in context, or were, and its states, the main one first."""
 
     number: int
     tokens: int
@@ -198,7 +198,7 @@ def _widths(blocks: Sequence[TokenBlock]) -> list[float]:
 
 
 def _block(block: TokenBlock, box: Box) -> str:
-    """In colour while it is in play, hollow once it left; a second state is a stripe."""
+    """In colour while it is in context, hollow once it left; a second state is a stripe."""
     main, *others = block.state
     name, is_gone = f"t{block.number}", main in _LEFT
     tip = f"<title>{name}: {amount(block.tokens)} tokens, {', '.join(block.state)}</title>"

@@ -75,12 +75,9 @@ async def show_list(ask: Ask, rest: str) -> Reply:
         in_prompt=_in_prompt(shown.shown, len(lines)),
         path=memory.path,
     )
-    parts = (_("**Long-term memory**"), "
-".join(texts), more, where, _waits(state))
+    parts = (_("**Long-term memory**"), "\n".join(texts), more, where, _waits(state))
     wrong_line = Action(_("Something is wrong"), ASKS)
-    return Reply("
-
-".join(filter(None, parts)), data, (*_offers(state), wrong_line))
+    return Reply("\n\n".join(filter(None, parts)), data, (*_offers(state), wrong_line))
 
 
 def _in_prompt(shown: int, there: int) -> str:

@@ -86,4 +86,4 @@ async def test_the_starters_fill_compact_and_undo_on_the_page(
         await tab.presses("Compact, then undo", "#log .card")
         await tab.shows_state("t1", "summarised")
         await tab.presses("Undo", "#log .card")
-        await tab.shows_state("t1", "in play")
+        await tab.shows_state("t1", "in context")

@@ -283,7 +283,9 @@ async def test_what_changes_the_context_meanwhile_ends_the_question(tmp_path: Pa
             await bot.says(line)
             for action in (approve, no):
                 assert "No compaction is waiting" in (await bot.says(action.command)).text, line
-            assert "no summary in the context" in (await bot.says(f"{edit.command} {OWN}")).text, line
+            assert "no summary in the context" in (await bot.says(f"{edit.command} {OWN}")).text, (
+                line
+            )
 
 
 async def test_a_change_of_strategy_or_of_the_setting_ends_it_too(tmp_path: Path) -> None:

@@ -287,6 +287,6 @@ function longName(block) {
   return block.first ? `${nameOfPart(block.part)}, ${turnsOf(block)}` : nameOfPart(block.part);
 }
 
-const sized = ({ tokens = 0, state = [] }) => [t("{n} tokens", { n: amount(tokens) }), ...state.filter((word) => word !== "in play").map(nameOfState)].join(", ");
+const sized = ({ tokens = 0, state = [] }) => [t("{n} tokens", { n: amount(tokens) }), ...state.filter((word) => word !== "in context").map(nameOfState)].join(", ");
 
 const described = (block, isLeaving) => [`${longName(block)}, ${sized(block)}`, isLeaving && t("leaves at the next compaction"), block.words].filter(Boolean).join(": ");

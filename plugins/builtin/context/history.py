@@ -1,5 +1,5 @@
 """`/context history`: all that ever changed the view; and `/context search WORDS`: all that was
-said in this conversation, in play or not."""
+said in this conversation, in context or not."""
 
 from __future__ import annotations
 

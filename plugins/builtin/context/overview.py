@@ -210,7 +210,7 @@ def parts(view: View) -> dict[str, int]:
 
 
 def counts(overview: Overview) -> dict[str, Any]:
-    """Messages in play, by role, and their characters."""
+    """Messages in context, by role, and their characters."""
     messages = overview.view.messages
     roles = Counter(message.role for message in messages)
     return {

@@ -187,7 +187,7 @@ def build_tree(view: View, made: Mapping[int, Summary]) -> list[SummaryNode]:
     """Return the summaries that the context has, each before those that went into it."""
     bounds = view.layout
     roots = [(bounds.preface, FRONT), *((s.summary, IN_PLACE) for s in bounds.ranges)]
-    standing = {s.summary: s.turns for s in bounds.ranges}  # some may be back in play
+    standing = {s.summary: s.turns for s in bounds.ranges}  # some may be back in context
     nodes: list[SummaryNode] = []
     waiting = [(made[one], place) for one, place in reversed(roots) if one in made]
     seen = set[int]()

@@ -167,7 +167,7 @@ def tools(overview: Overview) -> str:
 
 
 def format_counts(overview: Overview) -> str:
-    """Messages in play by role, and those that are not."""
+    """Messages in context by role, and those that are not."""
     numbers = counts(overview)
     by_role = ", ".join(f"{n} {_(role)}" for role, n in numbers["roles"].items() if n)
     messages = number_of(numbers["messages"], "{n} message", "{n} messages")

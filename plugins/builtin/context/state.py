@@ -1,4 +1,4 @@
-"""The place of each turn: in play, and how; or gone, and by what."""
+"""The place of each turn: in context, and how; or gone, and by what."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ STATES = (
 
 
 class States(Struct, frozen=True):
-    """The states of all turns of a conversation; `in_play` are the turns in play, whole, by their
-    numbers."""
+    """The states of all turns of a conversation; `in_play` are the turns in context, whole, by
+    their numbers."""
 
     view: View
     in_play: Mapping[int, Turn]
@@ -84,7 +84,7 @@ def say_of(numbers: Sequence[int], one: str, many: str, **values: Any) -> str:
 
 
 def say_gone(numbers: Sequence[int]) -> str:
-    """Return why nothing is done to turns that are not in play."""
+    """Return why nothing is done to turns that are not in context."""
     return say_of(
         numbers,
         "{turns} is not in context (see /context turns); nothing was changed.",
