@@ -76,7 +76,7 @@ async def write(place: Path, record: dict[str, tuple[str, list[Entry]]]) -> None
 
             def work(db: Any, n: str = name, t: str = title, e: list[Entry] = entries) -> None:
                 row = conversations.find_or_create(db, ConversationKey(n, "anything"))
-                conversations.rename(db, row.id, t)
+                conversations.rename(db, ConversationKey(n, "anything").id, t)
                 transcript.insert(db, row.id, e)
 
             await store.write(work)
