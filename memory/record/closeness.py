@@ -1,5 +1,5 @@
-"""How closely a text holds what is looked for: whole words before parts of words, and words that
-follow one another before scattered ones.
+"""The closeness of a text to the words of a search: whole words before parts of words, and words
+that follow one another before scattered ones.
 
 A word is whole where no word goes on beside it. A number, a date or a code goes on over the sign
 within it: "12" is a part of "2012", "3.12", "2026-12-01" and "A-12", and "mail" is whole in

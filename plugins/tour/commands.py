@@ -16,7 +16,7 @@ from plugins.wording import amount, clip, literal
 
 STARTERS = {
     "fill": "Fill a context",
-    "forecast": "See what leaves next",
+    "forecast": "See the next compaction",
     "compact": "Compact, then undo",
 }
 """The steps of the tour, with their labels."""
@@ -57,7 +57,7 @@ def _introduce(ask: Ask) -> Reply:
         "You see what the model sees, and you steer it. Try it on an example conversation: no "
         "model is asked, and it costs nothing.\n\n"
         "1. **Fill a context** with an example (`/tour fill`).\n"
-        "2. **See what leaves next**, before it does (`/tour forecast`).\n"
+        "2. **See the next compaction**, before it happens (`/tour forecast`).\n"
         "3. **Compact, then undo**: a summary takes the place of older turns, and `/context undo` "
         "brings them back (`/tour compact`).\n\n"
         "Model: {model}. /help lists all commands.",

@@ -68,7 +68,13 @@ def test_every_quirk_can_be_set_and_has_the_name_that_it_has_in_the_table() -> N
     found = find_provider("", HERE, quirks.given)
     own = {"is_free" if name == "local" else name: value for name, value in EVERY.items()}
     assert found == Provider("", "", **own)
-    known = {"base_url", "key_name", "speaks", "host"}  # which a brain says in other settings
+    known = {
+        "base_url",
+        "key_name",
+        "speaks",
+        "host",
+        "title",
+    }  # which a brain says in other settings
     assert set(Provider.__struct_fields__) == {*own, *known}
 
 

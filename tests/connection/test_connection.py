@@ -255,7 +255,7 @@ async def test_a_model_that_was_chosen_in_the_chat_gives_way(tmp_path: Path) -> 
 
 async def test_a_file_that_can_not_be_written_leaves_all_as_it_was(tmp_path: Path) -> None:
     async with new_installation(tmp_path, [Say("Hello!")]) as (site, provider):
-        (tmp_path / ".env").symlink_to(tmp_path / "nowhere" / ".env")
+        (tmp_path / ".env").symlink_to(tmp_path / "config.json" / ".env")  # in no folder
         _, done = await site.post(PATH, form(provider))
         assert "can't be written" in done["problem"]
         assert (await site.get(PATH))[1]["is_demo"]

@@ -1,4 +1,4 @@
-"""What is looked for is found whole before it is found in parts, and together before scattered."""
+"""Words of a search are found whole before they are found in parts, and together before scattered."""
 
 from __future__ import annotations
 

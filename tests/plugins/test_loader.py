@@ -270,7 +270,6 @@ OF_MODULES = {
     "parley_commands": "",
     "parley_verbs": "",
     "parley_tools": "",
-    "parley_listeners": ", context",
     "parley_ledger": "",
     "parley_request_log": "",
     "parley_mirror": "",

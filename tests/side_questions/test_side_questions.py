@@ -55,7 +55,7 @@ async def test_it_is_listed_and_billed_and_the_model_finds_it_not(tmp_path: Path
         assert not any(f"In {MARK}." in result for result in results)
         found = await bot.says(f"/context search {MARK}")
         assert (
-            f"Asked aside (/btw), which the model does not find:\n- where is it?: In {MARK}."
+            f"Side questions (/btw), which the model does not see:\n- where is it?: In {MARK}."
             in (found.text)
         )
         listed = await bot.says("/btw")

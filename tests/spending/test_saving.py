@@ -57,7 +57,7 @@ async def test_a_cheaper_model_answers_once_a_limit_is_nearly_reached_and_that_i
         assert last_asked(bot) == CHEAP
         shown = (await bot.says("/model")).text
         assert shown.startswith("gpt-4o-mini (")
-        assert "in the place of gpt-4" in shown
+        assert "instead of gpt-4" in shown
 
 
 async def test_when_the_limit_is_raised_or_the_month_ends_the_usual_model_is_back(
@@ -82,11 +82,11 @@ async def test_when_the_limit_is_raised_or_the_month_ends_the_usual_model_is_bac
 async def test_a_restart_does_not_say_it_again(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, SOFT) as bot:
         await spend_most(bot)
-        assert "in the place of" in (await bot.says("Two")).text
+        assert "instead of" in (await bot.says("Two")).text
     async with run_bot(tmp_path, echo, SOFT) as bot:
         bot.count = 100
         assert (await bot.says("/model")).text.startswith("gpt-4o-mini (")
-        assert "in the place of" not in (await bot.says("Three")).text
+        assert "instead of" not in (await bot.says("Three")).text
         assert last_asked(bot) == CHEAP
 
 
@@ -94,12 +94,12 @@ async def test_a_model_that_a_person_chose_for_this_conversation_stays(tmp_path:
     async with run_bot(tmp_path, echo, SOFT) as bot:
         await spend_most(bot, "spend_limit_total")
         await bot.says("/model gpt-4-turbo --here")
-        assert "in the place of" not in (await bot.says("Two")).text
+        assert "instead of" not in (await bot.says("Two")).text
         assert last_asked(bot) == "gpt-4-turbo"
         await bot.says("Two", chat="other")
         assert last_asked(bot) == CHEAP
         told = (await bot.says("/model gpt-4o", chat="other")).text
-        assert "in the place of gpt-4o" in told, "chosen for everybody, it gives way as well"
+        assert "instead of gpt-4o" in told, "chosen for everybody, it gives way as well"
 
 
 async def test_an_agents_own_model_gives_way_where_it_is_dearer_and_stays_where_not(

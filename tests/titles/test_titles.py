@@ -24,7 +24,7 @@ def titled(text: str = "Autumn in Lisbon") -> Callable[[Received], Answer]:
 
 
 async def called(bot: TestBot, chat: str = "main") -> str:
-    """What lists call the chat."""
+    """The name of the chat in lists."""
     sessions = await (await bot.api()).sessions("pipe")
     return next(one.title for one in sessions if one.chat == chat)
 

@@ -47,7 +47,7 @@ async def test_the_tour_fills_forecasts_compacts_and_undoes_without_a_model(
         filled = await bot.says("/tour fill")
         assert f"{TURNS} turns of an example" in filled.text
         assert filled.actions[-1].command == f"/undo {TURNS}"
-        assert "Next compaction: when t" in (await bot.says("/tour forecast")).text
+        assert "Next compaction: about t" in (await bot.says("/tour forecast")).text
         compacted = await bot.says("/tour compact")
         assert compacted.text.startswith(f"Compacted t1 to t{TURNS - 1}")
         assert f"t{TURNS - 1} are back in context" in (await bot.says("/context undo")).text

@@ -27,7 +27,7 @@ export async function fillWelcome(container, { run, done }) {
   const starter = (name, step) => h("button", { type: "button", onclick: () => run(`/tour ${step}`) }, name);
   container.replaceChildren(
     h("h3", {}, t("Try it on an example")),
-    h("div", { class: "choices starters" }, starter(t("Fill a context"), "fill"), starter(t("See what leaves next"), "forecast"),
+    h("div", { class: "choices starters" }, starter(t("Fill a context"), "fill"), starter(t("See the next compaction"), "forecast"),
       starter(t("Compact, then undo"), "compact")), card);
 }
 
@@ -40,7 +40,7 @@ class ConnectForm {
   #provider = h("select", { id: `${this.#id}-provider` });
   #model = h("input", { id: `${this.#id}-model`, list: `${this.#id}-models`, required: true, maxlength: 200, autocomplete: "off", spellcheck: "false" });
   #names = h("datalist", { id: `${this.#id}-models` });
-  #more = h("div", { class: "more" });
+  #more = h("div", { class: "wanted" });
   #status = h("p", { class: "status", role: "status" });
   #submit = h("button", { type: "submit", class: "primary" }, t("Try and connect"));
 

@@ -97,7 +97,7 @@ export class Panel {
       section(t("Turns"), turns.length
         ? h("ul", { class: "turns" }, turns.toReversed().map((turn) => this.#turn(turn, overview)))
         : h("p", { class: "faint" }, t("Nothing has been said yet.")), this.#older(turns)),
-      section(t("Changed by"), events.length
+      section(t("Changes"), events.length
         ? h("ol", { class: "events" }, this.#events(events))
         : h("p", { class: "faint" }, t("Nothing yet: every turn is in context."))),
     ];
