@@ -1,4 +1,4 @@
-"""Words of a search are found whole before they are found in parts, and together before scattered."""
+"""Words of a search are found whole before in parts, and together before scattered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a model writes, a title is one line of plain words, or none."""
+"""A title is one line of plain words, or none, whatever a model writes."""
 
 from __future__ import annotations
 

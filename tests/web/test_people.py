@@ -341,7 +341,7 @@ async def test_who_has_no_password_chooses_one_and_the_owner_by_the_token_has_no
         await boss.post("/api/login", {"token": TOKEN})
         status, told = await boss.post("/api/password", {"password": PASSWORD})
         assert status == 400
-        assert "by the token" in told["error"]["message"]
+        assert "with the token" in told["error"]["message"]
 
 
 async def test_guesses_at_the_password_of_now_are_throttled(tmp_path: Path) -> None:

@@ -206,7 +206,7 @@ async def test_each_site_is_asked_for_before_it_is_touched(site: Site) -> None:
 
     site.answers["/"] = moved(f"http://other.test:{site.port}/next")
     known = names(site_test=[PUBLIC], other_test=[PUBLIC])
-    with pytest.raises(ToolError, match="declined"):
+    with pytest.raises(ToolError, match="said no"):
         await fetch(f"http://site.test:{site.port}/", known, wary)
     assert asked == ["site.test", "other.test"]
     assert site.visited == ["/"]

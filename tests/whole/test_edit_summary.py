@@ -124,7 +124,7 @@ async def test_the_next_summary_continues_the_edited_one(tmp_path: Path) -> None
         material = str(bot.server.summaries[-1].body["messages"])
         assert OWN in material
         assert "Lisbon" not in material
-        assert "stands for t1 to t4" in (await bot.says("/context summary")).text
+        assert "replaces t1 to t4" in (await bot.says("/context summary")).text
 
 
 async def test_undoing_the_cut_takes_the_edit_along(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ async def test_a_summary_that_was_prepared_before_an_edit_is_not_used(tmp_path: 
         written = [str(r.body["messages"]) for r in bot.server.summaries]
         assert "question 4" in written[2]
         assert OWN in written[2]
-        assert "stands for t1 to t6" in (await bot.says("/context summary")).text
+        assert "replaces t1 to t6" in (await bot.says("/context summary")).text
 
 
 async def test_an_edit_that_can_not_be_made_is_refused(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ async def test_a_form_stays_open_over_other_commands_which_say_so(
         await bot.says("/note")
         for line in others:
             said = (await bot.says(line)).text
-            assert ("still wait for the text for `/note`" in said) == (line != "/note me")
+            assert ("still waiting for the text for `/note`" in said) == (line != "/note me")
         if others == ["/note me"]:
             assert said == "Kept: me", "it had its text"
             assert (await bot.says("secret")).text == "Hello!"
@@ -105,7 +105,7 @@ async def test_a_file_or_an_empty_message_is_no_text(tmp_path: Path) -> None:
     async with run_bot(tmp_path) as bot:
         await bot.says("/note")
         file = Attachment("a.txt", "text/plain", b"words")
-        assert "a file came, so nothing was changed" in (await bot.says("x", files=(file,))).text
+        assert "not a file, so nothing was changed" in (await bot.says("x", files=(file,))).text
         assert not list((tmp_path / "data").rglob("a.txt"))
         assert "Your message is empty" in (await bot.says("  ")).text
         assert "longer than the 100,000" in (await bot.says("x" * 100_001)).text

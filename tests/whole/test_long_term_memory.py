@@ -134,7 +134,7 @@ async def test_with_auto_it_holds_at_once_and_can_be_taken_back(tmp_path: Path) 
         assert "This is in force" in done.text
         assert "/memory undo" in commands(done)
         assert "Lisbon" in remembered(tmp_path)
-        assert "is taken back" in (await bot.says("/memory undo")).text
+        assert "is undone" in (await bot.says("/memory undo")).text
         assert remembered(tmp_path) == ""
         await bot.says("Hi")
         assert "Lisbon" not in prompt(bot)
@@ -300,7 +300,7 @@ async def test_the_form_has_the_whole_and_takes_what_is_sent_back(tmp_path: Path
         assert asked.form.text == remembered(tmp_path)
         await bot.says("/memory edit")
         said = await bot.says(asked.form.text.replace("sings.", "sings bass.\n- Ben cooks."))
-        assert said.text == "Taken. 2 lines added and 1 line gone."
+        assert said.text == "Accepted. 2 lines added and 1 line removed."
         assert "Ann sings bass." in remembered(tmp_path)
         assert "- Ben cooks." in remembered(tmp_path)
         why = await bot.says("/memory why bass")
@@ -343,9 +343,9 @@ async def test_at_telegram_it_is_approved_and_edited_by_buttons(tmp_path: Path) 
         bot.ann.presses(listed, "Edit")
         await bot.telegram.shown("This is the whole file")
         bot.ann.says("- Ann lives in Porto.")
-        edited = await bot.telegram.shown("Taken. 1 line added and 1 line gone.")
+        edited = await bot.telegram.shown("Accepted. 1 line added and 1 line removed.")
         bot.ann.presses(edited, "Undo")
-        await bot.telegram.shown("is taken back")
+        await bot.telegram.shown("is undone")
         file = tmp_path / "data" / "audiences" / key.audience / "memory" / "MEMORY.md"
         assert "Ann lives in Lisbon." in file.read_text()
         before = len(bot.telegram.messages)
@@ -354,5 +354,5 @@ async def test_at_telegram_it_is_approved_and_edited_by_buttons(tmp_path: Path) 
         lines = [f"- Number {n} is {'very ' * 8}odd." for n in range(120)]
         bot.ann.says("\n".join(lines[:60]))  # an app cuts what is longer than 4,096
         bot.ann.says("\n".join(lines[60:]))
-        await bot.telegram.shown("Taken. 120 lines added and 1 line gone.")
+        await bot.telegram.shown("Accepted. 120 lines added and 1 line removed.")
         assert file.read_text().count("very odd.") == 120

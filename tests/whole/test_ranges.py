@@ -103,7 +103,7 @@ async def test_it_survives_a_restart_and_opens_into_its_turns(tmp_path: Path, na
         assert await sent_for(bot, 5) == with_summary
         await bot.says("/undo")
         opened = await bot.says("/context expand s1")
-        assert opened.text.startswith("Opened s1: t2 to t3 are back in context. ")
+        assert opened.text.startswith("Expanded s1: t2 to t3 are back in context. ")
         assert [action.command for action in opened.actions] == ["/context undo"]
         assert await sent_for(bot, 5) == before
         await bot.says("/undo")
@@ -139,7 +139,7 @@ async def test_a_range_over_an_earlier_one_takes_its_summary_in(tmp_path: Path) 
     assert "s1 (t3 to t4) went into it whole." in reply.text
     assert marks(sent[2]) == ["mark2", "mark3", "mark4", "mark5"]
     assert sent[2].count("SUM") == 1
-    assert "**s2** in place · t2 to t4 ← s1 + t2 · " in tree.text
+    assert "**s2** at its position · t2 to t4 ← s1 + t2 · " in tree.text
     assert "  - **s1** inside · t3 to t4 · " in tree.text
 
 
@@ -149,8 +149,8 @@ async def test_the_same_range_twice_costs_nothing_and_says_so(tmp_path: Path) ->
         await bot.says("/context compact t1-t2")
         paid = await calls_paid(bot)
         for line, sentence in (
-            ("compact t1-t2", "s1 stands for t1 to t2 already."),
-            ("free t2", "s1 stands for t1 to t2 already."),
+            ("compact t1-t2", "s1 already replaces t1 to t2."),
+            ("free t2", "s1 already replaces t1 to t2."),
             ("compact t9", "There is no turn t9"),
             ("compact t2-t1", "is backwards"),
             ("expand s7", "There is no summary s7 in the context; it has s1"),
@@ -180,7 +180,7 @@ async def test_a_freed_range_leaves_before_its_summary_is_there(tmp_path: Path, 
         assert "t2 to t3 are back in context" in (await bot.says("/context undo e1")).text
         assert (await state(bot))["turns"] == ["t1", "t2", "t3", "t4"]
         again = await sent_for(bot, 5)
-    assert "t2 to t3 removed from the context" in reply.text
+    assert "t2 to t3 were removed from the context" in reply.text
     assert [marks(text) for text in sent if "SUM" in text] == [["mark2", "mark3", "mark4"]]
     assert len(bot.server.summaries) == 1
     assert not any("SUM" in text for text in again)
@@ -205,7 +205,7 @@ async def test_a_cut_that_passes_a_summary_takes_its_turns_into_its_own(tmp_path
     assert cut["turns"][:3] == ["t1", "t2", "t3"]
     assert sum("SUM" in text for text in sent) == 1
     assert marks(sent[0])[:3] == ["mark1", "mark2", "mark3"]
-    assert "**s2** in front · " in tree.text
+    assert "**s2** at the beginning · " in tree.text
     assert "← s1 + " in tree.text
 
 
@@ -490,7 +490,7 @@ async def test_a_kill_while_a_freed_range_is_summarised_loses_nothing(tmp_path: 
         for number in (1, 2, 3, 4):
             await bot.says(f"question mark{number}")
         freed = await bot.says("/context free t2-t3")
-        assert "t2 to t3 removed from the context" in freed.text
+        assert "t2 to t3 were removed from the context" in freed.text
         for _ in range(5):
             await bot.server.reached.acquire()
         folder = await copy_as_killed(bot, tmp_path)

@@ -54,7 +54,7 @@ KINDS: Mapping[Name, str] = {
     "range": "range summary",
     "edit": "edit of the summary",
     "hold": "compaction declined",
-    "expand": "opening of a summary",
+    "expand": "expansion of a summary",
     "strategy": "change of strategy",
     "prompt": "change of the prompt",
 }
