@@ -69,7 +69,7 @@ def test_where_all_is_well_it_says_so_with_the_figures() -> None:
     assert advice(well) == ()
     text = as_text(well, ())
     assert text.startswith("All is well")
-    assert "40 turns, 3 cuts, one every 15.0 turns, 0 overflows" in text
+    assert "40 turns, 3 compactions, one every 15.0 turns, 0 overflows" in text
 
 
 # --- Digitorn's tuning checklist -----------------------------------------------------------

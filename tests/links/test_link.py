@@ -132,7 +132,7 @@ async def test_nothing_is_linked_before_whoever_gave_the_code_says_yes(tmp_path:
         assert (await bot.here.says("/link yes afar/eve")).text == NOBODY
         assert "was told no" in (await bot.here.says(no)).text
         assert (await bot.here.says(yes)).text == NOBODY
-        assert "declined" in "".join(out.reply.text for out in bot.afar.sent)
+        assert "said no" in "".join(out.reply.text for out in bot.afar.sent)
         await bot.from_afar(f"/link {await bot.code()}")
         now = bot.app.features.service(ChatLinks)._clock()
         bot.app.features.service(ChatLinks)._clock = lambda: now + 601

@@ -157,7 +157,7 @@ async def test_a_rule_of_ones_own_is_shown_and_advised_about_in_place_of_the_bui
         said, commands = await advised(bot)
     assert "every_two" in shown
     assert "at 75%" not in shown
-    assert "`every_two` cuts, and the built-in `_auto_compact` does not" in hooks
+    assert "`every_two` compacts, and the built-in `_auto_compact` does not" in hooks
     assert not [line for line in commands if "compression_trigger" in line]
     assert "every_two" in said
 

@@ -73,7 +73,7 @@ async def test_the_glance_says_where_the_tokens_go_and_what_comes_next(tmp_path:
     assert reply.text.startswith("**4 of 6 turns · ")
     assert "% (measured at the last request)" in reply.text
     assert "| turns (t1 to t4) |" in reply.text
-    assert "In play: 4 turns, 8 messages (4 user, 4 assistant)" in reply.text
+    assert "In context: 4 turns, 8 messages (4 user, 4 assistant)" in reply.text
     assert "strategy trim (default), 50k tokens (default), 6 turns (file)" in reply.text
     assert "Next compaction: about t7. t1 to t3 leave" in reply.text
     assert "Last compaction: none yet." in reply.text
@@ -219,7 +219,7 @@ async def test_the_preview_says_what_goes_by_which_rule(tmp_path: Path) -> None:
         assert "Nothing is compacted first" in (await bot.says("/context preview")).text
         await talk(bot, 3, start=4)
         reply = await bot.says("/context preview")
-    assert "Before that, t1 to t3 leave (about" in reply.text
+    assert "Before that, t1 to t3 will be summarised (about" in reply.text
     assert "7 turns were over the limit of 6. Their summary is ready" in reply.text
 
 
@@ -288,7 +288,7 @@ async def test_other_commands_do_not_wait_for_a_compact(tmp_path: Path) -> None:
         await bot.writes("/context compact", id="slow")
         for _ in range(4):
             await bot.server.reached.acquire()
-        assert "In play: 3 turns" in (await bot.says("/context")).text
+        assert "In context: 3 turns" in (await bot.says("/context")).text
         assert (await bot.says("/context pin t1")).text.startswith("Pinned")
         await bot.app.bot.commands.queues.close()
 
@@ -385,7 +385,7 @@ async def test_turns_that_are_not_in_play_or_not_pinned_are_refused(tmp_path: Pa
         ):
             assert sentence in (await bot.says(line)).text
         assert len((await data(bot, "/context history"))["events"]) == 2
-        assert "Unpinned: t3; it may leave" in (await bot.says("/context unpin t3")).text
+        assert "Unpinned: t3; it may be removed" in (await bot.says("/context unpin t3")).text
 
 
 # --- searching ---

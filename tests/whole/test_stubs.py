@@ -107,7 +107,7 @@ async def test_the_preview_says_what_becomes_a_stub_and_what_leaves_after_that(
     assert "Before that, 3 old tool results become stubs (about " in preview.text
     assert [plan["effect"] for plan in plans] == [
         "3 old tool results become stubs",
-        "t1 leaves",
+        "t1 will be summarised",
     ]
     assert kinds == ["stub", "compact"]
     assert "old tool results become stubs first" in limits

@@ -87,7 +87,7 @@ async def test_a_rule_asks_too_and_is_shown_too(tmp_path: Path) -> None:
             await talk(bot, 5)
             await settle(bot)
             (said,) = told(bot)
-            assert ("May I" in said.text) == (settings is ASK)
+            assert ("Compact the context" in said.text) == (settings is ASK)
             if settings is ASK:
                 done = await bot.says(said.actions[0].command)
                 assert done.text.startswith("Compacted t1 to t")
