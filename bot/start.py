@@ -37,7 +37,7 @@ SMALL = (
     "one."
 )
 STARTERS = (
-    "`/tour fill` fills a context with an example, `/tour forecast` shows what leaves it next, "
+    "`/tour fill` fills a context with an example, `/tour forecast` shows the next compaction, "
     "`/tour compact` compacts it."
 )
 

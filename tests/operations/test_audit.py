@@ -90,7 +90,7 @@ def test_nothing_is_said_of_an_installation_that_is_well_and_nothing_left(
     assert place.risks == []
     assert sorted(place.folder.rglob("*")) == before
     assert exit_code([]) == 0
-    assert report([], has_colours=False) == "Nothing is open that should not be."
+    assert report([], has_colours=False) == "No risk found."
 
 
 def test_what_is_only_to_be_known_is_no_fault(place: Installation) -> None:
