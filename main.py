@@ -5,9 +5,9 @@ python main.py init            set up a model: three questions and a try
 python main.py ask "QUESTION"  ask one question, and print the answer; for scripts
 python main.py --web           serve the web page and the HTTP API
 python main.py --jsonl         JSON lines in, JSON lines out (piped without it: plain text)
-python main.py pair CODE       let the stranger in who was given this code
+python main.py pair CODE       give the stranger with this code access
 python main.py --serve         serve all channels of the configuration, without a terminal
-python main.py --telegram      Telegram alone; with a token in .env the terminal has it beside it
+python main.py --telegram      Telegram alone; with a token in .env, the terminal serves it, too
 python main.py key add NAME    make a key to OpenAI's protocol; key list, key revoke NAME
 """
 
@@ -113,7 +113,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--web", action="store_true", help="serve the web page and the HTTP API")
     parser.add_argument(
-        "--new", action="store_true", help="start afresh in a folder whose database is lost"
+        "--new", action="store_true", help="start afresh after the database was lost"
     )
     parser.add_argument("--version", action="version", version=f"Parley {VERSION}")
     parser.set_defaults(run=_talk)
@@ -122,7 +122,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands: Commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", parser_class=CommandParser
     )
-    pair = commands.add_parser("pair", help="let a stranger in by the code they were given")
+    pair = commands.add_parser("pair", help="give a stranger access by their code")
     pair.add_argument("code")
     pair.add_argument("--owner", action="store_true", help="as an owner, not as a user")
     pair.set_defaults(run=_pair)
@@ -199,7 +199,7 @@ def _pair(options: argparse.Namespace) -> int:
     if not has_bot(place):
         raise CommandRefused(f"There is no bot in {options.data}; name its folder with --data DIR.")
     stranger = asyncio.run(_let_in(options, place))
-    say(f"{stranger.person} is let in and can write now.")
+    say(f"{stranger.person} has access now.")
     return 0
 
 

@@ -143,7 +143,7 @@ def svg(frames: Sequence[str]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
         f'font-family="ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace" '
         f'font-size="{_SIZE}" xml:space="preserve">\n'
-        "<title>A session in the terminal: preview, cut and undo</title>\n"
+        "<title>A session in the terminal: preview, compaction and undo</title>\n"
         f'<rect width="{width:g}" height="{height:g}" rx="10" fill="{_GROUND}"/>\n'
         f"{body}\n</svg>\n"
     )

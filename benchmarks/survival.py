@@ -187,19 +187,19 @@ async def run(grade: str) -> dict[str, Row]:
 GRADES_TOLD = {
     "extractive": "No model writes: the bot chooses sentences. Others have nothing then.",
     "good": "It writes down all that matters.",
-    "lossy": "It leaves out a third of what it is told, each time another one. What a first "
-    "summary leaves out is named in its receipt, with a button that adds it; nobody presses it "
+    "lossy": "It omits a third of the facts, each time another third. What a first "
+    "summary omits is named in its receipt, with a button that adds it; nobody presses it "
     "here.",
     "hostile": "It drops all instructions, numbers and identifiers, tells of values that were "
     "corrected, and lists finished requests as tasks.",
 }
 PAGE = """\
-# What survives compactions
+# Survival of compactions
 
 A conversation has four standing instructions, corrected values, open requests, finished requests,
 numbers and identifiers each, and is compacted again and again (`/context compact`). The figures are
 the share that the next request still has: an instruction word for word, the new value and the old
-one nowhere, what is open as open, what is finished never as a task (a way that forgets everything
+one nowhere, what is open as open, what is finished never as a task (a bot that forgets everything
 has 100 % of the last).
 
 ```console
@@ -210,7 +210,7 @@ No key and no network are needed: the models are scripts on this machine, and no
 other bots are small models of what their documentation describes, not the programs themselves;
 [the program](../benchmarks/survival.py) says how each is modelled.
 
-![What a hostile summariser leaves](survival.svg)
+![Shares kept with a hostile summariser](survival.svg)
 """
 
 

@@ -40,8 +40,8 @@ def add_command(commands: Commands) -> None:
         "ask",
         help="ask one question and print the answer; standard input is read, too",
         description="Ask one question, print the answer, and exit with 0 (answered), 1 (no answer: "
-        "why is on stderr) or 2 (the call has to be corrected). What is piped in follows the "
-        "question. Tools that ask for permission get none.",
+        "why is on stderr) or 2 (wrong arguments). Piped input follows the "
+        "question. Tools that need approval are denied.",
     )
     parser.add_argument("question", nargs="*", help="what to ask, or a /command")
     parser.add_argument(
@@ -58,7 +58,7 @@ def add_command(commands: Commands) -> None:
         "--chat",
         default="",
         metavar="NAME",
-        help="go on in a conversation of this name; without it, each question stands alone",
+        help="go on in a conversation of this name; else each question is answered by itself",
     )
     parser.set_defaults(run=_ask)
 

@@ -216,10 +216,10 @@ def plan_files(
         asked += _ask_of_config(config, tree, served.model)
         contents[config] = json.dumps(wanted, indent=2, ensure_ascii=False) + "\n"
     if _OWN_ADDRESS in unwanted:
-        asked.append(Overwritten(f"{env} names another endpoint. Take that line out?"))
+        asked.append(Overwritten(f"{env} names another endpoint. Remove that line?"))
     if _OWN_KEY in unwanted:
         asked.append(
-            Overwritten(f"{env} has a key, which {served.base_url} would be sent. Take it out?")
+            Overwritten(f"{env} has a key, which {served.base_url} would be sent. Remove it?")
         )
     written = " and ".join(changed) or ("no other endpoint" if unwanted else "")
     words = {env: f"{env} has {written}", config: f"{config} says that {served.model} answers"}

@@ -89,8 +89,8 @@ def check_not_emptied(data: Path) -> None:
     state = "is empty" if database.exists() else "is gone"
     raise FolderError(
         f"The database {database} {state}, although there was a bot here ({', '.join(signs)}). "
-        "Restore a backup with `python main.py restore FILE`, or start afresh beside what is "
-        "left with `python main.py --new`."
+        "Restore a backup with `python main.py restore FILE`, or start afresh beside the remaining "
+        "files with `python main.py --new`."
     )
 
 
@@ -100,7 +100,7 @@ def begin_anew(data: Path) -> None:
     database = data / DATABASE
     if not _is_unborn(database):
         raise FolderError(
-            f"The database {database} holds a bot, so it is not started afresh; leave out --new, "
+            f"The database {database} holds a bot, so it is not started afresh; omit --new, "
             "or choose another folder with --data DIR."
         )
     now = f"{datetime.now():%Y%m%d-%H%M%S-%f}"
@@ -116,8 +116,8 @@ def _is_unborn(database: Path) -> bool:
         return is_unborn(database)
     except OSError as error:
         raise FolderError(
-            f"The database {database} can't be read ({error.strerror}); look what stands there and "
-            "who may read it, or bring back a backup with `python main.py restore FILE`."
+            f"The database {database} can't be read ({error.strerror}); check that file and its "
+            "permissions, or restore a backup with `python main.py restore FILE`."
         ) from None
 
 

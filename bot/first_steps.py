@@ -69,7 +69,7 @@ def _init(options: argparse.Namespace) -> int:
         return 2
     if not set_up(options.config):
         return 1
-    say("`/model` shows which model answers; a bot that runs already wants a restart.")
+    say("`/model` shows which model answers; restart a bot that is running.")
     return 0
 
 
@@ -125,7 +125,7 @@ def set_up(config: Path, chosen: ServedModel | None = None) -> bool:
         say(UNCACHED)
     for name, value in served.secrets.items():
         if os.environ.get(name, value) != value:
-            say(f"Mind that {name} is set in the environment, too, and that one is used.")
+            say(f"Note that {name} is also set in the environment, and that value is used.")
     return True
 
 

@@ -21,7 +21,7 @@ A message that begins with a slash and a word is a command. It is answered at on
 model is still writing, and does not become part of the context. `/help COMMAND` explains a command
 in the chat. `//text` sends the model a text that begins with a slash.
 
-`[Brackets]` mark what you may leave out, CAPITALS what you fill in. In every command, turns are
+`[Brackets]` are optional, CAPITALS are yours to fill in. In every command, turns are
 named t1, t2, and so on.
 """
 

@@ -25,8 +25,8 @@ SHOWN_ONCE = (
 )
 
 INVITED = (
-    "Send this link to {name}, and to nobody else: it lets in on the page whoever opens it first, "
-    "within three days."
+    "Send this link to {name}, and to nobody else: whoever opens it first, within three days, gets "
+    "access to the page."
 )
 
 
@@ -45,10 +45,10 @@ def add_commands(commands: Commands) -> None:
     add.set_defaults(run=_add)
     show = actions.add_parser("list", help="list all keys, and when each was last used")
     show.set_defaults(run=_list)
-    revoke = actions.add_parser("revoke", help="make a key useless from now on")
+    revoke = actions.add_parser("revoke", help="revoke a key")
     revoke.add_argument("name")
     revoke.set_defaults(run=_revoke)
-    invite = commands.add_parser("invite", help="let somebody in on the page, by a link")
+    invite = commands.add_parser("invite", help="give somebody access to the page, by a link")
     invite.add_argument("name")
     invite.add_argument(
         "--role", choices=get_args(Role), default="user", help="what they may do (user)"
@@ -77,7 +77,7 @@ def _list(options: argparse.Namespace) -> int:
 def _revoke(options: argparse.Namespace) -> int:
     """Let a key open nothing any more."""
     _with_keys(options, lambda keys: keys.revoke(options.name))
-    say(f"The key {options.name} no longer opens anything.")
+    say(f"The key {options.name} is revoked.")
     return 0
 
 

@@ -14,25 +14,25 @@ PROGRAMS = ("chatgpt", "open-webui", "cowagent", "parley")
 
 def add_commands(commands: Commands) -> None:
     """Add `export` and `import` to the command line."""
-    out = commands.add_parser("export", help="write all that was said to FOLDER, as plain files")
+    out = commands.add_parser("export", help="export all conversations to FOLDER, as plain files")
     out.add_argument("folder", type=Path)
     out.set_defaults(run=_write_out)
     parser = commands.add_parser(
-        "import", help="bring in what chatgpt, open-webui or cowagent kept"
+        "import", help="import from ChatGPT, Open WebUI, CowAgent or an export"
     )
-    parser.add_argument("source", choices=PROGRAMS, help="the program; parley: what export wrote")
+    parser.add_argument("source", choices=PROGRAMS, help="the program; parley: an export of Parley")
     parser.add_argument("path", type=Path, help="its export, database or folder")
     parser.add_argument("--to", default="", help="web, web/NAME or terminal (web)")
-    parser.add_argument("--user", default="", help="whose things, where several people have some")
-    parser.add_argument("--dry-run", action="store_true", help="say what would come, no more")
+    parser.add_argument("--user", default="", help="the person, where the database has several")
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be imported")
     parser.add_argument(
         "--mine",
         action="store_true",
-        help="all of it is my own: only what tools returned is text from outside, and what is "
-        "remembered holds at once",
+        help="everything is my own: only tool results are text from outside, and memories apply "
+        "at once",
     )
     parser.add_argument(
-        "--with-settings", action="store_true", help="with settings, and personas as agents"
+        "--with-settings", action="store_true", help="import settings, too, and personas as agents"
     )
     parser.set_defaults(run=_bring_in)
 

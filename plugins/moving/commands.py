@@ -65,13 +65,13 @@ def _bring_in_all(options: argparse.Namespace, say: Callable[[str], None]) -> in
     if options.dry_run and find_schema(engine_for(place)) != NEWEST:
         raise FolderError(  # to look into it, we would have to change it
             f"The data in {options.data} is of an older Parley, and --dry-run changes nothing; "
-            "bring it into this version first with `python main.py upgrade`."
+            "upgrade it first with `python main.py upgrade`."
         )
     try:
         with _hold(options, layers):
             asyncio.run(_bring_in(options, layers, take))
     except KeyboardInterrupt:
-        say("Stopped. What was brought in stays; the same command goes on from there.")
+        say("Stopped. Imported conversations stay; run the same command to continue.")
         return 130
     return 0
 
@@ -101,9 +101,9 @@ async def _write_out(
         f"{count(done.messages, 'message')}, and {count(done.files, 'file')}, to {options.folder}."
     )
     if done.left_out:
-        gone = "taken away (/undo, /context clear)"
+        gone = "removed (/undo, /context clear)"
         left_out = count(done.left_out, f"message that was {gone}", f"messages that were {gone}")
-        say(f"Left out: {left_out}.")
+        say(f"Not exported: {left_out}.")
     for line in _describe_waiting(done):
         say(line)
 
@@ -115,13 +115,13 @@ def _describe_waiting(done: Exported) -> Iterator[str]:
             done.waiting, "part of daily memory that waits", "parts of daily memory that wait"
         )
         yield (
-            f"Left out: {parts} in the quarantine. /memory pending shows what waits; what you "
+            f"Not exported: {parts} in the quarantine. /memory pending shows them; what you "
             "approve there is in the next export."
         )
     if done.proposed:
         chats = count(done.proposed, "chat")
         yield (
-            f"Left out: what is proposed for the MEMORY.md of {chats}, and not approved; "
+            f"Not exported: proposals for the MEMORY.md of {chats} that wait for approval; "
             "/memory diff shows it there."
         )
 
@@ -183,7 +183,7 @@ def _destination(text: str) -> Destination:
     if channel not in CHANNELS or not is_name:
         raise MovingError(
             f"Conversations can't be put into {text}: write --to web, --to web/NAME for somebody "
-            "who is let in on the page, or --to terminal."
+            "with access to the page, or --to terminal."
         )
     return Destination(channel, user)
 
@@ -232,7 +232,7 @@ async def _take_foreign(
         raise
     if destination.user and not (app and await _is_let_in(app, destination.user)):
         source.skipped.remarks.append(
-            f"Nobody called {destination.user} is let in on the page so far; to let them in: "
+            f"Nobody called {destination.user} has access to the page yet; to give them access: "
             f"python main.py invite {destination.user}"
         )
     agents: list[str] = []

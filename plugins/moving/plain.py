@@ -187,6 +187,6 @@ def audience_of(identity: str) -> str:
 def _complaint(error: ValidationError) -> str:
     first: Mapping[str, Any] = error.errors(include_url=False, include_input=False)[0]
     if first["type"] == "json_invalid":
-        return "is damaged; something was cut off from it, or added to it"
+        return "is damaged: something is missing, or was added"
     place = ".".join(map(str, first["loc"]))
     return f"says what no export says{f' (in {place})' if place else ''}"

@@ -69,7 +69,7 @@ class Archive:
                 self._members = {info.filename: info for info in infos if not info.is_dir()}
             elif _begins_as_zip(path):
                 raise MovingError(
-                    f"{path} is a ZIP that is cut short or damaged; download or copy it once more."
+                    f"{path} is an incomplete or damaged ZIP; download or copy it again."
                 )
             else:
                 self._files = {path.name: path.resolve()}
@@ -179,13 +179,13 @@ def _split(file: _Metered, name: str) -> Iterator[bytes | None]:
             yield None
             return
         if load_json(whole) is None:
-            raise MovingError(f"{name} is damaged, or no JSON file. Have it made again.")
+            raise MovingError(f"{name} is damaged, or not a JSON file. Export it again.")
         yield whole
         return
     for chunk in chain([first[1:]], chunks):
         yield from splitter.feed(chunk)
     if not splitter.is_over:
-        raise MovingError(f"{name} is cut short, or no JSON file. Have it made again.")
+        raise MovingError(f"{name} is incomplete, or not a JSON file. Export it again.")
 
 
 def _join(first: bytes, chunks: Iterator[bytes]) -> bytes | None:

@@ -30,7 +30,7 @@ def describe(
     if rest := [*_describe_rest(arrived, source)]:
         lines += ["Not taken:", *(f"  {line}" for line in rest)]
     if would:
-        lines.append("Nothing was written. The same command without --dry-run brings it in.")
+        lines.append("Nothing was written. The same command without --dry-run imports it.")
     elif arrived.turns:
         lines.append(_say_where(options))
     return "\n".join(lines)
@@ -48,7 +48,7 @@ def _describe_chats(arrived: Arrived, where: str) -> list[str]:
         lines.append(f"here already, unchanged: {count(arrived.known, 'conversation')}")
     if arrived.pictures:
         lines.append(count(arrived.pictures, "picture"))
-    return lines or ["no conversation that is new"]
+    return lines or ["no new conversation"]
 
 
 def _count_chats(arrived: Arrived) -> str:
@@ -73,7 +73,7 @@ def _describe_memory(arrived: Arrived, options: argparse.Namespace) -> list[str]
     lines = []
     chat = "its chats" if options.source == "parley" else f"the chat {options.to}/main"
     if arrived.memory:
-        waits = f"; {_wait(arrived.memory)} there for your word: /memory diff"
+        waits = f"; {_wait(arrived.memory)} there for your approval: /memory diff"
         said = f"{count(arrived.memory, 'line')} of memory, for {chat}"
         lines.append(said if options.mine else f"{said}{waits}")
     if arrived.days:
@@ -108,7 +108,7 @@ def _describe_settings(
         )
         lines.append(f"{count(len(arrived.settings), *what)}: {_few(arrived.settings)}")
     if is_left and lines:
-        lines.append("not taken without --with-settings")
+        lines.append("not imported without --with-settings")
     return lines
 
 
@@ -117,9 +117,7 @@ def _describe_rest(arrived: Arrived, source: ForeignSource) -> list[str]:
     reasons = Counter(arrived.unreadable).most_common(_REASONS)
     lines += [f"{count(n, 'conversation')} that can't be read: {why}" for why, n in reasons]
     if arrived.apart:
-        lines.append(
-            f"{count(arrived.apart, 'conversation')} that went on here in another way than there"
-        )
+        lines.append(f"{count(arrived.apart, 'conversation')} that continued differently here")
     if arrived.empty:
         lines.append(f"{count(arrived.empty, 'conversation')} in which nothing was said")
     if arrived.lacking:
@@ -134,10 +132,10 @@ def _where(options: argparse.Namespace) -> str:
 
 def _say_where(options: argparse.Namespace) -> str:
     if options.source == "parley":
-        return "Each stands where it was: in its chat, on its channel."
+        return "Each is where it was: in its chat, on its channel."
     if options.to == "terminal":
         return "Look at them with python main.py, and /resume there."
-    return "Look at them with python main.py --web: they stand in the list beside the page."
+    return "Look at them with python main.py --web: they are in the list of conversations."
 
 
 def _few(names: Sequence[str]) -> str:

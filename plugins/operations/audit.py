@@ -110,7 +110,7 @@ def report(risks: Iterable[Risk], has_colours: bool) -> str:
     risks = list(risks)
     lines = [_line(risk, has_colours) for risk in risks]
     wrong = sum(risk.severity != "note" for risk in risks)
-    verdict = f"To look at: {wrong}." if wrong else "Nothing is open that should not be."
+    verdict = f"To look at: {wrong}." if wrong else "No risk found."
     return "\n".join([*lines, *([""] if lines else []), verdict])
 
 
@@ -271,7 +271,7 @@ def _leftovers(one: Installation) -> Iterator[Risk]:
     copies = [*beside.glob(f"{one.data.name}.before-restore-*"), *beside.glob(".parley-restore-*")]
     copies += [*one.data.glob(f"{DATABASE}*.before-*"), *one.data.glob(f"{DATABASE}*.damaged-*")]
     if copies:
-        sentence = "There are older copies of what was said here, which /forget does not reach"
+        sentence = "There are older copies of conversations here, which /forget does not delete"
         names = _join_names([path.name for path in sorted(copies)])
         yield Risk("low", f"{sentence}: {names}.", f"rm -r {copies[0]}")
     archives = {*beside.glob("*.tar.gz"), *one.config.absolute().parent.glob("*.tar.gz")}
@@ -295,7 +295,7 @@ def _people(one: Installation) -> Iterator[Risk]:
         yield from list_risks_with_users(one.settings)
     if one.carried.links:
         pairs = [f"{home} in that of {target}" for home, target in one.carried.links]
-        sentence = f"Chats that go on in another one's conversation: {_join_names(pairs)}."
+        sentence = f"Linked chats: {_join_names(pairs)}."
         yield Risk("note", sentence, "/unlink all")
     permits = [parse_permit(entry) for entry in one.settings.users_may_set if entry not in HARMLESS]
     if free := [permit.key for permit in permits if permit == Permit(permit.key)]:

@@ -14,16 +14,14 @@ LEVELS = ("debug", "info", "warning", "error")
 
 def add_commands(commands: Commands) -> None:
     """Add these commands to the command line."""
-    examine = commands.add_parser("doctor", help="check the installation, and say what to do")
+    examine = commands.add_parser("doctor", help="check the installation, and say how to fix it")
     examine.set_defaults(run=_run("commands", "examine"))
-    look = commands.add_parser(
-        "audit", help="say what is open, weak or shared in this installation"
-    )
+    look = commands.add_parser("audit", help="check the security of the installation")
     look.set_defaults(run=_run("commands", "look_for_risks"))
-    save = commands.add_parser("backup", help="save everything that is kept, to FILE")
+    save = commands.add_parser("backup", help="save all data to FILE")
     save.add_argument("file", type=Path)
     save.set_defaults(run=_run("commands", "save"))
-    upgrade = commands.add_parser("upgrade", help="bring an older version's data into this one's")
+    upgrade = commands.add_parser("upgrade", help="upgrade the data of an older version")
     upgrade.add_argument(
         "--check",
         action="store_true",
@@ -31,15 +29,15 @@ def add_commands(commands: Commands) -> None:
     )
     upgrade.add_argument("--backup", type=Path, metavar="FILE", help="where to put the backup")
     upgrade.set_defaults(run=_run("commands", "bring_up_to_date"))
-    service = commands.add_parser("service", help="run always, as a service of systemd")
+    service = commands.add_parser("service", help="run permanently, as a systemd service")
     service.add_argument("action", choices=("install", "status", "uninstall"))
     service.add_argument("--name", default="parley", help="the service's name (parley)")
     service.set_defaults(run=_run("commands", "manage_service"))
-    move = commands.add_parser("migrate", help="move the record to another database system")
+    move = commands.add_parser("migrate", help="move the data to another database system")
     move.add_argument("--to", choices=("postgresql", "sqlite"), required=True)
     move.set_defaults(run=_run("commands", "move"))
     bring_back = commands.add_parser(
-        "restore", help="restore what FILE holds (plugins and the like with --with-code)"
+        "restore", help="restore the backup FILE (plugins and skills with --with-code)"
     )
     bring_back.add_argument("file", type=Path)
     bring_back.add_argument(
@@ -48,9 +46,11 @@ def add_commands(commands: Commands) -> None:
         help="with plugins, skills and powerful settings, without asking",
     )
     bring_back.set_defaults(run=_run("commands", "bring_back"))
-    logs = commands.add_parser("logs", help="show what the bot has logged")
-    logs.add_argument("-f", "--follow", action="store_true", help="go on as more is written")
-    logs.add_argument("--since", metavar="WHEN", help="from then on: 2h, 30m, 14:30, 2026-11-23")
+    logs = commands.add_parser("logs", help="show the bot's log")
+    logs.add_argument("-f", "--follow", action="store_true", help="follow the log as it grows")
+    logs.add_argument(
+        "--since", metavar="WHEN", help="entries since then: 2h, 30m, 14:30, 2026-11-23"
+    )
     logs.add_argument("--level", choices=LEVELS, default="debug", help="this level and above")
     logs.add_argument("-n", "--lines", type=_number, metavar="N", help="the last N")
     logs.set_defaults(run=_run("log_command", "run"))

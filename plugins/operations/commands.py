@@ -62,7 +62,7 @@ def examine(options: argparse.Namespace) -> int:
         )
     )
     say(f"Parley {VERSION}\n{with_places(doctor.report(findings), options)}")
-    say(f"What is open, weak or shared in this installation: {call_of(options)} audit")
+    say(f"To check the security of this installation: {call_of(options)} audit")
     return doctor.exit_code(findings)
 
 
@@ -122,7 +122,7 @@ def save(options: argparse.Namespace) -> int:
         saved = backup(options.data, options.file, database, VERSION, shown.tell)
     say(f"Saved {count(saved.files, 'file')} in {options.file} ({saved.size / 1e6:.1f} MB).")
     if saved.left_out:
-        say(f"Left out, because they are not regular files: {', '.join(saved.left_out)}.")
+        say(f"Skipped, because they are not regular files: {', '.join(saved.left_out)}.")
     return 0
 
 
@@ -172,7 +172,7 @@ def bring_back(options: argparse.Namespace) -> int:
             (options.data / DATABASE).unlink()  # the backup still has it
     say(f"Restored {count(restored.files, 'file')} to {options.data}.")
     if restored.moved_aside:
-        say(f"What was there before is in {restored.moved_aside}.")
+        say(f"The previous data is in {restored.moved_aside}.")
     say(_describe_contents(restored.contents))
     if restored.is_set_aside:
         for line in _describe_set_aside(restored.contents, options):
@@ -209,15 +209,16 @@ def _describe_set_aside(contents: Contents, options: argparse.Namespace) -> Iter
     jobs = len(contents.carried.jobs)
     if contents.code or contents.powers or contents.carried.commands:
         yield (
-            f"What could run code or give others power was set aside in {options.data / SET_ASIDE}."
+            "Everything that could run code or give others rights was set aside in "
+            f"{options.data / SET_ASIDE}."
         )
     if jobs:
         yield (
-            f"Its jobs ({jobs}) rest, and may use no tool without asking: in their chats, "
-            "/jobs lists them, and /jobs resume N lets one go on. Reminders are told as before."
+            f"Its jobs ({jobs}) are paused, and may use no tool without approval: "
+            "/jobs lists them in their chats, and /jobs resume N resumes one. Reminders still come."
         )
     yield (
-        "If the backup is your own, bring all of it back as it was with: "
+        "If the backup is your own, restore everything with: "
         f"{call_of(options)} restore {shlex.quote(str(options.file))} --with-code"
     )
 
@@ -241,19 +242,22 @@ def move(options: argparse.Namespace) -> int:
             )
         engine_for(file).save_to(Path(work, DATABASE))
         rows = _fill(Path(work, DATABASE), address)
-    say(f"Moved {rows} rows, and compared them. {file} is as it was: keep it until all is well.")
+    say(
+        f"Moved {rows} rows, and compared them. {file} is unchanged: keep it until everything "
+        "works."
+    )
     return 0
 
 
 def _move_back(address: str, file: Path, work: Path) -> int:
     """From a server into a file."""
     if not engine_for(file).is_unborn():
-        raise FolderError(f"{file} holds a bot already; move it away first.")
+        raise FolderError(f"{file} holds a bot already; move it elsewhere first.")
     with progress("Copying", "rows") as shown:
         rows = copy_out(engine_for(address), work / DATABASE, say=shown.say, tell=shown.tell)
     _index(work / DATABASE)
     (work / DATABASE).rename(file)
-    say(f"Moved {rows} rows, and compared them. Take database out of the configuration now.")
+    say(f"Moved {rows} rows, and compared them. Remove database from the configuration now.")
     return 0
 
 
@@ -275,7 +279,7 @@ def _dangers(contents: Contents) -> str:
     return "\n".join(
         [
             "A manifest shows that a backup is whole, not who made it. This one holds things "
-            "that would run inside the bot, or give others power over it:",
+            "that would run inside the bot, or give others rights over it:",
             *_few(files),
             *_few(settings),
             *_few(_commands(contents)),
@@ -296,10 +300,10 @@ def _describe_contents(contents: Contents) -> str:
         ("Holders of keys", keys),
     ):
         if people:
-            lines.append(f"{meaning} that it lets in: {', '.join(_few([*map(_plain, people)]))}")
+            lines.append(f"{meaning} in it: {', '.join(_few([*map(_plain, people)]))}")
     if carried.links:
         pairs = [f"{_plain(home)} in that of {_plain(there)}" for home, there in carried.links]
-        lines.append(f"Chats that go on in another one's conversation: {', '.join(_few(pairs))}")
+        lines.append(f"Linked chats: {', '.join(_few(pairs))}")
     if carried.settings:
         lines += [
             "Settings made in its chats:",
@@ -309,7 +313,7 @@ def _describe_contents(contents: Contents) -> str:
         lines += ["Commands waiting in it:", *_few(_commands(contents))]
     if carried.jobs:
         lines += ["Jobs in it:", *_few(_jobs(contents))]
-    return "\n".join(lines) or "It lets nobody in, and holds no code and no settings."
+    return "\n".join(lines) or "It gives nobody access, and holds no code and no settings."
 
 
 def _commands(contents: Contents) -> list[str]:

@@ -168,7 +168,7 @@ def check_messengers(
     ):
         health = channel.health if isinstance(channel, WithHealth) else None
         name, is_down = f"channel {channel.name}", health is not None and health.state == "down"
-        sentence = health.reason if health and is_down else "What it needs is there."
+        sentence = health.reason if health and is_down else "It has everything it needs."
         advice = f"docs/channels.md says how {channel.name} is set up." if is_down else ""
         found.append(Finding(name, not is_down, sentence, advice))
     return found
@@ -186,12 +186,12 @@ def check_data_folder(data: Path) -> Finding:
     place = next(folder for folder in (data, *data.absolute().parents) if folder.exists())
     if not place.is_dir():
         advice = "Choose another folder with --data DIR."
-        return Finding("data", False, f"{place} is a file, and no folder.", advice)
+        return Finding("data", False, f"{place} is a file, not a folder.", advice)
     try:
         with tempfile.TemporaryFile(dir=place):
             free = shutil.disk_usage(place).free
     except OSError as error:
-        advice = "Correct its rights, or choose another folder with --data DIR."
+        advice = "Correct its permissions, or choose another folder with --data DIR."
         return Finding("data", False, f"{place} cannot be written: {error.strerror}.", advice)
     if free < LEAST_FREE:
         return Finding(

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
             follower.begin()  # before the rest is read: better a line twice than none
         shown = _print(printer, _last(filter(is_shown, read_entries(folder)), options))
         if not (shown or options.follow):
-            sys.stderr.write("Nothing like that has been logged.\n")
+            sys.stderr.write("No log entry matches.\n")
         while options.follow:
             time.sleep(PAUSE)
             _print(printer, filter(is_shown, follower.read()))

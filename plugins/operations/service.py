@@ -19,8 +19,8 @@ from bot.command_line import CommandRefused
 _PATIENCE = 120.0  # seconds that systemd has for an answer; a start waits until the bot is ready
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _NO_SYSTEMD = (
-    "There is no {program} here: this system has no systemd. Start the bot by what starts services "
-    "here: python main.py --web"
+    "There is no {program} here: this system has no systemd. Start the bot with the service "
+    "manager of this system: python main.py --web"
 )
 _TEMPLATE = """\
 # Written by `python main.py service install`, which writes it anew.
@@ -191,10 +191,10 @@ def install(service: Service, units: UserUnits, say: Callable[[str], None]) -> N
     say("The bot runs, and starts with the machine.")
     if not (units.does_linger() or units.linger()):
         say(
-            "So far it does that only while you are logged in. To let it run always: "
+            "It runs only while you are logged in. To keep it running: "
             f"sudo loginctl enable-linger {units.user}"
         )
-    say(f"What it says: journalctl --user --unit {service.name} --follow")
+    say(f"Its log: journalctl --user --unit {service.name} --follow")
 
 
 def report(name: str, units: UserUnits, say: Callable[[str], None]) -> int:
@@ -221,4 +221,4 @@ def uninstall(name: str, units: UserUnits, say: Callable[[str], None]) -> None:
     units.control("disable", "--now", name)
     path.unlink()
     units.control("daemon-reload")
-    say(f"Stopped, and {path} is gone. The data folder and the configuration are as they were.")
+    say(f"Stopped, and {path} is deleted. The data folder and the configuration are unchanged.")

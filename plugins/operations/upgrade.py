@@ -49,13 +49,13 @@ def upgrade(plan: UpgradePlan, is_check: bool, say: Callable[[str], None]) -> No
         raise FolderError(f"There is no bot in {plan.data}; name its folder with --data DIR.")
     if is_check:
         if _prepare(plan, say):
-            say("Nothing of your data was changed. To upgrade it, stop the bot, and then:")
+            say("Your data was not changed. To upgrade it, stop the bot, and run:")
             say(f"  {plan.program} upgrade")
         return
     with plan.hold():
         if _prepare(plan, say):
             engine_for(plan.place).prepare()
-            say("Upgraded. Start the bot; if anything is wrong, go the way back that stands above.")
+            say("Upgraded. Start the bot; if anything is wrong, roll back as shown above.")
 
 
 def _prepare(plan: UpgradePlan, say: Callable[[str], None]) -> bool:
@@ -77,7 +77,7 @@ def _prepare(plan: UpgradePlan, say: Callable[[str], None]) -> bool:
         say(line)
     flag = " --with-code" if schema >= _HAS_CONSENT else ""
     command = f"{plan.program} restore {shlex.quote(str(target))}{flag}"
-    say(f"The way back: install the version from before, and: {command}")
+    say(f"To roll back, install the previous version, and run: {command}")
     return True
 
 

@@ -28,7 +28,7 @@ STARTERS = {
     "[fill|forecast|compact]",
     subs=(
         ("fill", "Put the example conversation into an empty context"),
-        ("forecast", "Show what would leave the context next"),
+        ("forecast", "Show what would be compacted next"),
         ("compact", "Compact the example; /context undo brings it back"),
     ),
 )

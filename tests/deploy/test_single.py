@@ -163,7 +163,7 @@ def test_an_upgrade_in_the_container_has_its_way_back(tmp_path: Path) -> None:
     (data / "lost+found").mkdir()  # of the disk, and for root alone
     told = run("restore", back, "--with-code")
     assert find_schema(data / "parley.db") == 43
-    (aside,) = re.findall(r"What was there before is in /data/(\S+)\.\n", told)
+    (aside,) = re.findall(r"The previous data is in /data/(\S+)\.\n", told)
     assert find_schema(data / aside / "parley.db") == NEWEST
     assert (data / "lost+found").is_dir()
     assert not [*data.glob(".parley-*")]

@@ -13,7 +13,7 @@ TABLE = [
     [cell.strip() for cell in line.split("|")[1:-1]]
     for line in (ROOT / "docs" / "models.md")
     .read_text("utf-8")
-    .partition("### What is known of each provider")[2]
+    .partition("### Provider details")[2]
     .partition("\n## ")[0]
     .splitlines()
     if line.startswith("| `")

@@ -63,8 +63,8 @@ async def test_a_backup_that_a_script_restores_lets_jobs_rest_and_says_so(tmp_pa
         done = run_command(tmp_path, "restore", saved)
 
         assert done.returncode == 0
-        assert "Its jobs (1) rest" in done.stdout
-        assert "bring all of it back as it was with: " in done.stdout
+        assert "Its jobs (1) are paused" in done.stdout
+        assert "restore everything with: " in done.stdout
         async with talking(tmp_path, endpoint) as bot:
             assert "paused: it came with a backup" in (await bot.says("/jobs"))["text"]
             assert "goes on" in (await bot.says("/jobs resume 1"))["text"]

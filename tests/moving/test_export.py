@@ -225,7 +225,7 @@ async def test_what_a_person_took_away_is_not_in_it(homes: Homes) -> None:
     async with run_bot(homes.old, echo) as bot:
         await say_all(bot, "Take this away", "/undo", "**Find** Casa Rosa.\nIt is a hotel.")
     told = await homes.leaves()
-    assert "Left out: 2 messages" in told
+    assert "Not exported: 2 messages" in told
     assert "Exported 1 conversation with 2 messages, and 0 files" in told
     (lines,) = homes.files("messages.jsonl")
     assert "Take this away" not in lines.read_text()
@@ -365,15 +365,17 @@ async def test_it_is_told_what_waits_and_is_not_in_an_export(homes: Homes) -> No
     await homes.arrives()
     out = homes.out.with_name("again")
     told = await homes._run(homes.new, "export", out)
-    assert "Left out: 1 part of daily memory that waits in the quarantine. /memory pending" in told
-    assert "Left out: what is proposed for the MEMORY.md of 1 chat, and not approved" in told
+    assert (
+        "Not exported: 1 part of daily memory that waits in the quarantine. /memory pending" in told
+    )
+    assert "Not exported: proposals for the MEMORY.md of 1 chat" in told
     assert "cheese" not in "".join(path.read_text() for path in out.rglob("*.md"))
     async with run_bot(homes.new, echo) as bot:
         waiting = await bot.says("/memory pending")
         (one,) = (waiting.data or {})["pending"]
         await say_all(bot, f"/memory approve {one['id']}", "/memory diff approve")
     out = homes.out.with_name("later")
-    assert "Left out" not in await homes._run(homes.new, "export", out)
+    assert "Not exported" not in await homes._run(homes.new, "export", out)
     assert "cheese" in "".join(path.read_text() for path in out.rglob("*.md"))
 
 

@@ -552,7 +552,7 @@ async def test_an_import_that_broke_off_is_told_of_and_taken_up_again(command: B
     export.write_text(whole[: whole.index('"Chat 3"')])
     out, err = await command.runs("import", "chatgpt", export, code=1)
     assert "3 conversations, into web" in out
-    assert "is cut short" in err
+    assert "is incomplete" in err
     export.write_text(whole)
     told = await command.brings("chatgpt", export)
     assert "2 conversations, into web" in told

@@ -44,5 +44,5 @@ def test_what_stands_around_the_list_does_no_harm(tmp_path: Path) -> None:
     path.write_bytes(b'{"a": 1}')
     assert list(Archive(path).entries(path.name)) == [{"a": 1}]
     path.write_bytes(b'[{"a": 1}, {"b"')
-    with pytest.raises(MovingError, match="is cut short"):
+    with pytest.raises(MovingError, match="is incomplete"):
         list(Archive(path).entries(path.name))

@@ -90,7 +90,7 @@ def test_nothing_is_said_of_an_installation_that_is_well_and_nothing_left(
     assert place.risks == []
     assert sorted(place.folder.rglob("*")) == before
     assert exit_code([]) == 0
-    assert report([], has_colours=False) == "Nothing is open that should not be."
+    assert report([], has_colours=False) == "No risk found."
 
 
 def test_what_is_only_to_be_known_is_no_fault(place: Installation) -> None:
@@ -217,7 +217,7 @@ def test_it_is_a_command_and_the_doctor_points_to_it(
     assert "no token for the page" in done.out
     assert "\033" not in done.out
     told = run_main(capsys, place.folder, "doctor").out
-    assert re.search(r"^What is open.*: python main.py --config .* audit$", told, re.M)
+    assert re.search(r"^To check the security.*: python main.py --config .* audit$", told, re.M)
 
 
 def test_a_terminal_that_lacks_letters_gets_the_others(

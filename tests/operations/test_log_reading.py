@@ -247,7 +247,7 @@ def test_where_nothing_was_logged_it_says_so(
     (tmp_path / "data" / "logs" / "parley.log").write_text("")
     none = run_main(capsys, tmp_path, "logs", "--level", "error")
     assert (none.code, none.out) == (0, "")
-    assert none.err == "Nothing like that has been logged.\n"
+    assert none.err == "No log entry matches.\n"
 
 
 @pytest.mark.usefixtures("processes")

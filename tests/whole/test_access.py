@@ -198,7 +198,7 @@ async def test_the_command_line_lets_in_while_the_bot_runs_and_while_it_does_not
     assert "There is no bot in" in refused.err
     async with afar(tmp_path, owners=[]) as bot:
         let_in = await pairs(await code_of(bot, "ann"))
-        assert let_in == (0, "afar/ann is let in and can write now.\n", "")
+        assert let_in == (0, "afar/ann has access now.\n", "")
         assert (await bot.says("And now?", "ann", "ann")).text == "re: And now?"
         code = await code_of(bot, "bob")
     wrong = await pairs("AAAAAAAA")

@@ -55,7 +55,7 @@ def test_a_file_in_the_place_of_the_data_folder_is_said_to_be_one(
             "with --data DIR.\n"
         )
         found = doctor.check_data_folder(data)
-        assert found.sentence == f"{tmp_path / 'notes.txt'} is a file, and no folder."
+        assert found.sentence == f"{tmp_path / 'notes.txt'} is a file, not a folder."
 
 
 async def test_a_lost_database_is_said_and_one_that_holds_a_bot_is_not_touched(
@@ -86,7 +86,7 @@ async def test_a_lost_database_is_said_and_one_that_holds_a_bot_is_not_touched(
     shutil.rmtree(data)
     shutil.copytree(saved, data)
     assert await asyncio.to_thread(run, tmp_path, "--jsonl", "--new") == 1
-    assert "leave out --new" in capsys.readouterr().err
+    assert "omit --new" in capsys.readouterr().err
     async with run_bot(tmp_path, echo) as bot:
         assert "1 turn" in (await bot.says("/context")).text
 
