@@ -117,4 +117,4 @@ def _buttons(*steps: str) -> tuple[Action, ...]:
 
 
 def _take_out(turns: tuple[Turn, ...]) -> Action:
-    return Action(_("Take the example out"), f"/undo {len(turns)}")
+    return Action(_("Take the example out"), f"/context drop {turns[0].id}-{turns[-1].id}")

@@ -46,8 +46,7 @@ async def test_the_tour_fills_forecasts_compacts_and_undoes_without_a_model(
         assert "Model: demo model." in tour.text
         filled = await bot.says("/tour fill")
         assert f"{TURNS} turns of an example" in filled.text
-        assert filled.actions[-1].command == f"/undo {TURNS}"
-        assert "Next compaction: when t" in (await bot.says("/tour forecast")).text
+        assert "Next compaction: about t" in (await bot.says("/tour forecast")).text
         compacted = await bot.says("/tour compact")
         assert compacted.text.startswith(f"Compacted t1 to t{TURNS - 1}")
         assert f"t{TURNS - 1} are back in context" in (await bot.says("/context undo")).text
@@ -62,6 +61,17 @@ async def test_the_example_is_marked_and_taken_back_like_any_turns(tmp_path: Pat
         assert "t1: “(Example) I want" in (await bot.says(f"/undo {TURNS}")).text
         assert "0 of 20 turns" in (await bot.says("/context")).text
         assert f"{TURNS} turns" in (await bot.says("/tour fill")).text
+
+
+async def test_the_example_alone_is_taken_out_of_what_was_said_since(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo) as bot:
+        take_out = (await bot.says("/tour fill")).actions[-1]
+        await bot.says("Hello")
+        await bot.says("And now?")
+        await bot.says(take_out.command)
+        context = (await bot.says("/context json")).data
+        assert context is not None
+        assert context["turns"] == [f"t{TURNS + 1}", f"t{TURNS + 2}"]
 
 
 @pytest.mark.parametrize("step", ["forecast", "compact"])
