@@ -59,6 +59,6 @@ async def test_every_operation_is_described_with_its_bodies(tmp_path: Path) -> N
             assert method == "get" or "requestBody" in operation, path
     listing = document["paths"]["/api/sessions"]["get"]["parameters"]
     said = {one["name"]: one["description"] for one in listing}
-    assert "list" in said["after"], (
+    assert "list" in said["after"], "and no event: those have an `after` of their own"
         "`after` of a list is a place in it, and that of events an event"
     )
