@@ -60,5 +60,3 @@ async def test_every_operation_is_described_with_its_bodies(tmp_path: Path) -> N
     listing = document["paths"]["/api/sessions"]["get"]["parameters"]
     said = {one["name"]: one["description"] for one in listing}
     assert "list" in said["after"], "and no event: those have an `after` of their own"
-        "`after` of a list is a place in it, and that of events an event"
-    )
