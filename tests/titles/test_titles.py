@@ -170,6 +170,7 @@ async def test_a_persons_title_stays(tmp_path: Path, is_late: bool) -> None:
         assert "Mine again" in (await bot.says("/title")).text
 
 
+@pytest.mark.databases
 @pytest.mark.parametrize("wish", ["/forget chat yes", "/forget t1 yes", "/forget all yes"])
 @pytest.mark.parametrize("is_late", [False, True], ids=["after", "meanwhile"])
 async def test_nothing_is_called_after_what_was_forgotten(
@@ -193,6 +194,7 @@ async def test_nothing_is_called_after_what_was_forgotten(
         assert "secret" not in (await bot.says("/title")).text
 
 
+@pytest.mark.databases
 async def test_no_title_is_asked_for_after_a_turn_that_is_gone(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await say_all(bot, "secret", "/forget t1 yes", "more")
