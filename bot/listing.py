@@ -14,7 +14,7 @@ from channels.base import Session, Snippet
 from memory.conversations import Conversations
 from memory.keys import home_of
 from memory.plain_text import without_bold
-from memory.record.closeness import Closeness, measure
+from memory.record.closeness import Closeness, fold, measure
 from memory.record.conversations import Listed, Matched
 from plugins.wording import clip
 
@@ -110,7 +110,7 @@ def find(matched: Matched, words: Sequence[str], is_here: bool) -> Snippet:
     """Return a message's text around the best place of what was searched for. `is_here`: the chat
     leads to the conversation that has it."""
     text = without_bold(" ".join(without_files(matched.text).split()))
-    place = measure(text.casefold(), [word.casefold() for word in words])[1]
+    place = measure(text.casefold(), fold(" ".join(words)))[1]
     start = max(0, min(place, len(text)) - _AROUND)
     end = min(len(text), start + 2 * _AROUND)
     shown = f"{'…' if start else ''}{text[start:end].strip()}{'…' if end < len(text) else ''}"

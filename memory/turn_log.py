@@ -110,16 +110,20 @@ class TurnLog:
         return OpenTurn(self, Turn(number, (entry,)))
 
     async def append(
-        self, turns: Sequence[Sequence[Message]], times: Sequence[datetime] = ()
+        self,
+        turns: Sequence[Sequence[Message]],
+        times: Sequence[datetime] = (),
+        may: Callable[[], bool] = lambda: True,
     ) -> tuple[Turn, ...]:
         """Add whole turns at the end; waits for the running turn. `times` says when each message
-        was said, one after the other; left out, it is now."""
+        was said, one after the other; left out, it is now. `may` is asked while nobody else changes
+        the conversation; where it says no, nothing is added."""
         while True:
             await self.state.idle.wait()
             await self._close_left_open()
             async with self.state.changing:
                 if not self.state.current:
-                    return await self._insert(turns, times)
+                    return await self._insert(turns, times) if may() else ()
 
     async def _insert(
         self, turns: Sequence[Sequence[Message]], times: Sequence[datetime]

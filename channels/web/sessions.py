@@ -80,7 +80,7 @@ _MANY = Parameter(
     "At most so many; without it, all, the newest first.",
     {"type": "integer", "minimum": 1, "maximum": MOST_SESSIONS},
 )
-_AFTER = Parameter(
+_BEHIND = Parameter(
     "after", "query", "Only those behind this place, as `next` of the list before names it.", {}
 )
 _OPEN = Parameter(
@@ -130,7 +130,7 @@ class Sessions(Struct, frozen=True):
                 "All sessions in which something was said, newest first.",
                 self.list_sessions,
                 gives=SessionList,
-                parameters=(_WORDS, _ALL, _MANY, _AFTER, _OPEN),
+                parameters=(_WORDS, _ALL, _MANY, _BEHIND, _OPEN),
             ),
             Operation(
                 "GET",

@@ -20,6 +20,8 @@ _UNSPACED = re.compile(
 )
 _GAP = 3  # signs and blanks at most between two words that follow one another
 _MOST = 1_000  # places of a word that are looked at in a text
+MOST_WORDS = 16
+"""Words of what is looked for, by which a text is measured."""
 
 
 class Closeness(NamedTuple):
@@ -40,13 +42,13 @@ def measure(text: str, wanted: Sequence[str]) -> tuple[Closeness, int]:
     held = whole = 0
     best, at = 0, 0
     before: dict[int, tuple[int, int]] = {}
-    counted = set[str]()
+    known: dict[str, tuple[list[int], int]] = {}
     for word in wanted:
-        places, first = _find(text, word)
-        if word not in counted:
+        if word not in known:
+            known[word] = places, first = _find(text, word)
             held += first >= 0
             whole += bool(places)
-            counted.add(word)
+        places, first = known[word]
         if first >= 0 and not best:
             best, at = (1, places[0]) if places else (0, at or first)
         ends: dict[int, tuple[int, int]] = {}
@@ -65,8 +67,8 @@ def closeness(text: str, wanted: Sequence[str]) -> Closeness:
 
 
 def fold(words: str) -> list[str]:
-    """Return the folded words of what is looked for."""
-    return words.casefold().split()
+    """Return the folded words of what is looked for, the first of very many."""
+    return words.casefold().split()[:MOST_WORDS]
 
 
 def _find(text: str, word: str) -> tuple[list[int], int]:

@@ -30,7 +30,6 @@ from channels.message import Action, Address, Reply
 from memory.keys import ConversationKey
 from memory.record.store import StoreError
 from plugins.api import CommandError, Person
-from plugins.wording import clip
 
 PATIENCE = 600.0
 """Seconds for which an answer is waited for; then it is no."""
@@ -234,8 +233,14 @@ def _buttons(name: str, covers: str) -> tuple[Action, ...]:
     no = Action(_("Deny"), f"/deny {name}")
     if not covers:
         return once, no
-    what = clip(_SCHEME.sub("", covers), _LONGEST_LABEL)
+    what = _clip_site(_SCHEME.sub("", covers))
     return once, Action(_("Allow {what}", what=what), f"/approve {name}"), no
+
+
+def _clip_site(site: str) -> str:
+    """Return the end of a long site: who owns a site is said there, and anybody may put
+    "example.org." before it."""
+    return site if len(site) <= _LONGEST_LABEL else f"…{site[1 - _LONGEST_LABEL :]}"
 
 
 def _minutes(seconds: float) -> str:

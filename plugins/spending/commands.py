@@ -141,8 +141,9 @@ def _name_branches(
     titles = {here.branch(one.number).id: one.title for one in branches if branches[1:]}
     for key in (ConversationKey(key, "") for key in keys):
         if key.id in titles or key.is_branch:
-            branch = name_branch(key.number, titles.get(key.id, ""))
-            names[key.id] = f"{chats.get(key.home, key.home)}, {branch}"
+            chat, title = chats.get(key.home, key.home), titles.get(key.id, "")
+            branch = name_branch(key.number, "" if literal(title) == chat else title)
+            names[key.id] = f"{chat}, {branch}"
     return names | ({HERE: _("this branch, in all")} if branches[1:] else {})
 
 

@@ -31,12 +31,16 @@ _CODE_NAME = re.compile(r"_+[a-z0-9_]+_+")
 _QUOTES = "\"'“”„‟‘’‚‛«»‹›「」『』《》〈〉＂＇`´"
 _PAIRED = "()", "[]", "{}", "（）", "【】"
 _NO_TITLE = frozenset(("refusal", "call", "loop", "thoughts"))
+_MOST_READ = 2_000
+"""Characters of an answer, without its thoughts, in which a title is looked for."""
+_MOST_OF_LINE = 200
+"""Characters of a line, of which a title is at most a third: marks are taken off one by one."""
 
 
 def clean_title(written: str) -> str:
     """Return the title in what a model wrote, at most LONGEST_TITLE characters; "" where there is
     none."""
-    text = _THOUGHT.sub("", written)
+    text = _THOUGHT.sub("", written).lstrip()[:_MOST_READ]
     if find_kind(text, "complete", Receipt()) in _NO_TITLE:
         return ""
     for line in _TAG.sub("", text).splitlines():
@@ -49,7 +53,7 @@ def clean_title(written: str) -> str:
 
 def _plain(line: str) -> str:
     """Return a line without all that is no word of the title."""
-    line = " ".join("".join(map(_visible, line)).split())
+    line = " ".join("".join(map(_visible, line)).split())[:_MOST_OF_LINE].rstrip()
     while (less := _peel(line)) != line:
         line = less
     return line

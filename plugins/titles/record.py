@@ -12,12 +12,17 @@ TABLES = (
         home TEXT PRIMARY KEY, turn INTEGER NOT NULL, title TEXT NOT NULL)""",
 )
 _GIVEN = "SELECT title FROM conversation WHERE key = ?"
+_SAID = """SELECT 1 FROM message JOIN conversation ON conversation.id = message.conversation
+    WHERE key = ? AND turn = ? LIMIT 1"""
 _RENAME = "UPDATE conversation SET title = ? WHERE key = ? AND title = ?"
 
 
 def begin(database: Database, home: str, turn: int) -> bool:
-    """Keep that a title is asked for after a turn; False where one was before, or was given."""
+    """Keep that a title is asked for after a turn; False where one was before, or was given, or the
+    turn was deleted meanwhile."""
     given = database.execute_sql(_GIVEN, (home,)).fetchone()
+    if database.execute_sql(_SAID, (home, turn)).fetchone() is None:
+        return False
     known = database.execute_sql("SELECT 1 FROM titles_asked WHERE home = ?", (home,)).fetchone()
     if given is None or given[0] or known:
         return False

@@ -45,7 +45,7 @@ async def tour(ask: Ask) -> Reply:
                 steps=", ".join(_STEPS),
             )
         )
-    loaded = await _load(ask) if step == "fill" or _is_empty(ask) else ()
+    loaded = await _load(ask, step) if step == "fill" or _is_empty(ask) else ()
     reply = await _STEPS[step](ask)
     data = {**(reply.data or {}), "loaded": [turn.id for turn in loaded]}
     return replace(reply, data=data)
@@ -99,15 +99,16 @@ def _is_empty(ask: Ask) -> bool:
     return not view.whole and view.preface is None
 
 
-async def _load(ask: Ask) -> tuple[Turn, ...]:
-    """Append the example, and say in the title that it is one. Raises CommandError."""
-    if not _is_empty(ask):
+async def _load(ask: Ask, step: str) -> tuple[Turn, ...]:
+    """Append the example, once, and say in the title that it is one. Raises CommandError where
+    something was said already, or is being answered, and the step is to fill the context."""
+    is_first = not ask.conversation.context.newest
+    loaded = await ask.conversation.turns.append(read_example(), may=lambda: _is_empty(ask))
+    if not loaded and step == "fill":
         raise CommandError(
             _("The example begins in an empty context: begin a new conversation, or send /new.")
         )
-    is_first = not ask.conversation.context.newest
-    loaded = await ask.conversation.turns.append(read_example())
-    if is_first and not await ask.conversation.title():
+    if loaded and is_first and not await ask.conversation.title():
         await ask.conversation.rename(_(TITLE))
     return loaded
 
@@ -117,4 +118,4 @@ def _buttons(*steps: str) -> tuple[Action, ...]:
 
 
 def _take_out(turns: tuple[Turn, ...]) -> Action:
-    return Action(_("Take the example out"), f"/undo {len(turns)}")
+    return Action(_("Take the example out"), f"/context drop {turns[0].id}-{turns[-1].id}")

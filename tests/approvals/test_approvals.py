@@ -266,6 +266,21 @@ async def test_a_site_is_asked_for_once(tmp_path: Path) -> None:
     assert len(results(bot)) == 3
 
 
+async def test_a_long_site_is_called_by_its_end_which_says_whose_it_is(tmp_path: Path) -> None:
+    site = f"accounts.example.com.{'login-' * 6}now.elsewhere.example"
+    fetch = Call("web_fetch", json.dumps({"url": f"https://{site}/"}), "c")
+    settings = {"tools": {"web_fetch": True}}
+    async with run_bot(tmp_path, [Say(calls=(fetch,)), Say("Not read.")], settings) as bot:
+        await bot.writes("Read it", id="q")
+        asked = (await question(bot)).reply
+        label = asked.actions[1].label
+        assert label.startswith("Allow …")
+        assert label.endswith("now.elsewhere.example")
+        assert len(label) <= len("Allow ") + 40
+        await bot.says(asked.actions[-1].command)
+        await bot.reply_to("q")
+
+
 async def test_two_sites_are_two_questions(tmp_path: Path) -> None:
     calls = tuple(
         Call("web_fetch", json.dumps({"url": f"http://127.0.0.{n}/"}), f"c{n}") for n in (1, 2)

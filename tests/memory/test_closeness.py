@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from memory.record.closeness import NOWHERE, Closeness, closeness, fold, measure
+from memory.record.closeness import MOST_WORDS, NOWHERE, Closeness, closeness, fold, measure
 
 WHOLE = (
     *("12", "2012", "3.14", "a-17", "2026-11-27", "27.11.2026", "12:30", "1,500", "3/4", "v1.2.3"),
@@ -85,3 +85,8 @@ def test_any_text_can_be_measured(text: str, words: str) -> None:
     found, place = measure(text.casefold(), fold(words))
     assert 0 <= place <= len(text.casefold())
     assert 0 <= found.whole <= found.held <= 2 * len(fold(words))
+
+
+def test_very_many_words_are_measured_by_the_first_of_them() -> None:
+    assert fold("a b " * 100_000) == ["a", "b"] * (MOST_WORDS // 2)
+    assert fold("Bora Bora") == ["bora", "bora"], "a word that comes twice makes another phrase"

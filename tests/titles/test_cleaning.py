@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
+import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
@@ -78,3 +79,9 @@ def test_what_is_no_title_is_none() -> None:
         "I'm sorry, but I can't help with that request.",
     ):
         assert clean_title(written) == "", written
+
+
+@pytest.mark.parametrize("piece", ["*", "<!--", "[", "a:", "- ", "(", "`", "<think>", "x:\n"])
+def test_an_answer_of_a_megabyte_is_read_in_part(piece: str) -> None:
+    assert len(clean_title(piece * (1_000_000 // len(piece)))) <= LONGEST_TITLE
+    assert clean_title(f"<think>{'hm ' * 300_000}</think>Lisbon in autumn") == "Lisbon in autumn"

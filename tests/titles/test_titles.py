@@ -11,6 +11,7 @@ import pytest
 
 from bot.settings.schema import SettingError
 from channels.base import Activity, Titled
+from plugins.titles import record
 from tests.fakes.openai_server import Answer, Fail, Received, Say, echo
 from tests.waiting import until
 from tests.whole.scenario import say_all
@@ -169,6 +170,7 @@ async def test_a_persons_title_stays(tmp_path: Path, is_late: bool) -> None:
         assert "Mine again" in (await bot.says("/title")).text
 
 
+@pytest.mark.databases
 @pytest.mark.parametrize("wish", ["/forget chat yes", "/forget t1 yes", "/forget all yes"])
 @pytest.mark.parametrize("is_late", [False, True], ids=["after", "meanwhile"])
 async def test_nothing_is_called_after_what_was_forgotten(
@@ -190,6 +192,18 @@ async def test_nothing_is_called_after_what_was_forgotten(
         assert await called(bot) == "another thing"
         assert len(bot.server.titles) == 1
         assert "secret" not in (await bot.says("/title")).text
+
+
+@pytest.mark.databases
+async def test_no_title_is_asked_for_after_a_turn_that_is_gone(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo) as bot:
+        await say_all(bot, "secret", "/forget t1 yes", "more")
+        store, home = bot.app.conversations.services.store, "pipe/main"
+        asked = [
+            await store.write(lambda db, turn=turn: record.begin(db, home, turn))  # type: ignore[misc]
+            for turn in (1, 2)
+        ]
+        assert asked == [False, True]
 
 
 async def test_no_title_is_bought_where_no_more_may_be_spent(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,9 @@ import pytest
 from agent.models import embedded
 from channels.message import Reply
 from plugins.tour.example import read_example
-from tests.fakes.openai_server import echo
+from tests.fakes.openai_server import Say, echo
+from tests.waiting import until
+from tests.web.site import serving
 from tests.whole.testbot import TestBot, run_bot, running
 
 
@@ -46,7 +49,6 @@ async def test_the_tour_fills_forecasts_compacts_and_undoes_without_a_model(
         assert "Model: demo model." in tour.text
         filled = await bot.says("/tour fill")
         assert f"{TURNS} turns of an example" in filled.text
-        assert filled.actions[-1].command == f"/undo {TURNS}"
         assert "Next compaction: about t" in (await bot.says("/tour forecast")).text
         compacted = await bot.says("/tour compact")
         assert compacted.text.startswith(f"Compacted t1 to t{TURNS - 1}")
@@ -62,6 +64,35 @@ async def test_the_example_is_marked_and_taken_back_like_any_turns(tmp_path: Pat
         assert "t1: “(Example) I want" in (await bot.says(f"/undo {TURNS}")).text
         assert "0 of 20 turns" in (await bot.says("/context")).text
         assert f"{TURNS} turns" in (await bot.says("/tour fill")).text
+
+
+async def test_the_example_is_put_in_once_by_a_double_click(tmp_path: Path) -> None:
+    async with serving(tmp_path) as site:
+        replies = await asyncio.gather(*(site.commands("/tour fill") for _ in range(3)))
+        assert [len((one["data"] or {}).get("loaded", ())) for one in replies].count(TURNS) == 1
+        assert len((await site.commands("/context json"))["data"]["turns"]) == TURNS
+
+
+async def test_the_example_is_put_behind_no_question_that_is_being_answered(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    async with serving(tmp_path, [Say("Hello.", gate=gate)]) as site:
+        answering = asyncio.create_task(site.says("Hi"))
+        await until(lambda: site.server.requests)
+        filling = asyncio.create_task(site.commands("/tour fill"))
+        gate.set()
+        assert (await answering)["text"] == "Hello."
+        assert "begins in an empty context" in (await filling)["text"]
+
+
+async def test_the_example_alone_is_taken_out_of_what_was_said_since(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo) as bot:
+        take_out = (await bot.says("/tour fill")).actions[-1]
+        await bot.says("Hello")
+        await bot.says("And now?")
+        await bot.says(take_out.command)
+        context = (await bot.says("/context json")).data
+        assert context is not None
+        assert context["turns"] == [f"t{TURNS + 1}", f"t{TURNS + 2}"]
 
 
 @pytest.mark.parametrize("step", ["forecast", "compact"])

@@ -57,3 +57,6 @@ async def test_every_operation_is_described_with_its_bodies(tmp_path: Path) -> N
         for method, operation in operations.items():
             assert operation["summary"], path
             assert method == "get" or "requestBody" in operation, path
+    listing = document["paths"]["/api/sessions"]["get"]["parameters"]
+    said = {one["name"]: one["description"] for one in listing}
+    assert "list" in said["after"], "and no event: those have an `after` of their own"

@@ -73,6 +73,19 @@ async def test_turns_are_selected_by_dragging_compacted_and_brought_back(
     await expect(bar).to_be_hidden()
 
 
+async def test_what_can_be_undone_in_one_conversation_is_offered_in_no_other(
+    site: Site, tab: Tab
+) -> None:
+    await fill(site)
+    await expect(block(tab, "t6")).to_be_visible()
+    await drag(tab, "t2", "t4")
+    await tab.presses("Compact", "#map")
+    bar = tab.page.locator("#map .selected")
+    await expect(bar.get_by_role("button", name="Undo")).to_be_visible()
+    await tab.page.click("#new")
+    await expect(bar).to_be_hidden()
+
+
 async def test_turns_are_selected_pinned_and_dropped_with_the_keyboard_alone(
     site: Site, tab: Tab
 ) -> None:

@@ -81,7 +81,7 @@ async def test_a_person_is_asked_once_with_the_words_that_go_out(
         assert server.queries == []
         assert "Search the web at 127.0.0.1 for:" in asked.text
         assert "my  secret  plan" in asked.text
-        await bot.says(asked.actions[0].command)
+        await bot.says(asked.actions[1].command)  # the provider, and not this search alone
         assert (await bot.reply_to("q")).reply.text == "Here you are."
         assert len([o for o in bot.sent if not o.reply_to]) == 1
     assert server.queries == ["my `secret` plan", "more"]

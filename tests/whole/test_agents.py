@@ -141,7 +141,12 @@ async def test_a_brain_for_summaries_takes_them_with_its_own_endpoint_and_key(
 ) -> None:
     async with other("They counted.", "deep-key-123") as deep:
         context = {"summary_brain": brain(deep, temperature=0.0, max_tokens=64)}
-        settings = {"agent_max_context_turns": 4, "context": context}
+        titles = {"titles": "off"}
+        settings = {
+            "agent_max_context_turns": 4,
+            "context": context,
+            "conversations": titles,
+        }
         async with run_bot(tmp_path, answers("Mine."), settings, DEEPSEEK) as bot:
             for number in range(6):
                 await bot.says(f"Number {number}.")
@@ -184,6 +189,7 @@ async def test_a_spending_limit_stops_the_summaries_of_a_brain_that_costs_someth
         settings = {
             "agents": [{"id": "free", "brain": own}],
             "context": {"summary_brain": free},
+            "conversations": {"titles": "off"},
         }
         async with run_bot(tmp_path, answers("Yes."), settings, DEEPSEEK) as bot:
             for chat in ("one", "two"):

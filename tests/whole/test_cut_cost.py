@@ -39,7 +39,7 @@ async def test_the_forecast_the_preview_and_the_history_say_what_a_cut_breaks(
             previews.append(await bot.says("/context preview"))
             await talk(bot, 1, start=number)
         history = await bot.says("/context history")
-    clause = r"breaks [\d.]+k? cached tokens( \(\$[\d.]+\))?"
+    clause = r"loses [\d.]+k? cached tokens( \(\$[\d.]+\))?"
     if strategy != "slim":
         assert re.search(f"Next compaction: .*, which {clause}", ahead.text)
     told = [one.text for one in previews if re.search(f"That {clause}", one.text)]

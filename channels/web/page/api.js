@@ -44,7 +44,7 @@ function at(session, what, query = {}) {
 }
 
 /** Conversations of all channels, from a place in the list on; `open` is one that is wanted in any case. */
-export const sessions = ({ words, open, after = "", limit }) =>
+export const sessions = ({ words = "", open = "", after = "", limit = 10_000 } = {}) =>
   request(`/api/sessions?${new URLSearchParams({ all: "true", q: words, open, after, limit })}`);
 export const me = () => request("/api/me");
 export const changePassword = (current, password) => posted("/api/password", { current, password });

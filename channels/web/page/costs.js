@@ -1,7 +1,7 @@
 // What all conversations have cost: a bar for each of the last 30 days in which anything was spent.
 import * as api from "./api.js";
 import { h, money } from "./dom.js";
-import { t } from "./language.js";
+import { locale, t } from "./language.js";
 
 const NAMED = 3; // conversations of a day that are named
 
@@ -19,7 +19,7 @@ export class Costs {
   async refresh() {
     if (!this.element.open) return;
     try {
-      const [{ data }, { sessions }] = await Promise.all([this.#page.run("/usage"), api.sessions("")]);
+      const [{ data }, { sessions }] = await Promise.all([this.#page.run("/usage"), api.sessions()]);
       const known = new Map(sessions.map((one) => [`${one.channel}/${one.id}`, one]));
       this.#body.replaceChildren(data?.days?.length ? this.#drawn(data.days, known) : h("p", { class: "faint" },
         data?.days ? t("Nothing was spent in the last 30 days.") : t("Only an owner sees what all conversations cost.")));
@@ -36,7 +36,7 @@ export class Costs {
       const named = chats.slice(0, NAMED).map((one) => h("li", {}, titled(one.chat, known), h("span", { class: "tokens" }, money(one.cost))));
       const more = chats.length - NAMED;
       return h("li", {},
-        h("time", { datetime: day }, new Date(`${day}T12:00`).toLocaleDateString([], { weekday: "short", day: "numeric", month: "short" })),
+        h("time", { datetime: day }, new Date(`${day}T12:00`).toLocaleDateString(locale, { weekday: "short", day: "numeric", month: "short" })),
         bar, h("span", { class: "tokens" }, money(cost), unknown ? "+" : ""),
         h("ul", {}, named, more > 0 ? h("li", { class: "faint" }, t("{n} more", { n: more })) : ""));
     }));

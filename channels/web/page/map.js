@@ -21,6 +21,9 @@ export function drawMap(container, state, page) {
   maps.get(container).draw(state);
 }
 
+/** Another conversation is shown: what was selected, and what can be undone, was of the one before. */
+export const leaveMap = (container) => maps.get(container)?.leave();
+
 class ContextMap {
   #page;
   #container;
@@ -32,6 +35,7 @@ class ContextMap {
   #at = 0; // the block that the keyboard is on
   #chosen = null; // {from, to}: places of blocks
   #isBusy = false; // whether a command is under way
+  #visits = 0; // conversations that were left
   #held = null; // where the mouse was pressed
   #ribbon = h("div", { class: "ribbon", role: "listbox", "aria-multiselectable": "true", "aria-orientation": "horizontal", "aria-label": t("The next request, in order"), "aria-describedby": "map-help" });
   #under = h("div", { class: "layer", "aria-hidden": "true" }); // the free ground, and what goes on in another row
@@ -63,6 +67,20 @@ class ContextMap {
     if (this.#chosen && names !== this.#names()) this.#isBusy ? this.#chosen = null : this.#choose(null);
     this.#sparkline.draw(map.sizes, events);
     this.#layOut();
+  }
+
+  leave() {
+    this.#visits += 1;
+    this.#drawn = "";
+    this.#at = 0;
+    this.#held = null;
+    this.#rest();
+    this.#choose(null);
+  }
+
+  #rest() {
+    this.#bar.removeAttribute("aria-busy");
+    this.#isBusy = false;
   }
 
   /** Put the blocks into rows as wide as the map is now. */
@@ -256,9 +274,10 @@ class ContextMap {
     if (this.#isBusy) return;
     this.#isBusy = true;
     this.#bar.setAttribute("aria-busy", "true");
+    const visit = this.#visits;
     const reply = await this.#page.act(line, { isQuiet: true });
-    this.#bar.removeAttribute("aria-busy");
-    this.#isBusy = false;
+    if (visit !== this.#visits) return;
+    this.#rest();
     this.#chosen = null;
     this.#show();
     if (!reply) {

@@ -3,7 +3,7 @@ import { iconButton } from "./acts.js";
 import { Costs } from "./costs.js";
 import { amount, asked, byId, h, money, released, shown, timeOf } from "./dom.js";
 import { explore } from "./explorer.js";
-import { drawMap } from "./map.js";
+import { drawMap, leaveMap } from "./map.js";
 import { showModel } from "./models.js";
 import { receipt, timeline } from "./records.js";
 import { isUsual, locale, nameOfActor, nameOfEvent, nameOfPart, nameOfState, t } from "./language.js";
@@ -88,6 +88,7 @@ export class Panel {
   restart() {
     this.#count = 0;
     this.#loads += 1; // what is on its way is of the one before
+    leaveMap(this.#map);
   }
 
   #drawn({ overview, turns, events }) {

@@ -19,7 +19,7 @@ from memory.context.layout import TakenAway
 from memory.messages import SEARCHES
 from memory.record import transcript
 from memory.record.branches import lineage
-from memory.record.closeness import Closeness, closeness, fold
+from memory.record.closeness import MOST_WORDS, Closeness, closeness, fold
 from memory.record.database import Database
 from memory.record.search import index, words
 from memory.record.search.corrected import Corrections
@@ -248,7 +248,8 @@ def scan(
     case (Unicode's folding), also within words, and also what is no word, such as "C++". It reads
     all of these conversations, which are given by row and name; `read` gives the entries of each.
     """
-    wanted = list(dict.fromkeys(text.casefold() for text in texts))
+    folded = dict.fromkeys(text.casefold() for text in texts if text)
+    wanted = [*folded][:MOST_WORDS]
     counts = Counter[int]()
 
     def iter_scored() -> Iterator[tuple[Closeness, datetime, int, int, Entry]]:
