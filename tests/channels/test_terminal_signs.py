@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.terminal import display
@@ -27,6 +27,7 @@ PLACES = (
 
 
 @pytest.mark.parametrize("place", PLACES)
+@settings(max_examples=40)
 @given(st.sampled_from(ACTING), st.sampled_from(["{}", "&#{};", "&#x{:x};"]), st.integers(10, 90))
 def test_no_sign_acts_on_the_terminal(place: str, number: int, form: str, width: int) -> None:
     sign = chr(number) if form == "{}" else form.format(number)
