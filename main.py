@@ -74,6 +74,8 @@ def main(arguments: Sequence[str] | None = None, early: EarlyInput | None = None
     options = make_parser().parse_args(arguments, argparse.Namespace(early=early))
     try:
         return _run(options)
+    except KeyboardInterrupt:
+        return _complain("Stopped.", options, 130)
     except SettingError as error:
         return _complain(str(error), options, 2)
     except (CommandRefused, CommandError, FolderError, StoreError, ChannelError) as error:

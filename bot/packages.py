@@ -10,9 +10,12 @@ import argparse
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import invalidate_caches
 from importlib.util import find_spec
 
+from bot import installing
 from bot.command_line import CommandRefused, Commands, say
 from channels.program import ALONE, EXTRAS, ROOT
 
@@ -25,25 +28,34 @@ def add_command(commands: Commands) -> None:
 
 
 def _add(options: argparse.Namespace) -> int:
-    command = install_command(options.name)
-    say(f"Installing what {options.name} needs.")
-    code = subprocess.run(command, check=False).returncode
-    if code:
-        raise CommandRefused(
-            f"The packages of {options.name} could not be installed, for the reason above. "
-            "Correct that, and run this again."
-        )
+    install(options.name)
     say("Installed. A bot that runs already needs a restart.")
     return 0
 
 
-def install_command(name: str) -> Sequence[str]:
-    """Return the command line that installs an extra into this Python. Raises CommandRefused."""
+def install(name: str) -> None:
+    """Install an extra into this Python. Raises CommandRefused."""
+    carry_out = find_installer()
+    say(f"Installing what {name} needs.")
     wanted = ("--no-deps",) if name in ALONE else ()
-    file = ("-r", str(ROOT / EXTRAS[name]))
+    if carry_out((*wanted, "-r", str(ROOT / EXTRAS[name]))):
+        raise CommandRefused(
+            f"The packages of {name} could not be installed, for the reason above. Correct that, "
+            f"and run `python main.py add {name}`."
+        )
+    invalidate_caches()  # for whoever looks for them in this process
+
+
+def find_installer() -> Callable[[Sequence[str]], int]:
+    """Return what installs packages into this Python: it takes the arguments of `pip install`, and
+    returns the exit code. Raises CommandRefused."""
     if find_spec("pip") is not None:
-        quiet = ("--quiet", "--disable-pip-version-check", "--no-input")
-        return (sys.executable, "-m", "pip", "install", *quiet, *wanted, *file)
+        return installing.main
     if uv := shutil.which("uv"):  # its environments have no pip
-        return (uv, "pip", "install", "--quiet", "--python", sys.executable, *wanted, *file)
+        return partial(_install_by_uv, uv)
     raise CommandRefused("Neither pip nor uv is here to install packages; install one of them.")
+
+
+def _install_by_uv(uv: str, arguments: Sequence[str]) -> int:
+    command = (uv, "pip", "install", "--python", sys.executable, *arguments)
+    return subprocess.run(command, check=False).returncode

@@ -85,7 +85,8 @@ _{function}() {{
 {_cases(places, '    "{}") words="{}" ;;', whole=True)}
   esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
-  [[ ${{#COMPREPLY[@]}} -gt 0 ]] || COMPREPLY=($(compgen -f -- "$current"))
+  [[ ${{#COMPREPLY[@]}} -gt 0 ]] && return
+  while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -f -- "$current")
 }}
 complete -o filenames -F _{function} {name}"""
 

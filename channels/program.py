@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 """The folder of `main.py` and of the layers."""
 DISTRIBUTION = "parley-bot"
-"""The name of the wheel (docs/decisions/0031-a-wheel-with-one-package.md)."""
+"""The name of the wheel (docs/decisions/0033-a-wheel-with-one-package.md)."""
 IS_WHEEL = ROOT.name == "_app" and ROOT.parent.name == DISTRIBUTION.replace("-", "_")
 CALL = ("parley",) if IS_WHEEL else ("python", "main.py")
 """The words by which the program is called."""

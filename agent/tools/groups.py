@@ -14,8 +14,9 @@ KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 def end_group(process: int, number: int = KILL) -> None:
     """Send a signal to a process and its group; one that is gone needs none."""
-    with suppress(ProcessLookupError, PermissionError):
-        if HAS_GROUPS:
+    if HAS_GROUPS:
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(process, number)
-        else:
+    else:
+        with suppress(OSError):  # Windows calls the number of a process that is gone invalid
             os.kill(process, number)

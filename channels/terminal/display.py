@@ -174,12 +174,20 @@ def _render(
     console = Console(file=out, width=max(1, width), force_terminal=True, theme=_THEME)
     drawn = console.render_lines(thing, pad=False, style=style)
     lines = [
-        line for one in drawn for line in put_in(_trim(one), console, style, is_folded=is_folded)
+        [*map(_without_controls, line)]
+        for one in drawn
+        for line in put_in(_trim(one), console, style, is_folded=is_folded)
     ]
     while lines and not lines[0]:
         lines.pop(0)
     console.print(SegmentLines(lines, new_lines=True), end="", crop=False)
     return out.getvalue()
+
+
+def _without_controls(segment: Segment) -> Segment:
+    """Clean what is drawn once more: Markdown writes any character as a number, too (&#8238;)."""
+    clean = _CONTROLS.sub("", segment.text)
+    return segment if clean == segment.text else segment._replace(text=clean)
 
 
 def _trim(line: Iterable[Segment]) -> list[Segment]:

@@ -23,6 +23,7 @@ _PICTURES = frozenset((".png", ".jpg", ".jpeg", ".gif", ".webp"))
 _ENDING = re.compile(r"\w\.[A-Za-z0-9]{1,5}$")
 _MOST = 50  # files that are offered
 _MOST_COMPARED = 1_000  # files that may have been meant
+_MOST_LOOKED_FOR = 50  # names in a message: pasted code may be full of them
 _LIKENESS = 0.8
 _LONGEST = 4_000  # characters of what may be a dropped file
 _CLIPBOARDS: Sequence[Sequence[str]] = (
@@ -65,7 +66,8 @@ def describe_unknown(text: str) -> str:
     names none, and a word that does not look like a file's name is just a word."""
     if text.startswith(("/", "!")):
         return ""
-    for quoted, plain in _MENTION.findall(text):
+    named = dict.fromkeys(_MENTION.findall(text))  # each is looked for once
+    for quoted, plain in islice(named, _MOST_LOOKED_FOR):
         name = quoted or plain.rstrip(".,;:!?)")
         names = {name, plain}
         if any(_is_file(_path(one)) for one in names if one):

@@ -30,6 +30,7 @@ _PASTED_OR_ANSWER = re.compile(
 _BEGUN = re.compile(
     r"\x1b(?:\[(?:20{0,2})?|\](?:1(?:1(?:;[rgba:0-9A-F/]{0,25}\x1b?)?)?)?)?$", re.IGNORECASE
 )
+_UNMISTAKABLE = "\x1b]11;"
 _SILENT = ("linux", "dumb")
 """Terminals that would print the question."""
 
@@ -113,9 +114,11 @@ class AnswerReader(Vt100Parser):
             super().feed(data.removesuffix(self._held) if begun else data)
 
     def flush(self) -> None:
-        """Nothing more comes that belongs to what came: these were keys."""
-        held, self._held = self._held, ""
-        super().feed(held)
+        """Nothing more comes for now: these were keys, but for the beginning of an answer that
+        nobody types. Over a slow line its rest comes later."""
+        if not self._held.startswith(_UNMISTAKABLE):
+            held, self._held = self._held, ""
+            super().feed(held)
         super().flush()
 
 

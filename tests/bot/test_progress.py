@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import io
+import signal
+import socket
+import subprocess
+import sys
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.installing import count_requirements
 from bot.progress import BYTES, ProgressLine, format_left, format_progress
+from tests.waiting import PATIENCE
 
 
 def test_the_time_that_is_left_is_said_in_words() -> None:
@@ -95,3 +101,22 @@ def test_requirements_are_counted_without_comments_and_options() -> None:
         "-r a.txt",
     ]
     assert count_requirements(lines) == 2
+
+
+@pytest.mark.usefixtures("processes")
+def test_an_installation_is_interrupted_without_a_traceback() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as index:
+        index.settimeout(PATIENCE)
+        address = f"http://127.0.0.1:{index.getsockname()[1]}/simple"
+        options = ("--index-url", address, "--dry-run", "no-such-package")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bot.installing", *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        asked, _ = index.accept()  # and never answered
+        with asked:
+            process.send_signal(signal.SIGINT)
+            said, _ = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, said) == (130, "")

@@ -9,6 +9,7 @@ import pytest
 
 from channels.terminal.mentions import (
     begun_mention,
+    describe_unknown,
     discard,
     find_mentions,
     name_dropped,
@@ -114,3 +115,19 @@ def test_the_picture_of_the_clipboard_is_a_file_for_its_owner_until_it_is_read(
 def test_a_home_that_nobody_has_is_no_file() -> None:
     assert find_mentions("see @~nobody-here/x.txt") == []
     assert [*offer_files("@~nobody-here/x")] == []
+
+
+def test_a_name_is_looked_for_once_and_not_too_many_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pasted code is full of them, and the line stands still meanwhile."""
+    looked: list[str] = []
+
+    def find(name: str) -> str:
+        looked.append(name)
+        return ""
+
+    monkeypatch.setattr("channels.terminal.mentions._find_near", find)
+    assert describe_unknown("@property\n" * 1_000 + "@nose.txt") != ""
+    assert looked == ["property", "nose.txt"]
+    looked.clear()
+    assert describe_unknown(" ".join(f"@word{number}" for number in range(1_000))) == ""
+    assert len(looked) == 50

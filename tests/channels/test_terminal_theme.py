@@ -47,6 +47,7 @@ def cut(text: str, places: list[int]) -> list[str]:
 @settings(max_examples=300)
 @given(KEYS, st.lists(st.integers(0, 80), max_size=6))
 def test_no_key_is_lost_however_it_comes(typed: str, places: list[int]) -> None:
+    typed += "!"  # with which the beginning of an answer is none
     heard: list[bool] = []
     ours, theirs = list[KeyPress](), list[KeyPress]()
     with_reader = pressed(AnswerReader(ours.append, heard.append), ours, cut(typed, places))
@@ -71,6 +72,27 @@ def test_the_answer_is_taken_out_of_what_is_typed(
     found = pressed(AnswerReader(keys.append, heard.append), keys, pieces)
     assert "".join(data for _, data in found) == before + after
     assert heard == [is_light]
+
+
+@given(st.sampled_from(ANSWERS), st.integers(5, 30), st.sampled_from(["", "a", "中"]))
+def test_an_answer_may_come_in_pieces_over_a_slow_line(
+    answer: tuple[str, bool], place: int, after: str
+) -> None:
+    heard: list[bool] = []
+    keys = list[KeyPress]()
+    text, is_light = answer
+    reader = AnswerReader(keys.append, heard.append)
+    for piece in (text[:place], text[place:] + after):
+        reader.feed(piece)
+        reader.flush()
+    assert "".join(key.data for key in keys) == after
+    assert heard == [is_light]
+
+
+def test_what_looked_like_an_answer_is_keys_when_the_next_one_comes() -> None:
+    keys = list[KeyPress]()
+    reader = AnswerReader(keys.append, lambda is_light: None)
+    assert pressed(reader, keys, ["\x1b]11;r", "!"])[-2:] == [("r", "r"), ("!", "!")]
 
 
 def _same(answered: bool | None) -> bool | None:

