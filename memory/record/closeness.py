@@ -10,14 +10,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 _JOINS = ".,:/-–'’_"
 """Signs over which a number goes on."""
-_UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-    "\uac00-\ud7a3\U00020000-\U000323af]"
+_OTHERS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uac00-\ud7a3\U00020000-\U000323af"
 )
+_UNSPACED = re.compile(f"[{_OTHERS}]")
+_SPACED = rf"[^\W{_OTHERS}]"
+"""A letter or digit of a language that has signs between words."""
 _GAP = 3  # signs and blanks at most between two words that follow one another
 _MOST = 1_000  # places of a word that are looked at in a text
 MOST_WORDS = 16
@@ -73,26 +78,36 @@ def fold(words: str) -> list[str]:
 
 def _find(text: str, word: str) -> tuple[list[int], int]:
     """Return where a word stands whole, and where it stands at all (-1: nowhere)."""
-    found = []
-    first = start = text.find(word)
-    for _ in range(_MOST):
-        if start < 0:
-            break
-        if not (_goes_on(text, start, -1) or _goes_on(text, start + len(word) - 1, 1)):
-            found.append(start)
-        start = text.find(word, start + 1)
-    return found, first
+    found = (one.start() for one in _whole(word).finditer(text))
+    ends = len(word) - 1
+    places = [
+        start
+        for start in islice(found, _MOST)
+        if not (_goes_on(text, start, -1) or _goes_on(text, start + ends, 1))
+    ]
+    return places, text.find(word)
+
+
+@lru_cache(maxsize=128)
+def _whole(word: str) -> re.Pattern[str]:
+    """Return a pattern of the places of a word that no letter or digit goes on beside."""
+    before, after = (
+        around if _is_of_word(edge) and not _UNSPACED.match(edge) else ""
+        for edge, around in ((word[0], f"(?<!{_SPACED})"), (word[-1], f"(?!{_SPACED})"))
+    )
+    return re.compile(f"{before}(?={re.escape(word)}{after})")
+
+
+def _is_of_word(sign: str) -> bool:
+    return sign.isalnum() or sign == "_"
 
 
 def _goes_on(text: str, edge: int, step: int) -> bool:
-    """Return whether a word goes on beyond its first or last character, which stands at `edge`."""
-    near, far = _at(text, edge + step), _at(text, edge + 2 * step)
-    last = text[edge]
-    if not (last.isalnum() or last == "_"):
-        return False
-    if near.isalnum() or near == "_":
-        return not (_UNSPACED.match(last) or _UNSPACED.match(near))
-    return near in _JOINS and far.isalnum() and (last.isdigit() or far.isdigit())
+    """Return whether a number goes on over a sign, beyond the first or last character of a word,
+    which stands at `edge`."""
+    near, far, last = _at(text, edge + step), _at(text, edge + 2 * step), text[edge]
+    is_over = near in _JOINS and far.isalnum() and (last.isdigit() or far.isdigit())
+    return is_over and _is_of_word(last) and near != "_"
 
 
 def _at(text: str, place: int) -> str:
