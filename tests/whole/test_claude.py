@@ -13,6 +13,7 @@ import pytest
 from agent.models import selection
 from agent.models.endpoint import INSTALL_ANTHROPIC
 from agent.models.providers import PROVIDERS
+from channels.program import EXTRAS, ROOT
 from tests.fakes.anthropic_server import AnthropicServer, Think
 from tests.fakes.openai_server import Call, Fail, Hang, OpenAIServer, Received, Say, Script
 from tests.waiting import PATIENCE
@@ -135,7 +136,7 @@ async def test_its_protocol_may_be_spoken_at_any_address(tmp_path: Path) -> None
 
 
 def test_the_line_that_installs_the_sdk_names_a_file_that_has_it() -> None:
-    assert "anthropic==" in Path(INSTALL_ANTHROPIC.split()[-1]).read_text()
+    assert "anthropic==" in (ROOT / EXTRAS[INSTALL_ANTHROPIC.split()[-1]]).read_text()
     assert [name for name, one in PROVIDERS.items() if one.speaks == "anthropic"] == ["anthropic"]
 
 

@@ -49,7 +49,7 @@ async def test_the_forecast_the_preview_and_the_history_say_what_a_cut_breaks(
     events = [e for e in history.data["events"] if e["kind"] in ("compact", "fold")]
     assert events
     assert all(event["cost"]["broken"] > 0 for event in events[-1:])
-    assert "broke " in history.text
+    assert "lost " in history.text
 
 
 async def test_what_is_broken_is_what_the_provider_did_not_find_again(tmp_path: Path) -> None:

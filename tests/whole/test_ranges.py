@@ -577,7 +577,7 @@ async def test_a_turn_in_log_and_summary_is_not_dropped_from_one_alone(tmp_path:
         await say(bot, 6, 7, 8)
         assert "t5 removed from the context" in (await bot.says("/context free")).text
         refused = (await bot.says("/context drop t3-t5")).text
-        assert "not in context: the summary in front tells of it" in refused, refused
+        assert "not in context: the summary at the beginning covers it" in refused, refused
         assert "Dropped: t3 to t4" in (await bot.says("/context drop t3-t4")).text
         sent = await sent_for(bot, 9)
         assert not any(mark in ("mark3", "mark4") for text in sent for mark in marks(text))

@@ -151,7 +151,7 @@ async def test_what_names_no_event_undoes_nothing(tmp_path: Path) -> None:
         await talk(bot, "one", "two", "/context pin t1", "/context drop t2")
         for name in ("t1", "2", "zzz", "e", "e99999", "e-1", "e1 e2"):
             said = (await bot.says(f"/context undo {name}")).text
-            assert "can be undone" in said
+            assert "can be undone" in said or "nothing was undone" in said
             assert name in said
         found = await state(bot)
     assert "t2" not in found["turns"]
