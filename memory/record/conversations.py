@@ -241,8 +241,8 @@ def _find_closest(
     database: Database, found: Sequence[tuple[Any, ...]], wanted: Sequence[str]
 ) -> dict[str, tuple[Closeness, Matched]]:
     """Return the message of each of these conversations that holds the words most closely, the
-    newest of equals, by the conversation's key. Of very many that hold them the newest are read,
-    and of each conversation one at least."""
+    newest of equals, by the conversation's key. Of very many that hold them the newest are
+    measured; a conversation with none of those is behind the others."""
     message, columns = tables.Message, tables.Conversation
     newest = {row: key for key, *_, row in found if row}
     if not newest:
@@ -254,13 +254,15 @@ def _find_closest(
     joined = message.select(*fields).join(columns, on=columns.id == message.conversation)
     queries = (
         joined.where(said).order_by(message.id.desc()).limit(_MOST_READ),
-        joined.where(message.id.in_(sorted(newest))),
+        joined.where(message.id.in_(sorted(newest))).order_by(message.id.desc()),
     )
     best: dict[str, tuple[Closeness, Matched]] = {}
     folded = [word.casefold() for word in wanted]
+    unmeasured = Closeness(len(folded))  # it holds all words, and no more is known
     for query in queries:
-        for key, turn, text in query.tuples().execute(database):
-            near = closeness(str(text).casefold(), folded)
+        for number, (key, turn, text) in enumerate(query.tuples().execute(database)):
+            is_read = number < _MOST_READ
+            near = closeness(str(text).casefold(), folded) if is_read else unmeasured
             if key not in best or near > best[key][0]:
                 best[key] = near, Matched(turn, str(text))
     return best

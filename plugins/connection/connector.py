@@ -154,7 +154,7 @@ class ModelConnector:
         write_all(contents)
         try:
             kernel.reread()
-        except SettingError:
+        except Exception:  # whatever it was, the files are as they were before
             write_all({path: text for path, text in before.items() if text is not None})
             for path in [path for path, text in before.items() if text is None]:
                 path.unlink(missing_ok=True)

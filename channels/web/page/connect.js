@@ -117,7 +117,7 @@ class ConnectForm {
     if ([...this.#more.querySelectorAll("input")].some((one) => !one.validity.valid)) return;
     const filled = this.#filled();
     const { models } = await api.offeredModels({ ...filled, model: "" }).catch(() => ({ models: [] }));
-    if (this.#filled().provider === filled.provider) this.#suggest(models);
+    if (JSON.stringify(this.#filled()) === JSON.stringify({ ...filled, model: this.#model.value.trim() })) this.#suggest(models);
   }
 
   #suggest(models) {
