@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("processes")
 
 
 async def test_ctrl_c_after_ctrl_d_ends_the_waiting(tmp_path: Path) -> None:
-    """Who leaves waits for what is under way, in the background too; a signal ends that."""
+    """The end waits for what is under way, in the background too; a signal ends that."""
     (tmp_path / "config.json").write_text(
         json.dumps({"model": "gpt-4o-mini", "shutdown_timeout": 0})
     )
