@@ -44,7 +44,7 @@ async def test_an_owner_says_yes_from_a_chat_that_another_worker_has(
         asked = (await pipe.reply_to("")).reply
         yes = asked.actions[0].command
         assert "Only an owner may allow this" in (await pipe.says(yes, here, "ann")).text
-        assert (await afar.says(yes, there, there)).text == "Allowed."
+        assert (await afar.says(yes, there, there)).text == "Allowed once."
         assert (await pipe.reply_to("q")).reply.text == "Done."
         assert "No question is waiting" in (await afar.says(yes, there, there)).text
 
