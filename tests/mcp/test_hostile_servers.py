@@ -94,7 +94,7 @@ async def test_a_server_that_fails_is_started_again_a_few_times_and_an_owner_is_
     async with run_bot(tmp_path, script, hostile(tmp_path, "dies")) as bot:
         for _ in range(5):
             await bot.says("use dies__act")
-        assert "so it is left alone for 10 more" in last_result(bot)
+        assert "so it is not tried for 10 more" in last_result(bot)
         told = [one.reply.text for one in bot.sent if "To you as an owner" in one.reply.text]
         await bot.says("/mcp restart dies")
         await bot.says("use dies__act")
