@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from bot.kernel import Kernel
 from channels.base import Bot
-from channels.web.operations import Operation
 from plugins.api import hookimpl
 from plugins.connection.connector import ModelConnector
-from plugins.connection.routes import connection_operations
+
+if TYPE_CHECKING:
+    from channels.web.operations import Operation
 
 
 class ConnectionFeature:
@@ -25,7 +27,13 @@ class ConnectionFeature:
 
     @hookimpl
     def parley_routes(self) -> Callable[[Bot], Sequence[Operation]]:
-        return lambda bot: connection_operations(self._connector, self._kernel.access)
+        return self._operations
+
+    def _operations(self, bot: Bot) -> Sequence[Operation]:
+        # A bot without the web channel has none, and nothing to import.
+        from plugins.connection.routes import connection_operations  # noqa: PLC0415
+
+        return connection_operations(self._connector, self._kernel.access)
 
 
 @hookimpl

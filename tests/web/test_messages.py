@@ -453,7 +453,7 @@ async def test_the_memory_is_edited_and_its_versions_are_compared(
         field = tab.page.get_by_role("textbox", name="Text for /memory edit")
         await field.fill("- Ann lives in Porto.")
         await tab.presses("Save", "#dialog")
-        await tab.sees("#dialog .explored:has-text('Taken.')")
+        await tab.sees("#dialog .explored:has-text('Accepted.')")
         await tab.presses("Close", "#dialog")
         await tab.sees("#memory:has-text('Ann lives in Porto.')")
         await tab.writes("/memory diff v2")

@@ -242,7 +242,7 @@ async def test_what_is_to_be_remembered_is_a_coloured_diff_with_buttons(
         field = tab.page.get_by_label("Text for /memory edit")
         await field.fill("- Ann lives in Porto.")
         await tab.presses("Save")
-        await tab.sees(".card .text:has-text('Taken.')")
+        await tab.sees(".card .text:has-text('Accepted.')")
         await tab.writes("/memory diff")
         await tab.sees(".card .code .removed:has-text('Lisbon')")
 
