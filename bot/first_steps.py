@@ -85,7 +85,7 @@ def offer(config: Path) -> bool:
         *(f"{model} ({server.name} on this machine)" for server, model in found),
         "another model: provider, key, name",
     ]
-    say("Which model shall answer?")
+    say("Choose a model:")
     for place, text in enumerate(shown, 1):
         _say(f"{place}  {text}")
     try:

@@ -202,8 +202,8 @@ async def test_questions_of_the_set_up_are_asked_without_it(tmp_path: Path) -> N
     (tmp_path / "data" / "parley.db").unlink()
     async with early(tmp_path) as person:
         go(tmp_path)
-        await person.sees("(Y/n)")
-        person.types("n\r")
+        await person.sees("Number [1]")
+        person.types("1\r")
         await person.sees("0/20 turns")
         assert await person.leaves() == 0
         assert is_cooked(person)

@@ -5,7 +5,7 @@ import { plain } from "./cards.js";
 import { Chat } from "./chat.js";
 import { Composer } from "./composer.js";
 import { fillWelcome } from "./connect.js";
-import { changeModel, chooseModel, drawnModels } from "./models.js";
+import { changeModel, chooseModel, Connecting } from "./models.js";
 import { Files } from "./files.js";
 import { Outbox } from "./outbox.js";
 import { announce, drawnBrowser, keepPage, listen } from "./browser.js";
@@ -86,9 +86,10 @@ const people = new People({
   ask: (line) => api.command(session, line),
   tell: (text) => tell(text),
 });
+const connecting = new Connecting({ pick: () => byId("model").click(), connected });
 const preferences = new Preferences({
   general: settings.parts("general"),
-  models: [drawnModels({ pick: () => byId("model").click(), connected }), ...settings.parts("models")],
+  models: [connecting.element, ...settings.parts("models")],
   context: settings.parts("context"),
   memory: settings.parts("memory"),
   people: [people.element, ...settings.parts("people")],
@@ -96,6 +97,7 @@ const preferences = new Preferences({
 }, {
   opened: async (section) => {
     if (section === "people") people.refresh();
+    if (section === "models") connecting.refresh();
     if (section === "browser" && !byId("version").textContent) byId("version").textContent = await keys.version();
   },
   searched: (words) => settings.search(words),

@@ -12,12 +12,22 @@ export function showModel(name) {
   byId("model").title = t("{name}: choose another", { name });
 }
 
-/** Fill the beginning of the section "Models and keys" of the settings. Here a model is connected. */
-export function drawnModels(page) {
-  const section = h("section", { id: "connecting" },
-    h("button", { type: "button", onclick: () => page.pick() }, t("Choose a model")));
-  fillConnect(section, { done: page.connected });
-  return section;
+/** The beginning of the section "Models and keys" of the settings. Here a model is connected. */
+export class Connecting {
+  #page;
+  #form = h("div");
+  element;
+
+  constructor(page) {
+    this.#page = page;
+    this.element = h("section", { id: "connecting" },
+      h("button", { type: "button", onclick: () => page.pick() }, t("Choose a model")), this.#form);
+  }
+
+  /** Ask the bot for the form once the section is looked at: before somebody signs in, it is refused. */
+  refresh() {
+    if (!this.#form.hasChildNodes()) fillConnect(this.#form, { done: this.#page.connected });
+  }
 }
 
 /** Let a person choose a model for one question; resolves to its name, or null. */
