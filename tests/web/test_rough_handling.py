@@ -35,7 +35,8 @@ async def test_a_browser_that_keeps_nothing_shows_the_page_and_loses_no_draft(
         await expect(tab.page.locator("#text")).to_have_value("")
         await tab.page.click(f"#list [data-session={site.session}] .session")
         await expect(tab.page.locator("#text")).to_have_value("half a thou")
-        await tab.presses("Colours: same as the system")
+        await tab.opens_settings("This browser")
+        await tab.page.select_option("#theme", "light")
         await expect(tab.page.locator("html")).to_have_attribute("data-theme", "light")
 
 
@@ -156,14 +157,14 @@ async def test_a_question_that_is_being_edited_outlives_a_cut_connection(
         async with serving(tmp_path, echo_in_bold) as site:
             await tab.opens(site.url)
             await tab.asks("one", "one")
-            await tab.page.click("#log .act >> nth=3")
+            await tab.page.click("#log .act >> nth=2")
             await tab.page.fill("#log .field textarea", "one, but better")
             port = int(site.url.rpartition(":")[2])
         await tab.sees("body[data-offline]")
         said = await tab.page.evaluate(
             "getComputedStyle(document.querySelector('#notice'), '::before').content"
         )
-        assert "Bot ist nicht" in said, said
+        assert "Keine Verbindung" in said, said
         async with serving(tmp_path, echo_in_bold, port=port) as site:
             await site.says("two")
             await tab.sees(".turn[data-turn=t2] .text:has-text('two')")
@@ -199,7 +200,7 @@ async def test_a_link_that_lets_in_works_in_a_page_that_is_open(
 ) -> None:
     async with serving(tmp_path, echo_in_bold, token=TOKEN) as site, browsing(browser) as tab:
         await tab.page.goto(site.url)
-        await tab.presses("Cancel", "#dialog")
+        await tab.sees("#dialog[open]")
         code = await site.app.features.service(PageLogins).invite("ann", "user", "a test")
         await tab.page.evaluate("code => { location.hash = `join=${code}`; }", code)
         await tab.sees("#dialog:has-text('You are invited')")

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SEEN = """() => {
   const others = ["#log .turn .text", ".title", "#title", "code", "pre", "kbd", "time", ".snippet",
-    "textarea", ".models b",
+    "textarea", ".models b", ".connecting optgroup option",
     ...["label", "select", "output"].map(one => `.more ${one}`)].join();
   const found = [];
   const nodes = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
