@@ -143,7 +143,12 @@ async def browsing(
     context.set_default_timeout(LONGEST)
     try:
         tab = Tab(await context.new_page(), does_bot_stop)
-        yield tab
+        try:
+            yield tab
+        except AssertionError:
+            notice = await tab.page.locator("#notice").all_text_contents()
+            print(f"faults of the page: {tab.faults}; its notice: {notice}")  # noqa: T201 - evidence
+            raise
         assert not tab.faults, tab.faults
     finally:
         await context.close()

@@ -35,6 +35,8 @@ async def test_a_bot_is_moved_over_and_goes_on_where_it_was(
     await lived_in(tmp_path)
     async with OpenAIServer(echo) as endpoint:
         async with talking(tmp_path, endpoint) as bot:
+            assert await bot.ended() == 0, "the summary that the kill interrupted is written"
+        async with talking(tmp_path, endpoint) as bot:
             before = await recall(bot)
             assert await bot.ended() == 0
         file = tmp_path / "data" / "parley.db"
