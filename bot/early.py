@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,6 +18,19 @@ if TYPE_CHECKING:
     from channels.terminal.early import EarlyInput
 
 _ARENA_MAX = -8  # M_ARENA_MAX of <malloc.h>
+
+
+def end_at_interrupts() -> None:
+    """Let Ctrl-C end the process silently, as long as the program loads: there is nothing to stop
+    yet, and nobody who would catch a KeyboardInterrupt."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def raise_interrupts() -> None:
+    """Let Ctrl-C raise KeyboardInterrupt again, once the program is loaded."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def open_input(arguments: Sequence[str]) -> EarlyInput | None:

@@ -16,8 +16,6 @@ IS_STRICT = sys.platform == "win32"
 """True on a system that has these rules."""
 LONGEST = 255
 """UTF-16 units of a name, which are at most as many as its bytes in UTF-8."""
-LONGEST_PATH = 259
-"""Characters of a whole path, where Windows was not told to take longer ones."""
 _RESERVED = re.compile(
     r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3]) *(?:\..*)?",
     re.IGNORECASE | re.DOTALL,

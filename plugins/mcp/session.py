@@ -257,10 +257,6 @@ class ServerSession:
             return min(60.0, idle) if idle else None
         return max(0.0, idle - (self._clock() - self._used_at))
 
-    def forgive(self) -> None:
-        """Start it again at the next call, however often it has failed."""
-        self._failures.clear()
-
     async def stop(self) -> None:
         """End it, and wait until it has ended."""
         self._leaving.set()

@@ -71,10 +71,6 @@ class McpServer(BaseModel):
         """Return whether a person is asked before each call of this tool."""
         return self.approve == "ask" and not any(fnmatchcase(tool, one) for one in self.allow)
 
-    def to_written(self) -> dict[str, Any]:
-        """As it is written in the settings, with what it leaves out left out."""
-        return {"name": self.name, **self.model_dump(mode="json", exclude_defaults=True)}
-
 
 class ServerFaults(SettingFaults):
     """Servers that can't be taken."""

@@ -13,9 +13,10 @@ from pathlib import Path
 def main() -> int:
     """Run the program that `_app` holds; the command `parley`."""
     sys.path.insert(0, str(Path(__file__).resolve().with_name("_app")))
-    from bot.early import open_input  # noqa: PLC0415 - it is found only now
+    from bot import early as steps  # noqa: PLC0415 - it is found only now
 
-    early = open_input(sys.argv[1:])  # before what takes long to load
+    steps.end_at_interrupts()
+    early = steps.open_input(sys.argv[1:])  # before what takes long to load
     from main import main as run  # noqa: PLC0415
 
     return run(early=early)
