@@ -63,7 +63,7 @@ async def talk(
                 await bot.says(f"Question {number}: {TALK * 3}")
             reply = await bot.says("/usage")
     assert reply.data is not None
-    bill: dict[str, Any] = reply.data["chat"]["this chat, in all"]
+    bill: dict[str, Any] = reply.data["chat"]["this chat, total"]
     return bill
 
 

@@ -41,17 +41,22 @@ MOST_PENDING = 3
 """Strangers of one channel who may have a code at a time."""
 MINUTE = 60.0
 
-CLOSED = "This bot answers only people whom its owner has let in."
-CROWDED = f"{CLOSED[:-1]}; too many people are waiting to be let in, so write again in an hour."
+CLOSED = "You have no access to this bot; ask its owner for it."
+CROWDED = (
+    "You have no access to this bot yet, and too many people are waiting for it. Write again in an "
+    "hour."
+)
 GUESSED = "You tried too many wrong codes; try again in {seconds} s."
 TOO_FAST = (
     "You have reached the limit of messages in a minute (messages_per_minute). This one was not "
     "taken; send it again in a moment."
 )
-KNOCK = f"{CLOSED[:-1]}; to be let in, ask the owner to send `/pair {{code}}` to it within an hour."
+KNOCK = (
+    "You have no access to this bot yet. Ask its owner to send it `/pair {code}` within an hour."
+)
 ASKED = (
-    f"{CLOSED[:-1]}; you already have a code, and the owner can let you in with /pair and that "
-    "code within an hour of when you got it."
+    "You have no access to this bot yet. You already have a code: its owner can send it with /pair "
+    "within an hour of when you got it."
 )
 
 

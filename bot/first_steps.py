@@ -187,7 +187,7 @@ def _say(text: str) -> None:
 def _ask_for_place() -> ServedModel:
     local = {server.provider: server for server in asyncio.run(find_servers(usual_addresses()))}
     names = order_providers(local)
-    _say("1 of 3: Who serves the model? " + number(names))
+    _say("1 of 3: Which provider? " + number(names))
     for server in local.values():
         _say(f"{server.name} runs on this machine, with {', '.join(server.models[:_MOST_SHOWN])}.")
     _say(
@@ -195,7 +195,7 @@ def _ask_for_place() -> ServedModel:
         "(http://127.0.0.1:8000/v1)."
     )
     while True:
-        place = choose(_ask("Who", names[0]), names)
+        place = choose(_ask("Provider", names[0]), names)
         if is_address(place):
             return at_address(place)
         if known := PROVIDERS.get(place.lower()):
@@ -242,8 +242,8 @@ def _ask_for_key(served: ServedModel) -> ServedModel:
     if not served.key_name:
         say(f"2 of 3: {PROVIDERS[served.provider].title} wants no key.")
         return served
-    more = "" if served.provider else "; empty, if it wants none"
-    say(f"2 of 3: The key, as {served.key_name} has it (it is not shown{more}).")
+    more = "" if served.provider else "; leave it empty if the address needs none"
+    _say(f"2 of 3: Your key. It is hidden while you type{more}.")
     while True:
         try:
             key = _read_line("Key: ", is_secret=True)
@@ -287,7 +287,7 @@ def _answers(served: ServedModel) -> bool:
     except ModelError as error:
         _say(f"That did not work: {error}")
         return False
-    say(f"It answered after {time.monotonic() - started:.1f} s: “{word}”")
+    _say(f"It answered after {time.monotonic() - started:.1f} s: “{word}”")
     return True
 
 

@@ -224,7 +224,7 @@ class LetIn:
         found = [one for one in known if who in (one.id, one.name, f"{one.kind} {one.id}")]
         if not found:
             raise CommandError(
-                _("{who!r} is not among the people who were let in; /users lists them.", who=who)
+                _("{who!r} has no access; /users lists the people who have.", who=who)
             )
         if len(found) > 1:
             names = _(" and ").join(f"{one.kind} {one.id}" for one in found)

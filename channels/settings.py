@@ -74,8 +74,7 @@ class RunningChannels(BaseModel):
 
     web: bool = Field(
         default=False,
-        description="Whether the web page and the HTTP API are served; `main.py --web` serves "
-        "nothing else.",
+        description="Serve the web page and the HTTP API; `main.py --web` serves nothing else.",
         json_schema_extra={"wants": "true or false", **START},
     )
     messengers: tuple[MessengerEntry, ...] = Field(

@@ -65,7 +65,7 @@ class Brain(BaseModel):
         AfterValidator(_check_provider),  # it looks at `config`, which therefore stands above
     ] = Field(
         default="",
-        description="Who serves the model; empty means the endpoint that the bot uses otherwise.",
+        description="The provider of the model; empty means the bot's usual endpoint.",
         json_schema_extra={
             "wants": f"one of {', '.join(PROVIDERS)}, or any name with a config.base_url",
             "near": list(PROVIDERS),

@@ -167,8 +167,7 @@ def _refusal_sentence(endpoint: Endpoint, status: int, meant: int, body: str) ->
         case _:
             return (
                 f"{endpoint.shown_url} refused the request (error {status}): "
-                f"{_quote(endpoint, body)} If that comes again, `/context compact` sends less, and "
-                "`/context clear` begins a new context."
+                f"{_quote(endpoint, body)} If this happens again, choose another model."
             )
 
 

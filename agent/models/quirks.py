@@ -82,11 +82,11 @@ class ProviderQuirks(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     local: bool | None = _quirk(
-        "Whether it runs on a machine of your own: its models cost nothing.", "true or false"
+        "It runs on a machine of your own: its models cost nothing.", "true or false"
     )
-    lists: bool | None = _quirk("Whether it can be asked for its models.", "true or false")
+    lists: bool | None = _quirk("It can list its models.", "true or false")
     prefix: Annotated[str, StringConstraints(pattern=r"^\P{C}*$", max_length=100)] | None = _quirk(
-        "What stands before each name in its list of models, and may be left out.", "text"
+        "A prefix of each name in its list of models; it may be left out.", "text"
     )
     hides: _Pattern | None = _quirk(
         "Names in that list that are not chat models.", "a regular expression"
@@ -121,7 +121,7 @@ class ProviderQuirks(BaseModel):
         "Parameters that are sent with each request.", 'a text such as {"reasoning_split": true}'
     )
     empty_content: bool | None = _quirk(
-        'Whether a message that only calls tools has the content "", and not null.',
+        'Give a message that only calls tools the content "", and not null.',
         "true or false",
     )
     max_tokens: Annotated[str, StringConstraints(pattern=r"^[a-z_]{0,100}$")] | None = _quirk(
@@ -132,8 +132,8 @@ class ProviderQuirks(BaseModel):
         "The most bytes that a request may have; 0: nobody knows.",
         "a whole number from 0 to 1000000000",
     )
-    takes_tools: bool | None = _quirk("Whether its models are offered tools.", "true or false")
-    sees: bool | None = _quirk("Whether its models are shown pictures.", "true or false")
+    takes_tools: bool | None = _quirk("Offer tools to its models.", "true or false")
+    sees: bool | None = _quirk("Show pictures to its models.", "true or false")
 
     @property
     def given(self) -> Quirks:

@@ -34,8 +34,8 @@ class ToolSettings(BaseModel):
     )
     shell_unboxed: bool = Field(
         default=False,
-        description="Whether commands run without a sandbox where bubblewrap does not work; they "
-        "can then do whatever the bot's account can.",
+        description="Run commands without a sandbox where bubblewrap does not work; they can then "
+        "do whatever the bot's account can.",
         json_schema_extra=FIXED,
     )
     files_quota: int = Field(
@@ -48,6 +48,6 @@ class ToolSettings(BaseModel):
     )
     approve: Literal["ask", "never"] = Field(
         default="ask",
-        description="Whether a person is asked before a tool runs a command or uses the network: "
-        "ask shows exactly what will run; never runs it without asking.",
+        description="Ask before a tool runs a command or uses the network: ask shows exactly what "
+        "will run; never runs it without asking.",
     )

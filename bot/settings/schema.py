@@ -118,8 +118,8 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
         default=(),
         strict=False,  # lists become tuples; the names in them stay strict
         max_length=1_000,
-        description="Who owns the bot, besides whoever sits at its terminal. Others are let in "
-        "with a code (/pair).",
+        description="The owners of the bot, besides whoever uses its terminal. Others get access "
+        "by a code (/pair).",
         json_schema_extra={"wants": "a list of people as CHANNEL/USER: telegram/42, pipe/ann"},
     )
     users_may_set: tuple[
@@ -146,7 +146,7 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
     )
     when_busy: Literal["queue", "collect", "steer", "interrupt"] = Field(
         default="queue",
-        description="What happens to a message that arrives while a turn is running: queue gives "
+        description="How to treat a message that arrives while a turn is running: queue gives "
         "it a turn of its own afterwards; collect joins all such messages into one "
         "turn; steer hands it to the running turn at its next step; interrupt stops "
         "the running turn.",

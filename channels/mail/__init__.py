@@ -60,7 +60,7 @@ class MailSettings(BaseModel):
     )
     answers_strangers: bool = Field(
         default=False,
-        description="Whether somebody whom the bot does not know is sent a code to be let in "
+        description="Send a code to somebody whom the bot does not know, to get access "
         "with; without it, their mail is left unanswered.",
         json_schema_extra={"wants": "true or false", **START},
     )

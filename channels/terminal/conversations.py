@@ -53,7 +53,7 @@ def _entry(session: Session, here: str) -> PickerEntry:
     if session.snippet and session.snippet.text not in session.title:
         title += f" · {one_line(session.snippet.text)}"
     is_here = f" · {_('here')}" if session.chat == here else ""
-    about = f"{one_line(session.chat)} · {_format_time(session.at)}{is_here}"
+    about = f"{_format_time(session.at)}{is_here} · {one_line(session.chat)}"
     return PickerEntry(title, about, session.chat)
 
 

@@ -60,7 +60,7 @@ class Picker(Struct):
             )
             lines += [("class:bar", f" {about}"), ("", "\n")]
         if len(self.found) > len(shown):
-            narrow = _("{n} in all; type to filter them", n=len(self.found))
+            narrow = _("{n} in total; type to filter them", n=len(self.found))
             lines += [("class:bar", f"  {narrow}"), ("", "\n")]
         if not self.found:
             lines += [("class:bar", f"  {_('nothing found')}"), ("", "\n")]

@@ -39,7 +39,7 @@ WORDS = 10_000
 LOOK = 1.0
 """Seconds after which it is looked up again whether whoever follows events is still signed in."""
 WRONG_TOKEN = "That is not the token."
-WRONG_PASSWORD = "No one is let in with this name and password."
+WRONG_PASSWORD = "Wrong name or password."
 NOT_YOURS = "That is not the password that you have now."
 NO_NAME = "You have no password here: you signed in with the token, or from the bot's machine."
 NO_LOGINS = "Nobody can sign in here, since the feature for it (plugins/accounts) is not there."

@@ -75,9 +75,9 @@ class ContextSettings(BaseModel):
 
     stub_tools: bool = Field(
         default=False,
-        description="Whether old tool results become one line each before trim, slim, truncate, "
-        "summarize or structured remove turns, which they then do only if that does "
-        "not suffice. The model can read a result again.",
+        description="Shorten old tool results to one line each before trim, slim, truncate, "
+        "summarize or structured remove turns, which they then do only if that does not suffice. "
+        "The model can read a result again.",
         json_schema_extra={"here": True},
     )
     stub_keep: int = Field(
@@ -99,8 +99,8 @@ class ContextSettings(BaseModel):
     )
     offload: bool = Field(
         default=True,
-        description="Whether removed turns and the full text of shortened tool results are kept "
-        "in files that the model can read. The transcript has them in any case.",
+        description="Keep removed turns and the full text of shortened tool results in files that "
+        "the model can read. The transcript has them in any case.",
         json_schema_extra={"here": True},
     )
     max_images: int = Field(
@@ -197,9 +197,8 @@ class ContextSettings(BaseModel):
     )
     auto_compact: bool = Field(
         default=True,
-        description="Whether truncate and summarize act on their own; if not, only your own "
-        "hook rules, /context compact, and the emergency compaction when the window "
-        "is full do.",
+        description="Let truncate and summarize act on their own; if off, only your own hook "
+        "rules, /context compact, and the emergency compaction when the window is full do.",
         json_schema_extra={"here": True},
     )
     trigger_ratio: float = Field(
@@ -242,14 +241,14 @@ class ContextSettings(BaseModel):
     )
     truncate_oversized: bool = Field(
         default=True,
-        description="Whether one huge message is clipped, with a marker, when nothing else makes "
-        "the request fit; if not, the person is told that it does not fit.",
+        description="Clip one huge message, with a marker, when nothing else makes the request "
+        "fit; if off, the person is told that it does not fit.",
         json_schema_extra={"here": True},
     )
     snip_oversized: bool = Field(
         default=True,
-        description="Whether such a clip takes out the middle and keeps the beginning and the "
-        "end; if not, only the beginning is kept.",
+        description="Clip the middle and keep the beginning and the end; if off, only the "
+        "beginning is kept.",
         json_schema_extra={"here": True},
     )
     soft_limit: int = Field(
@@ -262,8 +261,8 @@ class ContextSettings(BaseModel):
     )
     merge_system: bool = Field(
         default=False,
-        description="Whether a summary that is a system message is merged into the first one, "
-        "for models that allow only one.",
+        description="Merge a summary that is a system message into the first one, for models that "
+        "allow only one.",
         json_schema_extra={"here": True},
     )
 

@@ -53,9 +53,9 @@ async def invite(ask: Ask) -> Reply:
     link = f"{ask.service(PageAddress)}/#join={code}"
     where = _("the page's address and {link}", link=literal(link)) if link.startswith("/") else link
     text = _(
-        "Send this to {name}, and to nobody else: {where}\n\nWhoever opens it first is let in on "
+        "Send this to {name}, and to nobody else: {where}\n\nThe first to open it gets access to "
         "the page as {what}, with conversations and a memory of their own. It works once, within "
-        "three days. A link for somebody who is in already lets them choose a new password.",
+        "three days. Somebody who has access already can choose a new password with it.",
         name=literal(name),
         where=where,
         what=_("an owner") if role == OWNER else _("a user"),

@@ -37,6 +37,7 @@ _NAME_LENGTH = 4
 ONCE = "once"
 """The word behind a question's name that allows exactly what was shown."""
 _SCHEME = re.compile(r"\w+://")
+_SEARCH = "search "  # before the address, where a yes covers searches there
 _LONGEST_LABEL = 40  # characters of what a button names
 
 
@@ -152,7 +153,7 @@ class Approvals:
         is_alone = address.is_private and not wanted.is_for_owner
         who = "" if is_alone or not address.user else _(" Only an owner may allow it.")
         text = _(
-            "May I? {what}\n\nWithout an answer within {minutes} it is not run.{who}",
+            "Allow this? {what}\n\nWithout an answer within {minutes}, it is not done.{who}",
             what=explain(wanted.what),
             minutes=_minutes(self._patience),
             who=who,
@@ -233,8 +234,11 @@ def _buttons(name: str, covers: str) -> tuple[Action, ...]:
     no = Action(_("Deny"), f"/deny {name}")
     if not covers:
         return once, no
-    what = _clip_site(_SCHEME.sub("", covers))
-    return once, Action(_("Allow {what}", what=what), f"/approve {name}"), no
+    site = covers.removeprefix(_SEARCH)
+    what = _clip_site(_SCHEME.sub("", site))
+    is_search = site != covers
+    label = _("Allow searches at {what}", what=what) if is_search else _("Allow {what}", what=what)
+    return once, Action(label, f"/approve {name}"), no
 
 
 def _clip_site(site: str) -> str:

@@ -30,8 +30,8 @@ async def pair(ask: Ask) -> Reply:
             return _welcome(stranger, _("a user"))
     raise CommandError(
         _(
-            "/pair needs the code that a stranger was given, like /pair K7QM-2XRD; /pair here lets "
-            "in everybody who writes in this chat."
+            "/pair needs the code that a stranger was given, like /pair K7QM-2XRD; /pair here "
+            "gives access to everybody in this chat."
         )
     )
 
@@ -39,7 +39,7 @@ async def pair(ask: Ask) -> Reply:
 def _welcome(stranger: Pending, what: str) -> Reply:
     undo = Action(_("Undo"), f"/revoke {stranger.person}")
     text = _(
-        "{person} is let in as {what}, and has been told.",
+        "{person} now has access as {what}, and has been told.",
         person=_format_person(stranger.person, stranger.name),
         what=what,
     )
@@ -57,10 +57,10 @@ async def _open_chat(ask: Ask) -> Reply:
     )
 
 
-@command("users", "Show who may talk to the bot, and who is waiting to be let in (owners)")
+@command("users", "Show who has access to the bot, and who is waiting for it (owners)")
 async def users(ask: Ask) -> Reply:
     """Owners by the settings, those who were let in, and strangers with a code."""
-    ask.require_owner("see who is let in")
+    ask.require_owner("see who has access")
     owners = ask.bot.settings.describe("owners", "").value
     pending = await ask.bot.access.list_pending()
     known = ask.bot.access.known
@@ -70,7 +70,7 @@ async def users(ask: Ask) -> Reply:
         *((_format_person(one.person, one.name), "waits", _age(ask, one.at)) for one in pending),
     ]
     ends = _(
-        "Whoever sits at the terminal is an owner. /pair CODE lets in somebody who is waiting."
+        "Whoever uses the terminal is an owner. /pair CODE gives access to somebody who is waiting."
     )
     shown = table(("who", "may", "since"), [tuple(map(cell, row)) for row in rows])
     data = {
@@ -115,7 +115,7 @@ async def revoke(ask: Ask) -> Reply:
         )
     one = await ask.bot.access.revoke(f"chat {_chat(ask)}" if who.lower() == HERE else who)
     return Reply(
-        _("{person} is no longer let in.", person=_format_person(one.id, one.name)), {"id": one.id}
+        _("{person} no longer has access.", person=_format_person(one.id, one.name)), {"id": one.id}
     )
 
 

@@ -149,8 +149,8 @@ def loses_the_thread(facts: Facts) -> Advice | None:
     longer = here("context.summary_max_tokens", LONGER_SUMMARY)
     commands = (longer,) if facts.limits.context.summary_max_tokens < LONGER_SUMMARY else ()
     found = _(
-        "The thread gets lost after compactions: you undid {cuts}, and the model searched "
-        "{times} for removed turns.",
+        "Compactions remove too much: you undid {cuts}, and the model searched {times} for "
+        "removed turns.",
         cuts=count(facts.undone, "compaction"),
         times=count(facts.searches, "time"),
     )

@@ -17,7 +17,7 @@ class ContextFilesSettings(SettingsSection):
 
     context_files: bool = Field(
         default=False,
-        description="Whether context.json (all that was said) and context.terse.json (a line for "
-        "each turn) are kept up to date in the conversation's folder after each turn.",
+        description="After each turn, update context.json (all that was said) and "
+        "context.terse.json (a line for each turn) in the conversation's folder.",
         json_schema_extra={"here": True, **TURN},
     )

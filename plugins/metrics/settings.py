@@ -18,7 +18,7 @@ class MetricsSettings(SettingsSection):
 
     enabled: bool = Field(
         default=False,
-        description="Whether Prometheus finds metrics at /metrics of the web server, with "
+        description="Serve metrics for Prometheus at /metrics of the web server, with "
         "PARLEY_METRICS_TOKEN or the page's token, or from this machine where there is none (see "
         "monitoring.md).",
         json_schema_extra={"wants": "true or false", **START},

@@ -17,7 +17,7 @@ class SearchSettings(SettingsSection):
 
     semantic: bool = Field(
         default=False,
-        description="Whether the model's search also finds messages that say the same in other "
-        "words. It needs `python main.py add semantic` and 150 MB of memory (see memory.md).",
+        description="Let the model's search also find messages that say the same in other words. "
+        "It needs `python main.py add semantic` and 150 MB of memory (see memory.md).",
         json_schema_extra={"wants": "true or false", "holds": "within a minute"},
     )

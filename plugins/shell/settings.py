@@ -17,7 +17,7 @@ class ShellSettings(SettingsSection):
 
     shell: bool = Field(
         default=False,
-        description="Whether the model may ask to run shell commands, in a sandbox (bubblewrap) "
+        description="Let the model ask to run shell commands, in a sandbox (bubblewrap) "
         "with the chat's folder and no network.",
         json_schema_extra=TURN,
     )

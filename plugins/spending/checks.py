@@ -13,5 +13,5 @@ def list_risks_with_users(settings: Settings) -> Iterator[Risk]:
     """Yield what is a risk where others than the owners are let in."""
     limits = settings.section(SpendingSettings)
     if not (limits.spend_limit_total or limits.spend_limit_user):
-        sentence = "Others are let in, and nothing limits what they can spend."
+        sentence = "Others have access, and nothing limits what they can spend."
         yield Risk("low", sentence, "/config spend_limit_user 5")

@@ -24,7 +24,7 @@ CHATS = 10
 """The chats that are listed, the dearest first."""
 SUBS = (("lift", "suspend a limit that was reached until the month ends; lift WHO: a user's"),)
 HEADINGS = HERE, BY_CHAT, BY_DAY, BY_MODEL, ALL, EVER = (
-    *("this chat, in all", "this month by chat", "by day"),
+    *("this chat, total", "this month by chat", "by day"),
     *("this month by model", "all chats", "ever"),
 )
 WRITTEN = "into the cache:"
@@ -144,7 +144,7 @@ def _name_branches(
             chat, title = chats.get(key.home, key.home), titles.get(key.id, "")
             branch = name_branch(key.number, "" if literal(title) == chat else title)
             names[key.id] = f"{chat}, {branch}"
-    return names | ({HERE: _("this branch, in all")} if branches[1:] else {})
+    return names | ({HERE: _("this branch, total")} if branches[1:] else {})
 
 
 def _columns(bills: Sequence[Bill]) -> list[str]:

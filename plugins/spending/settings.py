@@ -28,8 +28,8 @@ class SpendingSettings(SettingsSection):
         ge=0,
         le=100_000,
         allow_inf_nan=False,
-        description="What one user who is not an owner may cost in a calendar month, in all chats "
-        "together.",
+        description="The most that one user, not an owner, may cost in a calendar month, in all "
+        "chats together.",
         json_schema_extra={"wants": _DOLLARS, "unit": "US dollars"},
     )
     spend_limit_total: float = Field(

@@ -17,8 +17,8 @@ class ConversationSettings(SettingsSection):
 
     titles: Literal["auto", "on", "off"] = Field(
         default="auto",
-        description="Whether the model that writes summaries gives a conversation a title of three "
-        "to five words after its first answer. auto: where context.summary_brain.model names a "
+        description="Let the model that writes summaries give a conversation a title of three to "
+        "five words after its first answer. auto: where context.summary_brain.model names a "
         "model; on: also where the model that answers writes the summaries. The embedded model is "
         "never asked; /usage shows the cost.",
         json_schema_extra={"wants": "auto, on or off", "holds": "from the next turn on"},

@@ -50,8 +50,7 @@ class VoiceSettings(SettingsSection):
     )
     reply: Literal["off", "same", "always"] = Field(
         default="off",
-        description="Whether answers are read aloud, beside their text. same: those to voice "
-        "messages.",
+        description="Read answers aloud, beside their text. same: those to voice messages.",
         json_schema_extra={"here": True, **TURN},
     )
     speech_model: Annotated[

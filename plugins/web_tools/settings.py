@@ -53,7 +53,7 @@ class WebToolSettings(SettingsSection):
 
     web_fetch: bool = Field(
         default=False,
-        description="Whether the model may ask to read web pages.",
+        description="Let the model ask to read web pages.",
         json_schema_extra=TURN,
     )
     web_search: WebSearch = WebSearch()

@@ -259,7 +259,7 @@ async def test_what_the_page_refuses_is_said_in_the_language_of_the_browser(tmp_
     async with serving(tmp_path, echo) as site:
         for headers, said in (
             ({"Accept-Language": "de"}, "Mit diesem Namen und Passwort wird niemand eingelassen."),
-            ({}, "No one is let in with this name and password."),
+            ({}, "Wrong name or password."),
         ):
             status, body = await site.post("/api/login", given, headers=headers)
             assert (status, body["error"]["message"]) == (401, said)

@@ -82,11 +82,11 @@ async def test_whoever_writes_at_telegram_is_let_in_as_the_page_says(tmp_path: P
     async with at_telegram(tmp_path, lambda _: Say("Hello!")) as bot:
         eve = bot.telegram.person("Eve", 66)
         eve.says("Hi")
-        await bot.telegram.shown("to be let in, ask the owner", chat=66)
+        await bot.telegram.shown("Ask its owner to send it", chat=66)
         refused = " ".join(str(one) for one in bot.telegram.made("sendMessage"))
         (code,) = set(re.findall(r"\b[A-Z0-9]{4}-[A-Z0-9]{4}\b", refused))
         bot.ann.says(typed.replace("K7QM-2XRD", code))
-        await bot.telegram.shown("is let in", chat=42)
+        await bot.telegram.shown("now has access", chat=42)
         eve.says("Hi again")
         await bot.telegram.shown("Hello!", chat=66)
         eve.says("/context")

@@ -155,8 +155,8 @@ async def test_a_person_is_asked_before_each_call_and_a_job_needs_it_granted(
 async def asked(bot: TestBot) -> Reply:
     """The question that waits."""
     async with bot._arrived:
-        await bot._arrived.wait_for(lambda: any("May I?" in o.reply.text for o in bot.sent))
-    return next(o.reply for o in bot.sent if "May I?" in o.reply.text)
+        await bot._arrived.wait_for(lambda: any("Allow this?" in o.reply.text for o in bot.sent))
+    return next(o.reply for o in bot.sent if "Allow this?" in o.reply.text)
 
 
 @pytest.mark.usefixtures("processes")

@@ -95,7 +95,7 @@ async def test_an_unknown_price_is_said_to_be_unknown(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, {"model": "nobody-knows-me"}) as bot:
         await bot.says("Hi")
         usage = (await bot.says("/usage")).text
-        assert "| this chat, in all | 1 |" in usage
+        assert "| this chat, total | 1 |" in usage
         assert "| unknown |" in usage
         assert "unknown (1 call of unknown price)" in usage
         await bot.says("/config spend_limit_chat 0.000001")

@@ -80,7 +80,7 @@ async def test_a_user_who_may_spend_no_more_is_not_read_to(tmp_path: Path) -> No
         stranger = await bot.telegram.shown("/pair", 8)
         code = stranger.text.split("/pair ")[1].split()[0]
         bot.ann.says(f"/pair {code}")
-        await bot.telegram.shown("is let in")
+        await bot.telegram.shown("now has access")
         bob.says("Which tea?")
         await bot.telegram.shown("Green.", 8)
         await bot.is_idle()

@@ -35,7 +35,7 @@ async def test_an_owner_invites_somebody_who_comes_in_and_is_shut_out_again(
     ):
         await boss.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         await sign_in_owner(boss, site)
-        await boss.sees("#people :text-is('Nobody but you.')")
+        await boss.sees("#people :text-is('Only you.')")
         await boss.page.fill("#people .inviting input[type=text]", "ann")
         await boss.presses("Invite", "#people")
         await boss.presses("Copy the link", "#people")
@@ -49,12 +49,12 @@ async def test_an_owner_invites_somebody_who_comes_in_and_is_shut_out_again(
         await ann.asks("Hello", "1: Hello")
 
         await boss.opens_settings("People")
-        row = boss.page.locator("#people ul[aria-label='People who are let in'] li")
+        row = boss.page.locator("#people ul[aria-label='People with access'] li")
         await expect(row).to_contain_text("ann")
         await expect(row).to_contain_text("1 signed in")
         await boss.presses("Revoke web/ann", "#people")
         await boss.presses("Revoke", "#dialog")
-        await boss.sees("#people :text-is('Nobody but you.')")
+        await boss.sees("#people :text-is('Only you.')")
         assert (await site.get("/api/sessions", headers=OWNER))[0] == 200
         await ann.page.reload()
         await ann.sees("#dialog:has-text('Sign in')")

@@ -170,7 +170,7 @@ async def compactions(bot: TestBot) -> list[Json]:
 
 async def ledger(bot: TestBot) -> Json:
     """Return what this chat has cost, by `/usage`."""
-    return dict((await data(bot, "/usage"))["chat"]["this chat, in all"])
+    return dict((await data(bot, "/usage"))["chat"]["this chat, total"])
 
 
 async def calls_paid(bot: TestBot) -> int:

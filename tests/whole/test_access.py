@@ -79,8 +79,8 @@ async def test_a_stranger_is_told_in_one_sentence_how_to_be_let_in_and_gets_noth
         told = await bot.says("/context", "ann", "ann")
         assert (told.data, told.actions) == (None, ())
         assert re.fullmatch(
-            r"This bot answers only people whom its owner has let in; to be let in, ask the owner "
-            r"to send `/pair \w{4}-\w{4}` to it within an hour\.",
+            r"You have no access to this bot yet\. Ask its owner to send it `/pair \w{4}-\w{4}` "
+            r"within an hour\.",
             told.text,
         )
         assert not bot.server.requests
@@ -95,7 +95,7 @@ async def test_an_owner_lets_a_stranger_in_who_is_told_and_is_known_after_a_rest
     async with afar(tmp_path) as bot:
         assert (
             await befriended(bot, "ann")
-        ).text == "afar/ann is let in as a user, and has been told."
+        ).text == "afar/ann now has access as a user, and has been told."
         assert (await bot.reply_to("")).reply.text == WELCOME
         assert (await bot.says("Hi", "ann", "ann")).text == "re: Hi"
         assert "a user of this bot" in (await bot.says("/whoami", "ann", "ann")).text
@@ -106,7 +106,7 @@ async def test_an_owner_lets_a_stranger_in_who_is_told_and_is_known_after_a_rest
 async def test_a_code_is_taken_however_it_is_typed_and_once(tmp_path: Path) -> None:
     async with afar(tmp_path) as bot:
         code = (await code_of(bot, "ann")).lower().replace("-", " ")
-        assert "is let in" in (await bot.says(f"/pair {code}", OWNER, OWNER)).text
+        assert "now has access" in (await bot.says(f"/pair {code}", OWNER, OWNER)).text
         assert "Nobody is waiting" in (await bot.says(f"/pair {code}", OWNER, OWNER)).text
 
 
@@ -120,7 +120,7 @@ async def test_a_stranger_who_writes_again_has_the_same_code(tmp_path: Path) -> 
         assert await code_of(bot, "ann", "elsewhere") == code
     async with afar(tmp_path) as bot:
         assert (await bot.says("Hello?", "ann", "ann")).text == ASKED, "only its hash is kept"
-        assert "is let in" in (await bot.says(f"/pair {code}", OWNER, OWNER)).text
+        assert "now has access" in (await bot.says(f"/pair {code}", OWNER, OWNER)).text
 
 
 async def test_a_code_is_nowhere_on_the_disk(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ async def test_wrong_codes_count_against_who_tries_them(tmp_path: Path) -> None:
         told = [(await bot.says("/pair AAAA-AAAA", OWNER, OWNER)).text for _ in range(TRIES)]
         assert ["Nobody is waiting" in one for one in told] == [True] * (TRIES - 1) + [False]
         assert "too many wrong codes" in (await bot.says(f"/pair {code}", OWNER, OWNER)).text
-        assert "is let in" in (await bot.says(f"/pair {code}", "other", "other")).text
+        assert "now has access" in (await bot.says(f"/pair {code}", "other", "other")).text
 
 
 async def test_a_code_ends_after_an_hour_and_a_new_one_is_given(store: Store) -> None:
@@ -251,14 +251,14 @@ async def test_who_is_revoked_is_a_stranger_again(tmp_path: Path) -> None:
         assert [action.command for action in users.actions] == ["/revoke afar/ann"]
         assert "afar/boss" in users.text
         assert (await bot.says("/revoke afar/ann", OWNER, OWNER)).text == (
-            "afar/ann is no longer let in."
+            "afar/ann no longer has access."
         )
         bot.app.access._strangers._since -= 60
         assert CODE.search((await bot.says("Hi", "ann", "ann")).text)
         assert "not among the people" in (await bot.says("/revoke afar/ann", OWNER, OWNER)).text
         assert "through the setting" in (await bot.says("/revoke afar/boss", OWNER, OWNER)).text
     async with afar(tmp_path) as bot:
-        assert "let in" in (await bot.says("Hi", "ann", "ann")).text
+        assert "no access" in (await bot.says("Hi", "ann", "ann")).text
 
 
 async def test_who_is_revoked_gets_no_answer_to_what_still_waits(tmp_path: Path) -> None:

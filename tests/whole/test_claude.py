@@ -151,7 +151,7 @@ async def test_the_ledger_has_what_the_cache_was_read_and_written_at_their_own_p
             await bot.says(f"Question {number}. " + "It was a dark night. " * 60)
         usage = await bot.says("/usage")
     assert usage.data is not None
-    bill = usage.data["chat"]["this chat, in all"]
+    bill = usage.data["chat"]["this chat, total"]
     fresh, read, written = (
         sum(getattr(one, name) for one in server.bills) for name in ("fresh", "read", "written")
     )

@@ -69,7 +69,7 @@ async def test_what_nobody_says_is_told_and_a_wrong_order_explains_itself(tmp_pa
     async with run_bot(tmp_path, [Say("Hello.")], SETTINGS) as bot:
         await bot.says("Hi.")
         assert "what is wrong and what is right" in (await bot.says("/memory wrong")).text
-        assert "May I" not in (await bot.says("/cancel")).text
+        assert "Allow this" not in (await bot.says("/cancel")).text
         assert "needs the number of a line" in (await bot.says("/memory wrong tea")).text
         assert "There is no line 3" in (await bot.says("/memory wrong 3 Ann is 12")).text
         assert "many things" in (await bot.says("/memory wrong 3 -> 4")).text

@@ -148,7 +148,7 @@ async def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
         OpenAIServer([], key=KEY) as server,
         sitting(tmp_path, arguments=INIT) as person,
     ):
-        await person.sees("Who [openai]:")
+        await person.sees("Provider [openai]:")
         person.types(f"{server.base_url}\r")
         await person.sees("Key:")
         person.types(f"{KEY}\r")

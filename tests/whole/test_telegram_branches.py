@@ -123,7 +123,7 @@ async def test_a_stranger_in_a_group_neither_branches_nor_asks_nor_sees_anything
         await bot.telegram.called("answerCallbackQuery", 2)
         await bot.is_idle()
         (told,) = bot.telegram.texts[shown:]
-        assert "to be let in, ask the owner" in told
+        assert "Ask its owner to send it" in told
         assert "Plan" not in told
         ann.says("/branches")
         listed = await bot.telegram.shown("You are in branch 2. /branches N")

@@ -99,7 +99,7 @@ async def test_a_hidden_administrator_is_not_alone_with_the_bot(
         ann.says("/pair here")
         await bot.telegram.shown("is a user from now on")
         ann.says("@parley_bot do it")
-        asked = await bot.telegram.shown("May I?")
+        asked = await bot.telegram.shown("Allow this?")
         name = next(data for data in asked.buttons.values() if "/deny" in data).split()[-1]
         ann.says(f"/approve {name}", **hidden(bot))
         await bot.telegram.shown("Only an owner may allow this; you are telegram/admin-1001.")
@@ -117,6 +117,6 @@ async def test_other_bots_are_not_answered_and_hidden_administrators_are_the_gro
         robot = {"id": 77, "is_bot": True, "first_name": "Robot"}
         ann.sends({**ann.message("@parley_bot hello"), "from": robot})
         ann.sends(ann.message("@parley_bot hello") | hidden(bot))
-        await bot.telegram.shown("to be let in, ask the owner")
+        await bot.telegram.shown("Ask its owner to send it")
         await bot.is_idle()
         assert len(bot.telegram.texts) == 1

@@ -21,7 +21,11 @@ export function card(line, reply, run, ask) {
       iconButton("close", t("Put this away"), () => element.remove())),
     isRefused && h("p", { class: "verdict" }, t("Not carried out")),
     Array.isArray(reply.data?.compared) ? compared(cleaned(reply.html), reply.data.compared) : cleaned(reply.html), ...pictures,
-    reply.form && field(reply.form, run),
+    reply.form && field(reply.form, async (written) => {
+      const saved = await run(written);
+      if (saved) element.remove(); // what was asked for is given
+      return saved;
+    }),
     choices);
   const waiting = ask && waitsFor(reply);
   if (waiting) approval(element, waiting, { run, ask });
@@ -75,7 +79,8 @@ export function asides({ text, actions }, said, run) {
 const lastWord = (line) => line.replace(/ once$/, "").split(" ").at(-1);
 
 /** The first sentence or so of a text in Markdown, plain. */
-export const plain = (text) => text.split("\n")[0].replaceAll(/[*`]/g, "");
+export const plain = (text) => text.split("\n")[0].replaceAll(/[*`]/g, "")
+  .replace(/([.!?]) (?:(?![.!?] ).)*:$/, "$1"); // a last sentence that announces what follows
 
 /** A field for the text that a reply asks for; what is there now stands in it. */
 export function field({ command, text }, run, { label = t("Text for {command}", { command }), action = t("Save"), left = () => {} } = {}) {

@@ -39,6 +39,7 @@ class ConnectForm {
   #id = `connect-${forms += 1}`;
   #provider = h("select", { id: `${this.#id}-provider` });
   #model = h("input", { id: `${this.#id}-model`, list: `${this.#id}-models`, required: true, maxlength: 200, autocomplete: "off", spellcheck: "false" });
+  #only = ""; // the model that was filled in, where there is just one
   #names = h("datalist", { id: `${this.#id}-models` });
   #more = h("div", { class: "wanted" });
   #status = h("p", { class: "status", role: "status" });
@@ -123,6 +124,9 @@ class ConnectForm {
   #suggest(models) {
     this.#names.replaceChildren(...models.map((name) => h("option", { value: name })));
     this.#model.placeholder = models.length ? t("{n} to choose from", { n: models.length }) : "";
+    const isOurs = !this.#model.value || this.#model.value === this.#only;
+    this.#only = models.length === 1 ? models[0] : "";
+    if (isOurs && document.activeElement !== this.#model) this.#model.value = this.#only;
   }
 
   /** Something was changed: what was said of it before holds no more. */

@@ -308,4 +308,4 @@ function longName(block) {
 
 const sized = ({ tokens = 0, state = [] }) => [t("{n} tokens", { n: amount(tokens) }), ...state.filter((word) => word !== "in context").map(nameOfState)].join(", ");
 
-const described = (block, isLeaving) => [`${longName(block)}, ${sized(block)}`, isLeaving && t("leaves at the next compaction"), block.words].filter(Boolean).join(": ");
+const described = (block, isLeaving) => [`${longName(block)}, ${sized(block)}`, isLeaving && t("summarised at the next compaction"), block.words].filter(Boolean).join(": ");

@@ -116,7 +116,7 @@ export class Panel {
       h("dl", { class: "legend" }, legend.map(([name, size]) =>
         h("div", {}, h("dt", { "data-part": name }, nameOfPart(name)), h("dd", {}, amount(size))))),
       overview.turns.length ? null : this.#limitOfTurns(overview),
-      h("p", { class: "next" }, h("b", {}, t("Next compaction: ")), nextCut(overview)),
+      overview.turns.length ? h("p", { class: "next" }, h("b", {}, t("Next compaction: ")), nextCut(overview)) : null,
       h("p", { class: "faint" }, overview.calls === 1 ? t("Cost of this chat: {cost} for 1 call", { cost: money(overview.cost) }) : t("Cost of this chat: {cost} for {calls} calls", { cost: money(overview.cost), calls: overview.calls }),
         overview.calls_of_unknown_price ? t(" (the price of {n} is unknown)", { n: overview.calls_of_unknown_price }) : "", ". ", t("Strategy: {strategy}.", { strategy: overview.strategy })),
       this.#costs.element,
@@ -136,7 +136,7 @@ export class Panel {
     const last = events.findLast((event) => event.kind !== "redo");
     const controls = [
       [t("Compact"), "/context compact", t("Replace older turns by a summary"), overview.turns.length > 0],
-      [t("Free"), "/context free", t("Remove all but the newest messages at once"), overview.turns.length > 0],
+      [t("Free up"), "/context free", t("Remove all but the newest messages at once"), overview.turns.length > 0],
       [t("Clear"), "/context clear", t("Remove all turns from the context; nothing is deleted"), overview.turns.length > 0],
       [t("Undo"), "/context undo", t("Undo the last change"), events.some((event) => !event.undone && event.kind !== "undo")],
       [t("Redo"), "/context redo", t("Redo the last undo"), last?.kind === "undo"],

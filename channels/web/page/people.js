@@ -58,8 +58,8 @@ export class People {
           if (await asked({ question, action: t("Revoke") }) !== null) this.#run(`/revoke ${one.id}`);
         } }, t("Revoke")));
     });
-    return h("section", {}, h("h4", {}, t("People who are let in")),
-      rows.length ? h("ul", { "aria-label": t("People who are let in") }, rows) : h("p", { class: "help" }, t("Nobody but you.")));
+    return h("section", {}, h("h4", {}, t("People with access")),
+      rows.length ? h("ul", { "aria-label": t("People with access") }, rows) : h("p", { class: "help" }, t("Only you.")));
   }
 
   #invitation() {
@@ -67,7 +67,7 @@ export class People {
     const owner = h("input", { type: "checkbox", role: "switch" });
     const link = h("div", { role: "status" });
     const form = h("form", { class: "inviting" }, name, h("button", { type: "submit" }, t("Invite")),
-      h("label", {}, owner, " ", t("as an owner, who may do all that you may")), link);
+      h("label", {}, owner, " ", t("as an owner, with the same rights as you")), link);
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       const reply = await this.#page.ask(`/invite ${name.value}${owner.checked ? " owner" : ""}`).catch((error) => ({ text: error.message }));
@@ -76,7 +76,7 @@ export class People {
       const field = h("input", { type: "text", readonly: true, value: address, "aria-label": t("The link for {name}", { name: reply.data.name }) });
       field.addEventListener("focus", () => field.select());
       link.replaceChildren(
-        h("p", { class: "help" }, t("Send this link to {name}, and to nobody else: it lets in whoever opens it first, once, within three days.", { name: reply.data.name })),
+        h("p", { class: "help" }, t("Send this link to {name}, and to nobody else: the first to open it gets access. It works once, within three days.", { name: reply.data.name })),
         h("div", { class: "choices" }, field, copying(address, t("Copy the link"))));
       return form.reset();
     });

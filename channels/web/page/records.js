@@ -10,7 +10,7 @@ export function receipt({ id, receipt: kept, undone }, run) {
   if (!kept?.of) return null;
   const said = t("kept {kept} of {of}", { kept: kept.kept, of: kept.of });
   if (!kept.missing.length) return h("span", { class: "receipt faint" }, said);
-  return h("details", { class: "receipt", id: `receipt-${id}` }, h("summary", {}, t("{said} names, numbers and the like", { said })),
+  return h("details", { class: "receipt", id: `receipt-${id}` }, h("summary", {}, t("{said} names and numbers", { said })),
     h("ul", {}, kept.missing.map((fact) => h("li", {}, h("span", { dir: "auto" }, fact),
       !undone && h("button", { type: "button", "aria-label": t("Keep {fact}", { fact }), onclick: () => run(`/context keep ${fact}`) }, t("Keep"))))));
 }
@@ -19,6 +19,9 @@ export function receipt({ id, receipt: kept, undone }, run) {
 export function timeline(requests, run) {
   const section = h("section", { id: "requests" });
   const most = Math.max(1, ...requests.map(({ prompt, tokens }) => prompt || tokens));
+  if (requests.length) {
+    section.append(h("p", { class: "bars" }, h("span", { class: "cached" }, t("tokens from the cache")), h("span", {}, t("new tokens"))));
+  }
   section.append(requests.length ? h("ol", { class: "requests" }, requests.toReversed().map((one, at, all) => {
     const size = one.prompt || one.tokens;
     const before = all[at + 1];

@@ -8,7 +8,7 @@ const LONG = 200; // characters that a text may have at least, where it is writt
 
 /** The settings that matter: what they are called, and what their values mean. */
 const NAMED = {
-  model: { name: t("Model"), help: t("Which model answers. Its name, or “embedded” for the small one that runs here.") },
+  model: { name: t("Model"), help: t("The model that answers: its name, or “embedded” for the demo model.") },
   system_prompt: { name: t("Instructions"), help: t("What the model is told before anything else: who it is, how it should answer.") },
   "context.strategy": {
     name: t("When the conversation gets long"),
@@ -23,11 +23,11 @@ const NAMED = {
       stubs: t("Shorten old tool results"),
     },
   },
-  agent_max_context_turns: { name: t("Turns that the model sees"), help: t("With more, the oldest are summarised.") },
+  agent_max_context_turns: { name: t("Turns in context"), help: t("With more, the oldest are summarised.") },
   agent_max_context_tokens: { name: t("Context size"), help: t("More is remembered word for word, and each answer costs more.") },
   "context.compaction_approval": {
     name: t("Before older turns are summarised"),
-    help: t("Whether you are asked, and may change the summary first."),
+    help: t("With “Ask me first”, you can edit the summary before it is used."),
     values: { off: t("Compact without asking"), show: t("Show the new summary"), ask: t("Ask me first") },
   },
   "tools.web_fetch": { name: t("May read web pages"), help: t("The bot asks you before it reads each one, unless you allow all.") },

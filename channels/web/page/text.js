@@ -8,6 +8,9 @@ export function cleaned(html) {
   return h("div", { class: "text" }, ...partsOf(html));
 }
 
+/** A sentence of the bot as nodes: what stands in backticks is code. */
+export const withCode = (sentence) => sentence.split("`").map((part, at) => (at % 2 ? h("code", {}, part) : part));
+
 /** The nodes of a piece of cleaned HTML. */
 export function partsOf(html) {
   const template = document.createElement("template");

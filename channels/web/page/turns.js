@@ -3,7 +3,7 @@ import { h, timeOf } from "./dom.js";
 import { acts } from "./acts.js";
 import { saidFiles } from "./files.js";
 import { t } from "./language.js";
-import { cleaned } from "./text.js";
+import { cleaned, withCode } from "./text.js";
 
 /** Messages in order, as [turn, messages] pairs. */
 export function turnsOf(messages) {
@@ -44,8 +44,8 @@ const written = (messages) => messages.filter(({ role }) => role === "assistant"
 
 /** What the bot says of how a turn ended: a failure can be tried again. */
 function ending(turn, { mark, notice }, page) {
-  if (mark !== "failed") return h("p", { class: "ending" }, notice);
-  return h("div", { class: "ending failed" }, h("p", {}, notice),
+  if (mark !== "failed") return h("p", { class: "ending" }, ...withCode(notice));
+  return h("div", { class: "ending failed" }, h("p", {}, ...withCode(notice)),
     h("button", { type: "button", onclick: () => page.act(`/regenerate ${turn}`) }, t("Retry")));
 }
 

@@ -228,8 +228,7 @@ def _report(edited: EditedSummary) -> Reply:
     if event is None:
         return _report_waiting(edited.before, after)
     text = _(
-        "{name} replaces {other} from the next request on: {before} → {after} tokens. The "
-        "next summary continues it.",
+        "{name} replaces {other} from the next request on: {before} → {after} tokens.",
         name=after.name,
         other=edited.before.name,
         before=amount(event.tokens_before),

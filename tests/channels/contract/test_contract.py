@@ -324,7 +324,7 @@ async def test_a_reaction_approves_and_another_stops(
     settings = {"tools": {"shell": True, "shell_unboxed": True}}
     async with at_platform(stage, tmp_path, script, settings) as bot:
         await stage.say("Write it down")
-        seen = await stage.shown("May I?")
+        seen = await stage.shown("Allow this?")
         await stage.react(seen, "👍")
         await stage.shown("It is done.")
         assert any("hello" in str(m) for m in bot.model.turns[-1].body["messages"])
