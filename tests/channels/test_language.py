@@ -142,7 +142,7 @@ async def test_telegram_says_a_persons_language_and_a_stranger_hears_theirs(
         eve = bot.telegram.person("Eve", 66)
         eve.user["language_code"] = "de"
         eve.says("Hello?")
-        await bot.telegram.shown("Dieser Bot antwortet nur Leuten", 66)
+        await bot.telegram.shown("keinen Zugang zu diesem Bot", 66)
 
 
 async def test_what_the_model_reads_is_the_same_in_every_language(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ async def test_what_the_page_refuses_is_said_in_the_language_of_the_browser(tmp_
     given = {"name": "ann", "password": "wrong"}
     async with serving(tmp_path, echo) as site:
         for headers, said in (
-            ({"Accept-Language": "de"}, "Mit diesem Namen und Passwort wird niemand eingelassen."),
+            ({"Accept-Language": "de"}, "Name oder Passwort ist falsch."),
             ({}, "Wrong name or password."),
         ):
             status, body = await site.post("/api/login", given, headers=headers)

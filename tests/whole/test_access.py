@@ -255,7 +255,7 @@ async def test_who_is_revoked_is_a_stranger_again(tmp_path: Path) -> None:
         )
         bot.app.access._strangers._since -= 60
         assert CODE.search((await bot.says("Hi", "ann", "ann")).text)
-        assert "not among the people" in (await bot.says("/revoke afar/ann", OWNER, OWNER)).text
+        assert "has no access" in (await bot.says("/revoke afar/ann", OWNER, OWNER)).text
         assert "through the setting" in (await bot.says("/revoke afar/boss", OWNER, OWNER)).text
     async with afar(tmp_path) as bot:
         assert "no access" in (await bot.says("Hi", "ann", "ann")).text
