@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import faulthandler
 import inspect
-import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar, overload
@@ -59,12 +58,12 @@ async def ended(task: asyncio.Task[T]) -> T:
     if not task.done():
         for one in asyncio.all_tasks():
             print(one.get_name(), *_places(one.get_coro()), sep="\n  ")  # noqa: T201 - evidence
-        faulthandler.dump_traceback(sys.__stderr__)
+        faulthandler.dump_traceback(2)
     return await asyncio.wait_for(task, 0)
 
 
 def _places(awaited: Any) -> Iterator[str]:
-    """Where a coroutine is, and what it awaits, and so on."""
+    """Yield the place of a coroutine, and of what it awaits, and so on."""
     while frame := getattr(awaited, "cr_frame", None) or getattr(awaited, "ag_frame", None):
         yield f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_qualname}"
         awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "ag_await", None)
