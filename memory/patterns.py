@@ -8,7 +8,7 @@ tried only on a text that has the words without which it can't: they are read fr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, cast
 
