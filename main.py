@@ -27,6 +27,7 @@ from bot.early import add_terminal_options, has_person, open_input, share_one_he
 from bot.own_python import go_on_with_packages
 
 if __name__ == "__main__":
+    gc.disable()  # there is no garbage in what is loaded, and to look for it takes a tenth of that
     go_on_with_packages(Path(__file__).parent)
     EARLY = open_input(sys.argv[1:])  # before what takes long to load
 
@@ -60,6 +61,10 @@ from memory.record.people import Pending, Role
 from memory.record.store import Store, StoreError
 from plugins.api import CommandError
 from plugins.features import find_modules
+
+if __name__ == "__main__":
+    gc.freeze()
+    gc.enable()
 
 if TYPE_CHECKING:
     from channels.terminal.early import EarlyInput
