@@ -5,11 +5,12 @@ without a model, by how they are put and by what followed. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.context.wording import shared, split_sentences, stems
 from memory.patterns import lazy
@@ -53,12 +54,14 @@ def find_requests(turns: Sequence[Turn], known: Requests = NONE) -> Requests:
     it was put off, asked last, or met with a question."""
     is_open, finished = list(known.open), list(known.finished)
     pending: list[PersonRequest] = []  # met with a question, which the next turn may answer
+    replies: dict[int, str] = {}
     for turn, following in pairwise((*turns, None)):
         if turn is None:
             continue
         asked = _ends(turn.question.text)
         reply = _ends(turn.reply.text) if turn.reply else ""
-        made = _requests_in(turn.number, asked, reply)
+        made = _requests_in(turn.number, asked)
+        replies[turn.number] = reply
         if not (made or pending or is_open):
             continue
         put_off = [one for one in made if _LATER.search(one.text)]
@@ -76,7 +79,8 @@ def find_requests(turns: Sequence[Turn], known: Requests = NONE) -> Requests:
             pending = now
         else:
             finished += now
-    return Requests(tuple([*is_open, *pending][-MOST:]), tuple(finished[-MOST:]))
+    newest = ([*is_open, *pending][-MOST:], finished[-MOST:])
+    return Requests(*(tuple(_with_answer(one, replies) for one in some) for some in newest))
 
 
 def make_request(turn: int, text: str) -> PersonRequest:
@@ -145,11 +149,17 @@ def _tells(line: str, said: set[str], one: PersonRequest) -> bool:
     return is_told and not (_DONE.search(line) and not _TASK.search(line))
 
 
-def _requests_in(turn: int, asked: str, reply: str) -> list[PersonRequest]:
+def _with_answer(one: PersonRequest, replies: Mapping[int, str]) -> PersonRequest:
+    """Return a request that was just found with what its answer is about, too."""
+    if one.about or one.turn not in replies:
+        return one
+    return replace(one, about=one.own | stems(replies[one.turn]))
+
+
+def _requests_in(turn: int, asked: str) -> list[PersonRequest]:
     """Return the requests in a person's message, one after another; where one says nothing by
     itself ("Can you help?"), with what stands before it."""
     sentences, found = split_sentences(asked), list[PersonRequest]()
-    answer: frozenset[str] | None = None
     for number, sentence in enumerate(sentences):
         if not _asks(sentence) or _NO_REQUEST.match(sentence):
             continue
@@ -158,9 +168,8 @@ def _requests_in(turn: int, asked: str, reply: str) -> list[PersonRequest]:
             sentence = f"{sentences[number - 1]} {sentence}"
             said = frozenset(stems(sentence))
         if said:
-            answer = frozenset(stems(reply)) if answer is None else answer
             text = sentence if len(sentence) <= _SHOWN else f"{sentence[: _SHOWN - 1]}…"
-            found.append(PersonRequest(turn, text, said, said | answer))
+            found.append(PersonRequest(turn, text, said))
     return found
 
 
@@ -209,6 +218,8 @@ def _ends(text: str) -> str:
 def _asks_back(reply: str) -> bool:
     """Return whether a reply ends with a question that has to be answered first; an offer of more
     is none."""
+    if _QUESTIONS.isdisjoint(reply):
+        return False
     last = [line.rstrip('"”’)】」* ') for line in split_sentences(reply)[-2:]]
     return any(one.endswith(("?", "？", "؟")) and not _OFFERS.search(one) for one in last)
 
