@@ -23,7 +23,6 @@ from mcp_types.jsonrpc import (
     JSONRPCResponse,
 )
 
-from memory.patterns import lazy
 from plugins.mcp.layers import LARGE, MessageId, UnreadableAnswerError, read_large, tidy
 from plugins.mcp.rate import LONGEST
 
@@ -39,7 +38,9 @@ _ID = rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{1,200}")\s*'
 _RPC = rb'"jsonrpc"\s*:\s*"2.0"\s*'
 _ID_FIRST = re.compile(rb"\s*\{\s*(?:" + _RPC + rb",\s*)?" + _ID + rb"[,}]")
 _ID_LAST = re.compile(rb",\s*" + _ID + rb"(?:,\s*" + _RPC + rb")?\}\s*$")
-_ANSWER = lazy(rb'[\s\xef\xbb\xbf]*(?:\[?\s*\{\s*"(?:jsonrpc|result|error|id)"|"jsonrpc")\s*:')
+_ANSWER = re.compile(
+    rb'[\s\xef\xbb\xbf]*(?:\[?\s*\{\s*"(?:jsonrpc|result|error|id)"|"jsonrpc")\s*:'
+)
 """The beginning of a line that was meant as a message; a line of a log may quote one further on."""
 TOO_LONG = f"it is longer than {LONGEST // 1_000_000} MB"
 
@@ -162,7 +163,7 @@ class StreamLines:
 # --- values ---------------------------------------------------------------------------------------
 
 _DECODER = json.JSONDecoder(strict=False)
-_SPACE = lazy(r"\s*")
+_SPACE = re.compile(r"\s*")
 
 
 def _is_list(value: object) -> bool:
