@@ -401,8 +401,8 @@ class Ports(Struct, frozen=True):
     have opened, by their class, `context_parts` make their parts of `/context detail` and
     `/context search`, `stops` end what features do in a conversation beside its turns, `in_force`
     says what stays in force when turns are removed, `offers` say what is offered where a
-    conversation ends with another turn (`plugins/offers.py`), and `notify` says a line to whoever watches a
-    conversation, which is part of no answer.
+    conversation ends with another turn (`plugins/offers.py`), and `notify` says a line to whoever
+    watches a conversation, which is part of no answer.
     """
 
     settings: SettingsPort

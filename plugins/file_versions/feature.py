@@ -37,7 +37,7 @@ class VersionRows:
     """The changes of files for the kernel (`memory.record.forget.FeatureRows`); they are in files,
     and no rows of the database."""
 
-    noun = "change of a file"
+    noun = "file change"
 
     def __init__(self, versions: FileVersions) -> None:
         self._versions = versions
