@@ -155,7 +155,7 @@ class Archive:
                     try:
                         self._put(step)
                     except (OSError, ToolError) as error:
-                        failed[step.path] = str(getattr(error, "strerror", "") or error)
+                        failed[step.path] = str(getattr(error, "strerror", "") or error).rstrip(".")
             finally:
                 self.finish(name, most)
         return failed

@@ -35,7 +35,7 @@ class Branch:
     def __init__(self, key: str, parent: Branch | None = None, turn: int = 0) -> None:
         self.key, self.parent, self.turn = key, parent, turn
         self.newest, self.undone, self.left = turn, list[int](), 0
-        self.view = [n for n in parent.view if n <= turn] if parent else []
+        self.view: list[int] = [n for n in parent.view if n <= turn] if parent else []
 
     def line(self, turn: int = 1 << 60) -> list[tuple[str, int]]:
         above = self.parent.line(min(turn, self.turn)) if self.parent else []
