@@ -1,4 +1,4 @@
-"""What features offer where a person has let a conversation end with another turn."""
+"""Offers of features where a person has let a conversation end with another turn."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The versions of an audience's files, in a folder beside its workspace.
 
     {sha256}      a version: what a file held
-    log.jsonl     the changes, a line each (`points.Row`)
+    log.jsonl     the changes, a line each (`points.ChangeRow`)
     state.json    how the files were when they were last looked at, and which tools run
 
 A version is on disk before its file is changed, and what runs before it begins: after a crash, the
@@ -36,7 +36,7 @@ from agent.tools.workspace import (
 )
 from memory.record import fence
 from memory.record.offload import write_whole
-from plugins.file_versions.points import Kind, Row, Step, plan
+from plugins.file_versions.points import Kind, ChangeRow, FileStep, plan
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class TooManyFiles(Exception):
     """The workspace holds more files than are looked at."""
 
 
-class Archive:
+class VersionArchive:
     """The versions of one audience. Its methods are for threads, one at a time; they raise OSError,
     and StoreError where another process has taken over."""
 
@@ -118,7 +118,7 @@ class Archive:
             state = self._load(most)  # which finishes what is not live
             self._sweep(state, self.rows())
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ChangeRow]:
         """Return all changes, oldest first. A line that a crash cut off is left out."""
         with self._lock:
             try:
@@ -130,21 +130,21 @@ class Archive:
     def mark(self, running: Running) -> None:
         """Keep that a chat has come to a conversation."""
         with self._lock:
-            self._append([Row(0, 0, time.time(), running.conversation, running.turn, "here")])
+            self._append([ChangeRow(0, 0, time.time(), running.conversation, running.turn, "here")])
 
     def plan(
         self,
-        rows: Sequence[Row],
+        rows: Sequence[ChangeRow],
         since: int,
-        is_kept: Callable[[Row], bool],
+        is_kept: Callable[[ChangeRow], bool],
         paths: Iterable[str] | None = None,
-    ) -> list[Step]:
+    ) -> list[FileStep]:
         """Return what would set files back to how they were before the changes of these rows after
         the row `since`."""
         with self._lock:
             return plan(rows, since, self._read_version, self._has, is_kept, paths)
 
-    def restore(self, steps: Sequence[Step], running: Running, most: int) -> dict[str, str]:
+    def restore(self, steps: Sequence[FileStep], running: Running, most: int) -> dict[str, str]:
         """Set files back; return those for which that failed, and why. Files that are deleted make
         room for those that are written."""
         failed: dict[str, str] = {}
@@ -160,7 +160,7 @@ class Archive:
                 self.finish(name, most)
         return failed
 
-    def weigh(self, steps: Sequence[Step]) -> int:
+    def weigh(self, steps: Sequence[FileStep]) -> int:
         """Return how many bytes more the files take when they are set back."""
         more = 0
         for step in steps:
@@ -170,7 +170,7 @@ class Archive:
                 more -= (self._workspace / step.path).lstat().st_size
         return more
 
-    def forget(self, goes: Callable[[Row], bool]) -> None:
+    def forget(self, goes: Callable[[ChangeRow], bool]) -> None:
         """Delete changes, and the versions that only they have."""
         with self._lock:
             rows = self.rows()
@@ -189,7 +189,7 @@ class Archive:
         with self._lock:
             return sum(self._sizes().values())
 
-    def _put(self, step: Step) -> None:
+    def _put(self, step: FileStep) -> None:
         target = resolve(self._workspace, step.path, must_write=True)
         if step.wanted:
             content = (self._folder / step.wanted).read_bytes()
@@ -243,7 +243,7 @@ class Archive:
             return
         now = time.time()
         self._append(
-            Row(0, 0, now, by.conversation, by.turn, by.kind, path, old, new)
+            ChangeRow(0, 0, now, by.conversation, by.turn, by.kind, path, old, new)
             for path in sorted({*before, *after})
             if (old := before.get(path, "")) != (new := after.get(path, ""))
         )
@@ -335,14 +335,14 @@ class Archive:
         except FileNotFoundError:
             return {}
 
-    def _sweep(self, state: ArchiveState, rows: Sequence[Row]) -> None:
+    def _sweep(self, state: ArchiveState, rows: Sequence[ChangeRow]) -> None:
         """Delete the versions that nothing has any more."""
         used = {one for row in rows for one in (row.before, row.after)}
         used |= {file.version for file in state.files.values()}
         for version in self._sizes().keys() - used:
             (self._folder / version).unlink()
 
-    def _append(self, rows: Iterable[Row]) -> None:
+    def _append(self, rows: Iterable[ChangeRow]) -> None:
         """Put rows at the end of the log, with numbers."""
         if not (new := list(rows)):
             return
@@ -356,7 +356,7 @@ class Archive:
             known = known[-MOST_ROWS * 4 // 5 :]
         self._write_rows(known)
 
-    def _write_rows(self, rows: Sequence[Row]) -> None:
+    def _write_rows(self, rows: Sequence[ChangeRow]) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
         write_whole(self._folder / _LOG, lines)
@@ -377,7 +377,7 @@ def _versions(state: ArchiveState, paths: tuple[str, ...] | None) -> dict[str, s
     return {path: state.files[path].version for path in wanted}
 
 
-def _read_row(line: bytes) -> Row | None:
+def _read_row(line: bytes) -> ChangeRow | None:
     with suppress(msgspec.DecodeError):
-        return msgspec.json.decode(line, type=Row)
+        return msgspec.json.decode(line, type=ChangeRow)
     return None

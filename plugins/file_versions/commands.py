@@ -10,8 +10,8 @@ from agent.tools.allowance import MEGABYTE
 from channels.language import _, explain, number_of
 from memory.keys import ConversationKey
 from plugins.api import Action, Ask, CommandError, Offer, Reply, command
-from plugins.file_versions.points import Row, Step
-from plugins.file_versions.versions import FilesPoint, FileVersions, Restored
+from plugins.file_versions.points import ChangeRow, FileStep
+from plugins.file_versions.versions import FilesPoint, FileVersions, FilesRestored
 from plugins.offers import numbers_in_context
 from plugins.turn_names import turns_of
 from plugins.wording import cell, clip, format_list, table
@@ -77,7 +77,7 @@ async def _list(ask: Ask, versions: FileVersions) -> Reply:
     if not rows:
         return Reply(_("No tool has changed a file in this conversation."), {"changes": []})
     used = await versions.measure(key)
-    by_turn: dict[tuple[int, bool], list[Row]] = {}
+    by_turn: dict[tuple[int, bool], list[ChangeRow]] = {}
     for row in rows:
         by_turn.setdefault((row.turn, row.kind == "restore"), []).append(row)
     shown = [*by_turn.items()][-_MOST_TURNS:]
@@ -89,14 +89,14 @@ async def _list(ask: Ask, versions: FileVersions) -> Reply:
         "{table}\n\nTheir versions take {used} of {most} MB. /files restore t4 sets the files back "
         "to how they were at the end of t4, /files undo takes that back.",
         table=table(("turn", "files"), lines),
-        used=f"{used / MEGABYTE:.1f}",
+        used=f"{max(used / MEGABYTE, 0.1):.1f}",
         most=versions.quota(key) // MEGABYTE,
     )
     data = [{"turn": f"t{row.turn}", "kind": row.kind, "path": row.path} for row in rows]
     return Reply(text, {"changes": data})
 
 
-def _tell(changes: Sequence[Row]) -> str:
+def _tell(changes: Sequence[ChangeRow]) -> str:
     return _name(list(dict.fromkeys(row.path for row in changes)))
 
 
@@ -188,7 +188,7 @@ async def _restore(ask: Ask, versions: FileVersions, point: FilesPoint, *, is_su
     left = FilesPoint(point.turn, point.since, (), [s for s in point.steps if s not in steps])
     if not point.steps:
         return Reply(_("Nothing to restore: the files are as they were then."), {"restored": []})
-    done = await versions.restore(ask, steps) if steps else Restored((), {})
+    done = await versions.restore(ask, steps) if steps else FilesRestored((), {})
     put = [step.path for step in done.done if step.wanted]
     gone = [step.path for step in done.done if not step.wanted]
     parts = [
@@ -211,7 +211,7 @@ async def _restore(ask: Ask, versions: FileVersions, point: FilesPoint, *, is_su
     return Reply(" ".join(parts), data, (*_actions(left, command), *undo))
 
 
-def _as_data(steps: Sequence[Step]) -> list[dict[str, Any]]:
+def _as_data(steps: Sequence[FileStep]) -> list[dict[str, Any]]:
     return [
         {
             "path": step.path,

@@ -10,7 +10,7 @@ from memory.record.database import Database
 from memory.record.forget import FeatureRows
 from plugins.api import Command, Offer, hookimpl
 from plugins.file_versions.commands import files, make_offer
-from plugins.file_versions.points import Row
+from plugins.file_versions.points import ChangeRow
 from plugins.file_versions.versions import FileVersions
 
 
@@ -54,7 +54,7 @@ class VersionRows:
             self._versions.forget(audience, lambda row: row.at < before)
 
 
-def _meant(key: ConversationKey, turns: Sequence[str] | None) -> Callable[[Row], bool]:
+def _meant(key: ConversationKey, turns: Sequence[str] | None) -> Callable[[ChangeRow], bool]:
     if turns is None:
         return lambda row: row.conversation == key.id
     wanted = frozenset(turns)

@@ -1,4 +1,4 @@
-"""Which changes of files came after the end of a turn: pure functions of the log.
+"""Pure functions of the log of changes of files: those that came after the end of a turn.
 
 The log has one order for all conversations of a chat. A file's state at the end of a turn is what
 the first change after it found.
@@ -14,7 +14,7 @@ from msgspec import Struct
 Kind = Literal["tool", "restore", "here"]
 
 
-class Row(Struct, frozen=True):
+class ChangeRow(Struct, frozen=True):
     """A change of a file: what it held before and after, by hash ("": it was not there). Rows of
     one `batch` belong together. A `tool` ran in this turn; a `restore` came after it, or the chat
     was led to this conversation then (`here`, without a file)."""
@@ -34,7 +34,7 @@ class Row(Struct, frozen=True):
         return self.turn <= turn if self.kind == "tool" else self.turn < turn
 
 
-class Step(Struct, frozen=True):
+class FileStep(Struct, frozen=True):
     """A file that is to be set back to a version ("": it was not there). `is_foreign`: somebody
     else has changed it meanwhile; `is_kept`: so has a turn that the conversation still has;
     `is_lost`: the version is not kept any more."""
@@ -54,7 +54,7 @@ Line = Sequence[tuple[str, int]]
 """A conversation and those that it was branched off, each with the last turn that it has of it."""
 
 
-def find_end(rows: Sequence[Row], line: Line) -> int:
+def find_end(rows: Sequence[ChangeRow], line: Line) -> int:
     """Return the last row from before the end of the last turn of this line."""
     last = dict(line)
     return max(
@@ -62,7 +62,7 @@ def find_end(rows: Sequence[Row], line: Line) -> int:
     )
 
 
-def find_leaving(rows: Sequence[Row], conversation: str, line: Line) -> int:
+def find_leaving(rows: Sequence[ChangeRow], conversation: str, line: Line) -> int:
     """Return the last row from before the chat left this conversation, to which it came back; where
     it was never there, from before the end of this line."""
     own = [row for row in rows if row.conversation == conversation]
@@ -72,16 +72,16 @@ def find_leaving(rows: Sequence[Row], conversation: str, line: Line) -> int:
 
 
 def plan(
-    rows: Sequence[Row],
+    rows: Sequence[ChangeRow],
     since: int,
     read: Callable[[str], str],
     has: Callable[[str], bool],
-    is_kept: Callable[[Row], bool],
+    is_kept: Callable[[ChangeRow], bool],
     paths: Iterable[str] | None = None,
-) -> list[Step]:
+) -> list[FileStep]:
     """Return what sets the files back that these rows have changed after the row `since`; `read`
     tells what a file holds now."""
-    changes: dict[str, list[Row]] = {}
+    changes: dict[str, list[ChangeRow]] = {}
     for row in rows:
         if row.path and row.seq > since:
             changes.setdefault(row.path, []).append(row)
@@ -91,16 +91,16 @@ def plan(
 
 
 def _plan_one(
-    changes: Sequence[Row],
+    changes: Sequence[ChangeRow],
     now: str,
     has: Callable[[str], bool],
-    is_kept: Callable[[Row], bool],
-) -> Step | None:
+    is_kept: Callable[[ChangeRow], bool],
+) -> FileStep | None:
     first, *others = changes
     if now == first.before:
         return None
     found = [*(row.before for row in others), now]
-    return Step(
+    return FileStep(
         first.path,
         first.before,
         is_foreign=any(row.after != next_ for row, next_ in zip(changes, found, strict=True)),

@@ -21,8 +21,8 @@ from memory.conversation import Conversation
 from memory.keys import ConversationKey, home_of
 from memory.record.store import StoreError
 from plugins.api import Ask, CommandError
-from plugins.file_versions.archive import Archive, Running, TooManyFiles
-from plugins.file_versions.points import Line, Row, Step, find_end, find_leaving
+from plugins.file_versions.archive import VersionArchive, Running, TooManyFiles
+from plugins.file_versions.points import Line, ChangeRow, FileStep, find_end, find_leaving
 from plugins.file_versions.settings import VersionSettings
 from plugins.offers import numbers_in_context
 
@@ -39,28 +39,28 @@ class FilesPoint(Struct, frozen=True):
 
     turn: int | None
     since: int
-    rows: Sequence[Row]
-    steps: Sequence[Step]
+    rows: Sequence[ChangeRow]
+    steps: Sequence[FileStep]
 
     @property
-    def free(self) -> list[Step]:
+    def free(self) -> list[FileStep]:
         """Return the files that are set back without another yes."""
         return [step for step in self.steps if not (step.needs_yes or step.is_lost)]
 
     @property
-    def doubtful(self) -> list[Step]:
+    def doubtful(self) -> list[FileStep]:
         return [step for step in self.steps if step.needs_yes and not step.is_lost]
 
     @property
-    def lost(self) -> list[Step]:
+    def lost(self) -> list[FileStep]:
         return [step for step in self.steps if step.is_lost]
 
 
-class Restored(Struct, frozen=True):
+class FilesRestored(Struct, frozen=True):
     """The outcome of a restore: the files that were set back, and those where that failed, with the
     reason."""
 
-    done: Sequence[Step]
+    done: Sequence[FileStep]
     failed: dict[str, str]
 
 
@@ -69,7 +69,7 @@ class FileVersions(FileKeeper):
 
     def __init__(self, kernel: Kernel) -> None:
         self._folder, self._config = kernel.data / FOLDER, kernel.config
-        self._archives: dict[str, Archive] = {}
+        self._archives: dict[str, VersionArchive] = {}
         self._processes = kernel.processes
 
     def quota(self, key: ConversationKey) -> int:
@@ -77,10 +77,10 @@ class FileVersions(FileKeeper):
         settings = self._config.settings(key).tools
         return settings.versions_quota * MEGABYTE if isinstance(settings, VersionSettings) else 0
 
-    def archive(self, audience: str) -> Archive:
+    def archive(self, audience: str) -> VersionArchive:
         if audience not in self._archives:
             workspace = self._config.data / "audiences" / audience
-            self._archives[audience] = Archive(self._folder / audience, workspace)
+            self._archives[audience] = VersionArchive(self._folder / audience, workspace)
         return self._archives[audience]
 
     @asynccontextmanager
@@ -100,7 +100,7 @@ class FileVersions(FileKeeper):
             if begun:
                 await asyncio.shield(_attempt(partial(archive.finish, begun, most)))
 
-    def forget(self, audience: str, goes: Callable[[Row], bool]) -> None:
+    def forget(self, audience: str, goes: Callable[[ChangeRow], bool]) -> None:
         """Delete changes with their versions. In a thread; raises OSError."""
         self.archive(audience).forget(goes)
 
@@ -118,7 +118,7 @@ class FileVersions(FileKeeper):
         if rows and rows[-1].conversation != key.id:
             await _attempt(partial(archive.mark, Running(key.id, turn)))
 
-    async def rows(self, key: ConversationKey) -> list[Row]:
+    async def rows(self, key: ConversationKey) -> list[ChangeRow]:
         """Return what was changed in a chat, in all its branches."""
         found = await asyncio.to_thread(self.archive(key.audience).rows)
         return [row for row in found if home_of(row.conversation) == key.home]
@@ -155,7 +155,7 @@ class FileVersions(FileKeeper):
         ask: Ask,
         key: ConversationKey,
         turn: int | None,
-        rows: Sequence[Row],
+        rows: Sequence[ChangeRow],
         since: int,
         paths: Sequence[str] | None = None,
     ) -> FilesPoint:
@@ -164,7 +164,7 @@ class FileVersions(FileKeeper):
         steps = await asyncio.to_thread(archive.plan, rows, since, is_kept, paths)
         return FilesPoint(turn, since, rows, steps)
 
-    async def _find_kept(self, ask: Ask, key: ConversationKey) -> Callable[[Row], bool]:
+    async def _find_kept(self, ask: Ask, key: ConversationKey) -> Callable[[ChangeRow], bool]:
         """Return what says whether a change was made in a turn that is in the context there."""
         if ask.conversation.key != key:  # a branch that was just made, or come to
             return lambda row: False
@@ -172,7 +172,7 @@ class FileVersions(FileKeeper):
         shown = frozenset(held)
         return lambda row: row.turn in shown and row.turn <= last.get(row.conversation, -1)
 
-    async def restore(self, ask: Ask, steps: Sequence[Step]) -> Restored:
+    async def restore(self, ask: Ask, steps: Sequence[FileStep]) -> FilesRestored:
         """Set files back. Raises CommandError where there is no room for them."""
         key = ask.conversation.key
         archive, workspace = self.archive(key.audience), ask.bot.workspace(key)
@@ -187,7 +187,7 @@ class FileVersions(FileKeeper):
         if why := await asyncio.to_thread(refusal, workspace, quota, more):
             raise CommandError(_("Nothing was restored, because {why}.", why=explain(why)))
         failed = await asyncio.to_thread(archive.restore, steps, running, self.quota(key))
-        return Restored([step for step in steps if step.path not in failed], failed)
+        return FilesRestored([step for step in steps if step.path not in failed], failed)
 
 
 def newest_over(conversation: Conversation) -> int:
@@ -209,7 +209,7 @@ async def find_line(ask: Ask, key: ConversationKey, turn: int) -> Line:
 
 
 def _begin(
-    archive: Archive, context: ToolContext, turn: int, path: str | None, most: int
+    archive: VersionArchive, context: ToolContext, turn: int, path: str | None, most: int
 ) -> str | None:
     paths = None
     if path is not None:

@@ -1,4 +1,4 @@
-"""What is kept of files, for how long, and where it never leads."""
+"""Versions of files: how long they are kept, and that they never lead out of the workspace."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from plugins.file_versions.archive import Archive, Running, TooManyFiles
-from plugins.file_versions.points import Row, Step
+from plugins.file_versions.archive import VersionArchive, Running, TooManyFiles
+from plugins.file_versions.points import ChangeRow, FileStep
 
 MOST = 1_000
 
 
-def opened(folder: Path) -> Archive:
-    return Archive(folder / "versions", folder / "audience")
+def opened(folder: Path) -> VersionArchive:
+    return VersionArchive(folder / "versions", folder / "audience")
 
 
 def put(folder: Path, path: str, content: str) -> None:
@@ -34,7 +34,7 @@ def change(folder: Path, turn: int, changes: dict[str, str], most: int = MOST) -
     archive.finish(name, most)
 
 
-def steps(folder: Path, since: int = 0) -> list[Step]:
+def steps(folder: Path, since: int = 0) -> list[FileStep]:
     archive = opened(folder)
     return archive.plan(archive.rows(), since, lambda row: False)
 
@@ -105,7 +105,7 @@ def test_no_link_and_no_path_leads_out_of_the_workspace(tmp_path: Path) -> None:
     for path in ("files/d/secret.txt", "files/../../outside/secret.txt", "/etc/passwd", "x/y"):
         for version in (wanted, ""):
             running = Running("pipe/main", 2, "restore", (path,))
-            assert archive.restore([Step(path, version)], running, MOST).keys() == {path}
+            assert archive.restore([FileStep(path, version)], running, MOST).keys() == {path}
     assert [file.name for file in outside.iterdir()] == ["secret.txt"]
     assert (outside / "secret.txt").read_text() == "secret"
 
@@ -138,7 +138,7 @@ def test_a_command_that_runs_beside_another_tool_is_not_blamed_for_its_file(tmp_
     archive.finish(tool, MOST)
     archive.finish(command, MOST)
 
-    def told(row: Row) -> tuple[str, int, str]:
+    def told(row: ChangeRow) -> tuple[str, int, str]:
         return row.conversation, row.turn, row.path
 
     assert sorted(map(told, archive.rows())) == [

@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from plugins.file_versions.archive import Archive, Running
-from plugins.file_versions.points import Row, Step, find_end, find_leaving
+from plugins.file_versions.archive import VersionArchive, Running
+from plugins.file_versions.points import ChangeRow, FileStep, find_end, find_leaving
 
 NAMES = ("files/a.txt", "files/b.txt", "files/d/c.txt")
 MOST = 1_000_000
@@ -51,7 +51,7 @@ class World:
     def __init__(self, folder: Path, seed: int) -> None:
         self.random, self.folder = random.Random(seed), folder
         self.workspace, self.tree, self.past = folder / "audience", Tree(), list[Happened]()
-        self.archive = Archive(folder / "versions", self.workspace)
+        self.archive = VersionArchive(folder / "versions", self.workspace)
         self.here = Branch(MAIN)
         self.branches = [self.here]
         self.ends: dict[tuple[str, int], int] = {(MAIN, 0): 0}
@@ -108,7 +108,7 @@ class World:
                 self.past.append(Happened(path, before, content, turn))
 
     def restart(self) -> None:
-        self.archive = Archive(self.folder / "versions", self.workspace)
+        self.archive = VersionArchive(self.folder / "versions", self.workspace)
         self.archive.finish("", MOST)  # which finds what a crash has left
 
     # --- where the conversation goes -----------------------------------------------------------
@@ -149,13 +149,13 @@ class World:
         if rows and rows[-1].conversation != branch.key:
             self.archive.mark(Running(branch.key, branch.newest))
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ChangeRow]:
         return [row for row in self.archive.rows() if row.conversation != OTHER]
 
     # --- restoring -------------------------------------------------------------------------------
 
     def offer(self, turn: int | None) -> None:
-        """What is offered is restored, with or without the other yes, or left."""
+        """Restore what is offered, with or without the other yes, or leave it."""
         branch, rows = self.here, self.rows()
         if turn is None:
             since = find_leaving(rows, branch.key, branch.line()[1:])
@@ -169,7 +169,7 @@ class World:
         self.offer(self.random.randint(0, self.here.newest))
 
     def restore(
-        self, rows: list[Row], since: int, began: int, paths: list[str] | None = None
+        self, rows: list[ChangeRow], since: int, began: int, paths: list[str] | None = None
     ) -> None:
         steps = self.archive.plan(rows, since, self.is_kept, paths)
         expected = self.expect(began, paths)
@@ -195,17 +195,17 @@ class World:
             began, paths = self.restores[self.here.key]
             self.restore(self.rows(), mine[-1].batch - 1, began, paths)
 
-    def read(self, step: Step) -> str:
+    def read(self, step: FileStep) -> str:
         return (self.folder / "versions" / step.wanted).read_text() if step.wanted else ""
 
-    def is_kept(self, row: Row) -> bool:
+    def is_kept(self, row: ChangeRow) -> bool:
         return self.holds((row.conversation, row.turn))
 
     def holds(self, turn: tuple[str, int]) -> bool:
         return turn[1] in self.here.view and turn[1] <= dict(self.here.line()).get(turn[0], -1)
 
     def expect(self, began: int, paths: list[str] | None) -> dict[str, tuple[str, bool]]:
-        """What differs from the state then, and whether somebody else had a hand in it."""
+        """Return the files that differ from the state then, and whether somebody else changed them."""
         expected = {}
         for path in NAMES if paths is None else paths:
             mine = [one for one in self.past[began:] if one.path == path and one.turn]
