@@ -36,7 +36,7 @@ from agent.tools.workspace import (
 )
 from memory.record import fence
 from memory.record.offload import write_whole
-from plugins.file_versions.points import Kind, ChangeRow, FileStep, plan
+from plugins.file_versions.points import ChangeRow, FileStep, Kind, plan
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from channels.language import _, explain, number_of
 from memory.keys import ConversationKey
 from plugins.api import Action, Ask, CommandError, Offer, Reply, command
 from plugins.file_versions.points import ChangeRow, FileStep
-from plugins.file_versions.versions import FilesPoint, FileVersions, FilesRestored
+from plugins.file_versions.versions import FilesPoint, FilesRestored, FileVersions
 from plugins.offers import numbers_in_context
 from plugins.turn_names import turns_of
 from plugins.wording import cell, clip, format_list, table

@@ -21,8 +21,8 @@ from memory.conversation import Conversation
 from memory.keys import ConversationKey, home_of
 from memory.record.store import StoreError
 from plugins.api import Ask, CommandError
-from plugins.file_versions.archive import VersionArchive, Running, TooManyFiles
-from plugins.file_versions.points import Line, ChangeRow, FileStep, find_end, find_leaving
+from plugins.file_versions.archive import Running, TooManyFiles, VersionArchive
+from plugins.file_versions.points import ChangeRow, FileStep, Line, find_end, find_leaving
 from plugins.file_versions.settings import VersionSettings
 from plugins.offers import numbers_in_context
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from plugins.file_versions.archive import VersionArchive, Running, TooManyFiles
+from plugins.file_versions.archive import Running, TooManyFiles, VersionArchive
 from plugins.file_versions.points import ChangeRow, FileStep
 
 MOST = 1_000

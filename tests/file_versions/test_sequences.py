@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from plugins.file_versions.archive import VersionArchive, Running
+from plugins.file_versions.archive import Running, VersionArchive
 from plugins.file_versions.points import ChangeRow, FileStep, find_end, find_leaving
 
 NAMES = ("files/a.txt", "files/b.txt", "files/d/c.txt")
@@ -205,7 +205,7 @@ class World:
         return turn[1] in self.here.view and turn[1] <= dict(self.here.line()).get(turn[0], -1)
 
     def expect(self, began: int, paths: list[str] | None) -> dict[str, tuple[str, bool]]:
-        """Return the files that differ from the state then, and whether somebody else changed them."""
+        """Return the files that differ from then, and whether somebody else changed them."""
         expected = {}
         for path in NAMES if paths is None else paths:
             mine = [one for one in self.past[began:] if one.path == path and one.turn]
