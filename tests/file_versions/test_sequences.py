@@ -17,7 +17,7 @@ from plugins.file_versions.points import ChangeRow, FileStep, find_end, find_lea
 NAMES = ("files/a.txt", "files/b.txt", "files/d/c.txt")
 MOST = 1_000_000
 MAIN, OTHER = "pipe/main", "pipe/other"
-SEQUENCES, STEPS = 1_000, 9
+SEQUENCES, STEPS = 1_000, 8
 Tree = dict[str, str]
 
 
