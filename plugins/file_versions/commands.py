@@ -34,6 +34,8 @@ async def files(ask: Ask) -> Reply:
     undo`."""
     name, *rest = (word.lower() for word in ask.words or [""])
     versions, key = ask.service(FileVersions), ask.conversation.key
+    if not versions.quota(key):
+        return Reply(_("No versions are kept: the setting tools.versions_quota is 0."), {})
     is_sure = rest[-1:] == [YES]
     rest = rest[:-1] if is_sure else rest
     if name == "restore" and len(rest) < 2:
@@ -72,8 +74,6 @@ def _find_turn(ask: Ask, word: str = "") -> int | None:
 async def _list(ask: Ask, versions: FileVersions) -> Reply:
     key = ask.conversation.key
     rows = [row for row in await versions.rows(key) if row.path and row.conversation == key.id]
-    if not versions.quota(key):
-        return Reply(_("No versions are kept: the setting tools.versions_quota is 0."), {})
     if not rows:
         return Reply(_("No tool has changed a file in this conversation."), {"changes": []})
     used = await versions.measure(key)
