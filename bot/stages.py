@@ -313,6 +313,7 @@ def make_ports(
         context_parts=plugins.context_parts,
         stops=plugins.stops,
         in_force=plugins.in_force,
+        offers=plugins.offers,
         workspace=config.workspace,
         zone=config.zone,
         version=VERSION,

@@ -400,8 +400,9 @@ class Ports(Struct, frozen=True):
     `remembered` what of `MEMORY.md` stands in the prompt, `services` are the objects that features
     have opened, by their class, `context_parts` make their parts of `/context detail` and
     `/context search`, `stops` end what features do in a conversation beside its turns, `in_force`
-    says what stays in force when turns are removed, and `notify` says a line to whoever watches a
-    conversation, which is part of no answer.
+    says what stays in force when turns are removed, `offers` say what is offered where a
+    conversation ends with another turn (`plugins/offers.py`), and `notify` says a line to whoever
+    watches a conversation, which is part of no answer.
     """
 
     settings: SettingsPort
@@ -421,6 +422,7 @@ class Ports(Struct, frozen=True):
     context_parts: Mapping[str, Sequence[ContextPart]]
     stops: Sequence[Callable[[ConversationKey], bool]]
     in_force: Sequence[InForce]
+    offers: Sequence[Offer]
     workspace: Callable[[ConversationKey], Path]
     zone: Callable[[], tzinfo]
     version: str
@@ -482,6 +484,9 @@ class SaidWords(Struct, frozen=True):
 InForce = Callable[[ConversationKey], tuple[str, Mapping[str, Any]]]
 """Says what stays in force in a conversation when turns are removed: a text, "" for nothing, and
 the same as data."""
+Offer = Callable[[Ask, ConversationKey, int | None], Awaitable[Reply | None]]
+"""Says what is offered where a person has let a conversation end with this turn (None: a chat has
+come back to it, as it was left); None for nothing."""
 Run = Callable[[Ask], Awaitable[Reply]]
 ContextPart = Callable[[Ask, str], Awaitable[tuple[str, Mapping[str, Any]]]]
 """Makes a part of `/context detail` or `/context search WORDS`, with the words that follow: its

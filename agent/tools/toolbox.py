@@ -14,6 +14,7 @@ from pydantic_core import to_json
 
 from agent.tools import ToolError
 from agent.tools.base import Approve, Permission, RemoteTools, Tool, ToolContext
+from agent.tools.changes import watched
 from agent.tools.lean import GUIDE, list_groups, make_lean_tools, unwrap_call
 from agent.tools.names import resolve_name, strip_name
 from agent.tools.schema import takes
@@ -163,7 +164,8 @@ class Toolbox:
             if tool.asks_first:
                 await context.approve(permission_for(tool, arguments, context.settings))
             await begin(tool.is_once)
-            result = await tool.run(arguments, context)
+            async with watched(tool, arguments, context):
+                result = await tool.run(arguments, context)
             return self._hide(_as_text(result)), False
         except ToolError as refusal:
             return self._hide(_as_text(str(refusal))), True

@@ -25,6 +25,7 @@ from plugins.api import (
 from plugins.builtin.context.receipts import add_in_force
 from plugins.builtin.context.state import say_gone
 from plugins.health import describe_channels, describe_failures, describe_processes, describe_recent
+from plugins.offers import numbers_in_context, with_offers
 from plugins.wording import clip, count, duration, literal
 
 LONGEST_TITLE = 80  # characters
@@ -249,7 +250,8 @@ async def undo(ask: Ask) -> Reply:
             questions=questions,
         )
     )
-    return Reply(f"{first}{text}", {"turns": [turn.id for turn in taken]}, (_BACK,))
+    reply = Reply(f"{first}{text}", {"turns": [turn.id for turn in taken]}, (_BACK,))
+    return await _offer(reply, ask, taken)
 
 
 @command("retry", "Undo the last turn and ask its question again")
@@ -260,7 +262,7 @@ async def retry(ask: Ask) -> Reply:
     (turn,) = taken = await last_turns(ask, 1)
     first = await _take_back(ask, taken, "asked again with /retry")
     message = await ask.bot.turns.ask(ask.conversation.key, ask.address, turn.question)
-    return Reply(
+    reply = Reply(
         _(
             "{first}{id} is taken back and asked again: {words}",
             first=first,
@@ -269,6 +271,14 @@ async def retry(ask: Ask) -> Reply:
         ),
         {"turn": turn.id, "asked": message},
     )
+    return await _offer(reply, ask, taken)
+
+
+async def _offer(reply: Reply, ask: Ask, taken: tuple[Turn, ...]) -> Reply:
+    """Add what is offered where a conversation ends before these turns."""
+    first = taken[0].number
+    left = [n for n in numbers_in_context(ask.conversation) if n < first]
+    return await with_offers(reply, ask, ask.conversation.key, max(left, default=first - 1))
 
 
 def _number(text: str) -> int:
