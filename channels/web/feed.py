@@ -29,6 +29,7 @@ from channels.base import (
     Delta,
     Done,
     Notice,
+    PrivateChanged,
     StepRestarted,
     Thought,
     Titled,
@@ -73,8 +74,8 @@ class Bounds(Struct, frozen=True):
 
 
 class FeedEvent(Struct, frozen=True):
-    """`kind` is "turn", "delta", "thought", "restart", "tool", "context", "branch", "deleted",
-    "title", "notice" or "done"; `origin` names its feed; `at` is a time of the loop's clock."""
+    """`kind` is "turn", "delta", "thought", "restart", "tool", "context", "branch", "private",
+    "deleted", "title", "notice" or "done"; `origin` names its feed; `at` is a time of the loop's clock."""
 
     number: int
     kind: str
@@ -284,6 +285,8 @@ class Feed:
                 self._add("context", asdict(usage))
             case BranchChanged(number):
                 self._add("branch", {"branch": number})
+            case PrivateChanged(is_private):
+                self._add("private", {"private": is_private})
             case TurnsDeleted(turns):
                 self._add("deleted", {"turns": [f"t{turn}" for turn in turns]})
             case Done():

@@ -47,12 +47,13 @@ def _describe_beginning(ask: Ask) -> Reply:
     text = _(
         "**Off the record.** What is said here from now on is in the bot's memory alone, and gone "
         "with /private off or when the bot stops. The model begins afresh: it sees nothing of the "
-        "conversation before, and nothing of this afterwards.\n\nThe model's provider and this "
-        "messenger still see your messages, and may keep them. Kept here is only when you wrote "
-        "and what it cost. No tools, files, voice messages or notes meanwhile; commands that work "
-        "on what is kept wait until the end."
+        "conversation before, and nothing of this afterwards.\n\nThe model's provider, and the "
+        "messenger that you may be writing in, still see your messages and may keep them. All that "
+        "is kept here is when you wrote and what it cost. Tools, files, voice messages and notes "
+        "are off meanwhile, and so are the commands that work on what is kept."
     )
-    whole = text if ask.address.is_private else f"{text}\n\n{everybody}"
+    is_alone = ask.address.is_private or not ask.address.user
+    whole = text if is_alone else f"{text}\n\n{everybody}"
     return Reply(whole, {"private": True}, (_end(),))
 
 
