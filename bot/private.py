@@ -289,9 +289,9 @@ class PrivateTalks:
         self, talk: PrivateTalk | None, received: Received
     ) -> tuple[Reply, PrivateTurn]:
         if talk is None:
-            raise _NotAnswered(ENDED, "refused")
+            raise _NotAnswered(_(ENDED), "refused")
         if (person := self._access.identify(received.address)) is None:
-            raise _NotAnswered(CLOSED, "refused")
+            raise _NotAnswered(_(CLOSED), "refused")
         key, config, user = talk.key, self._config, person.limited
         if refusal := config.spending.refusal(key, user):
             raise _NotAnswered(refusal, "spent")
