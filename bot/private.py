@@ -97,8 +97,8 @@ TOGETHER = (
 ENDED = "The private conversation ended before this message was answered, so it is forgotten."
 
 
-class _Place(Struct):
-    """What the disk has of a chat: `home` is the id of its first conversation, or of the one that
+class PrivatePlace(Struct):
+    """The part of a private chat that is on the disk: `home` is the id of its first conversation, or of the one that
     it is linked to."""
 
     home: str
@@ -122,7 +122,7 @@ class PrivateTalks:
         self._conversations, self._config, self._delivery = conversations, config, delivery
         self._bus, self._access, self._links, self._processes = bus, access, links, processes
         self._talks: dict[str, PrivateTalk] = {}
-        self._places: dict[tuple[str, str, str], _Place] = {}
+        self._places: dict[tuple[str, str, str], PrivatePlace] = {}
         self._tasks = StoppableTasks()
         self.queues = KeyedQueues("private turn")
 
@@ -132,7 +132,7 @@ class PrivateTalks:
         for channel, _name, text in await store.read(lambda db: channel_state.list_of(db, STATE)):
             with suppress(*UNREADABLE):
                 whole = orjson.loads(text)
-                at, place = whole["at"], _Place(whole["home"], whole["on"], whole["ids"])
+                at, place = whole["at"], PrivatePlace(whole["home"], whole["on"], whole["ids"])
                 self._places[channel, at[0], at[1]] = place
 
     # --- which chats ---------------------------------------------------------------------------
@@ -187,7 +187,7 @@ class PrivateTalks:
             channel_state.put(db, address.channel, words.rstrip(), text)
 
         await self._conversations.services.store.write(work)
-        self._places[name] = _Place(home, is_on, ids)
+        self._places[name] = PrivatePlace(home, is_on, ids)
 
     # --- messages ------------------------------------------------------------------------------
 

@@ -89,8 +89,7 @@ class BranchChanged(Struct, frozen=True):
 
 
 class PrivateChanged(Struct, frozen=True):
-    """What is said in the chat is off the record from now on, or on it again: another transcript is
-    shown."""
+    """The chat is off the record from now on, or on it again: another transcript is shown."""
 
     is_private: bool
 
