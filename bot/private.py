@@ -98,8 +98,8 @@ ENDED = "The private conversation ended before this message was answered, so it 
 
 
 class PrivatePlace(Struct):
-    """The part of a private chat that is on the disk: `home` is the id of its first conversation, or of the one that
-    it is linked to."""
+    """The part of a private chat that is on the disk: `home` is the id of its first conversation,
+    or of the one that it is linked to."""
 
     home: str
     is_on: bool

@@ -206,8 +206,8 @@ class Lines(FileHistory):
         """Add a line; what is off the record is known to the arrow keys, and in no file. What is
         typed behind /private on may come before the bot has heard of it."""
         command = string.lower().split()
-        if command[:1] == ["/private"]:
-            self._is_begun = command[1:] == ["on"]
+        if command in (["/private", "on"], ["/private", "off"]):
+            self._is_begun = command[1] == "on"
         if self._is_begun or self.is_private():
             self._loaded_strings.insert(0, string)
         else:
