@@ -352,6 +352,38 @@ class BranchesPort(Protocol):
         ...
 
 
+class PrivateInfo(Struct, frozen=True):
+    """A private conversation: its turns, how many of these the model still sees, their tokens, and
+    whether it goes on (False: the process that had it has ended, and nothing is left of it)."""
+
+    turns: int
+    in_view: int
+    tokens: int
+    is_alive: bool
+
+
+class PrivatePort(Protocol):
+    """Conversations off the record (`bot/private.py`), by the key of any branch of their chat."""
+
+    def look(self, key: ConversationKey) -> PrivateInfo | None:
+        """Return the private conversation of a chat; None where the chat is on the record."""
+        ...
+
+    async def begin(self, key: ConversationKey, address: Address) -> None:
+        """Let what is said in this chat from now on be off the record. Raises CommandError where
+        that can't be promised, and StoreError."""
+        ...
+
+    async def end(self, key: ConversationKey) -> PrivateInfo | None:
+        """Forget a private conversation, and let the chat go on where it was; returns what it was.
+        Raises StoreError."""
+        ...
+
+    def stop(self, key: ConversationKey) -> bool:
+        """End the answer that is being written in it; False where none is."""
+        ...
+
+
 class ForgetRequest(Struct, frozen=True):
     """The part of the record to forget: these turns of a conversation; without turns all of it that
     no other branch shares; with `is_branches` its chat with all branches, and with `is_audience`
@@ -414,6 +446,7 @@ class Ports(Struct, frozen=True):
     models: ModelsPort
     forgetting: ForgetPort
     branches: BranchesPort
+    private: PrivatePort
     access: AccessPort
     tools: ToolsPort
     forms: FormsPort

@@ -135,7 +135,8 @@ async def _place(ask: Ask, name: str) -> Reply:
 async def stop(ask: Ask) -> Reply:
     """End the running turn of this conversation."""
     key = ask.conversation.key
-    stopped = [stop(key) for stop in (*ask.bot.stops, ask.bot.turns.stop)]
+    own = (ask.bot.private.stop, ask.bot.turns.stop)
+    stopped = [stop(key) for stop in (*ask.bot.stops, *own)]
     if any(stopped):
         return Reply(_("Stopping; what was done so far is kept."), {"stopped": True})
     for branch in await ask.bot.branches.all(key):  # what a person sees is one chat

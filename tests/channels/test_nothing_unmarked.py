@@ -61,6 +61,7 @@ LINES = """
 /mcp|/mcp nonsense|/mcp add|/mcp add files no-such-program|/mcp add files x|/mcp|/mcp tools web
 /mcp tools files|/mcp restart files|/mcp trim|/mcp trim undo|/mcp remove files|/mcp
 /tour|/tour x|/tour fill|/new|/tour fill|/tour forecast
+/private|/private on|/private|/private on|/private x|/context|/undo|/private off|/private off
 /logins|/logins end 9|/logins x|/forget|/forget t1|/forget yes|/forget chat
 """
 
