@@ -56,9 +56,10 @@ channel-%: .venv/ready
 	@echo "Installing what the channel $* needs."
 	@$(INSTALL) -r channels/$*/requirements.txt
 
-docs: .venv/ready
+docs: .venv/ready-for-tests
 	@$(BIN)/python -m bot.settings.docs
 	@$(BIN)/python -m plugins.docs
+	@$(BIN)/python -m tests.docs.openapi
 	@$(BIN)/python -m tests.docs.picture
 
 pictures: .venv/ready-for-tests
