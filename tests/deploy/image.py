@@ -174,19 +174,13 @@ def copy(rest: str, stages: Sequence[Stage], context: Path) -> None:
         (base,) = (one.root for one in stages if one.name == name)
     for source in sources:
         origin, place = base / source.lstrip("/"), stages[-1].place(target)
-        if origin.is_dir():
-            skip = shutil.ignore_patterns("__pycache__") if base is context else None
-            link = shutil.copy2 if base is context else os.link  # nothing in an image is changed
-            shutil.copytree(
-                origin,
-                place,
-                symlinks=True,
-                ignore=skip,
-                dirs_exist_ok=True,
-                copy_function=lambda source, target, link=link: link(
-                    source, target, follow_symlinks=False
-                ),
-            )
+        if origin.is_dir() and base is context:
+            skip = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(origin, place, ignore=skip, dirs_exist_ok=True)
+        elif origin.is_dir():  # nothing in an image is changed later: a link does for a copy
+            place.mkdir(parents=True, exist_ok=True)
+            command = ("cp", "--archive", "--link", f"{origin}/.", str(place))
+            subprocess.run(command, check=True)
         else:
             where = place / origin.name if target.endswith("/") else place
             where.parent.mkdir(parents=True, exist_ok=True)

@@ -21,8 +21,9 @@ _INTRODUCTION = """\
 
 <!-- Made by `make docs` from the code; changes made here by hand are lost. -->
 
-All operations of [REST and OpenAI's protocol](rest.md), which explains them. The file [openapi.json](openapi.json) has their parameters
-and bodies in full (OpenAPI 3.1): generators of clients read it. A bot that runs gives its own at `/openapi.json`.
+All operations of [REST and OpenAI's protocol](rest.md), which explains them. The file
+[openapi.json](openapi.json) has their parameters and bodies in full (OpenAPI 3.1): generators of
+clients read it. A bot that runs gives its own at `/openapi.json`.
 """
 
 
