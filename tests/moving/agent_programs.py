@@ -1,5 +1,5 @@
-"""Folders of OpenClaw, Hermes and Claude Code, written here in the shapes that these wrote when they
-were run: OpenClaw 2026.9.6, hermes-agent 0.19.0, Claude Code 2.1.197."""
+"""Folders of OpenClaw, Hermes and Claude Code, written here in the shapes that these wrote when
+they were run: OpenClaw 2026.9.6, hermes-agent 0.19.0, Claude Code 2.1.197."""
 
 from __future__ import annotations
 
