@@ -1,4 +1,4 @@
-"""What zstd has packed, unpacked within limits."""
+"""Unpacking within limits of data that zstd has packed."""
 
 from __future__ import annotations
 

@@ -14,9 +14,11 @@ from typing import Any
 from tests.moving.other_programs import BEGUN
 
 if sys.version_info >= (3, 14):
-    from compression import zstd
+    from compression.zstd import compress
 else:
-    from backports import zstd
+    from backports.zstd import compress
+
+__all__ = ["compress"]
 
 Json = dict[str, Any]
 SECRET = "sk-very-secret"
@@ -42,7 +44,7 @@ def claw_events(messages: Sequence[Json]) -> list[Json]:
     return found
 
 
-GOATS = [
+GOATS: list[Json] = [
     {"role": "user", "content": "Where is Casa Amarela?", "timestamp": 1_700_000_060_000},
     {
         "role": "assistant",
@@ -97,7 +99,7 @@ def write_claw_database(
         database.execute("INSERT INTO session_windows VALUES (?, ?, ?, NULL)", (name, key, at))
         for seq, event in enumerate(events):
             text = json.dumps(event)
-            packed = zstd.compress(text.encode()) if seq % 2 else None
+            packed = compress(text.encode()) if seq % 2 else None
             database.execute(
                 "INSERT INTO transcript_events VALUES (?, ?, ?, ?, ?)",
                 (name, seq, None if packed else text, at, packed),
@@ -106,7 +108,7 @@ def write_claw_database(
 
 
 def write_claw_workspace(folder: Path, jobs: Sequence[Json] = ()) -> None:
-    """What lies in the folder besides sessions."""
+    """All that lies in the folder besides sessions."""
     place = folder / "workspace"
     (place / "memory").mkdir(parents=True)
     (place / "skills" / "milking").mkdir(parents=True)
@@ -168,7 +170,7 @@ def write_hermes(
 
 
 def write_hermes_rest(folder: Path, jobs: Sequence[Json] = ()) -> None:
-    """What lies in the folder besides sessions."""
+    """All that lies in the folder besides sessions."""
     for name in ("memories", "cron", "skills/farm/milking", "profiles/work"):
         (folder / name).mkdir(parents=True)
     (folder / "memories" / "MEMORY.md").write_text("Ann keeps\ntwo goats\n§\nThe barn is red")

@@ -35,6 +35,7 @@ from tests.moving.agent_programs import (
     SECRET,
     claude_line,
     claw_events,
+    compress,
     result,
     use,
     write_claude,
@@ -43,7 +44,6 @@ from tests.moving.agent_programs import (
     write_claw_workspace,
     write_hermes,
     write_hermes_rest,
-    zstd,
 )
 
 Json = dict[str, Any]
@@ -145,9 +145,9 @@ def test_openclaws_workspace_is_memory_a_persona_and_names(tmp_path: Path) -> No
 
 
 def test_packed_events_end_at_a_limit() -> None:
-    assert unpack(zstd.compress(b"a" * 1_000), 1_000) == b"a" * 1_000
-    assert unpack(zstd.compress(bytes(50_000_000)), 1_000) is None
-    assert unpack(zstd.compress(b"a" * 1_000)[:-5], 1_000) is None
+    assert unpack(compress(b"a" * 1_000), 1_000) == b"a" * 1_000
+    assert unpack(compress(bytes(50_000_000)), 1_000) is None
+    assert unpack(compress(b"a" * 1_000)[:-5], 1_000) is None
     assert unpack(b"no zstd", 1_000) is None
 
 
@@ -184,7 +184,7 @@ def test_what_was_taken_back_in_hermes_stays_away_and_what_was_summarised_comes(
         {"type": "text", "text": "Look"},
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
     ]
-    rows = [
+    rows: list[Json] = [
         {"role": "user", "content": picture, "active": 0, "compacted": 1},
         {"role": "assistant", "content": "A goat.", "active": 0, "compacted": 1},
         {"role": "user", "content": "No!", "active": 0},
@@ -250,7 +250,7 @@ def test_hermes_folder_is_memory_a_persona_and_names(tmp_path: Path) -> None:
 
 
 def test_claude_codes_calls_side_by_side_keep_their_results(tmp_path: Path) -> None:
-    lines = [
+    lines: list[Json | str] = [
         claude_line("u1", None, "user", "Where is Casa Amarela?"),
         {"type": "attachment", "uuid": "x1", "parentUuid": "u1", "attachment": {}},
         claude_line("a1", "x1", "assistant", [{"type": "text", "text": "Hm."}], reply="m1", at=1),
