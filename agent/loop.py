@@ -79,8 +79,8 @@ TOO_MANY_CALLS = (
     "limit is `agent_max_calls`."
 )
 NO_TOOLS = (
-    "The model wanted to use the tool {name}, and a side question runs none; ask it in the "
-    "conversation."
+    "The model wanted to use the tool {name}; a side question and a private conversation run none, "
+    "so ask it in the conversation."
 )
 INTERRUPTED = (
     "{name} was interrupted by a restart; it may have happened: check before trying again."

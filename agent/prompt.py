@@ -41,6 +41,10 @@ SUBAGENT = (
     "else of its conversation. Work on it with your tools, ask nothing back, and end with the "
     "result: your last message is all that the other one gets, so put in it what it needs."
 )
+OFF_RECORD = (
+    "This conversation is off the record: it is not stored, and forgotten when it ends. You have "
+    "no tools here and can remember nothing for later; say so if you are asked to."
+)
 SMALL = "You are Parley, a friendly assistant. Answer briefly."
 _MOST = 100
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from bot.access import LOCAL, Access
 from bot.delivery import Delivery
+from bot.logs import is_off_record
 from bot.sending import address_of
 from channels.language import _, explain
 from channels.message import Address, Outbound
@@ -41,8 +42,10 @@ class Alerts:
 
     def model_refused(self, sentence: str, heard_at: Address | None) -> None:
         """Note that a provider refused the key or the account; the sentence was the answer at an
-        address."""
-        self.tasks.start(self._tell(sentence, sentence, heard_at=heard_at))
+        address. Nothing is told of a private conversation: the provider's words may be those of the
+        question."""
+        if not is_off_record.get():
+            self.tasks.start(self._tell(sentence, sentence, heard_at=heard_at))
 
     def channel_unreachable(self, channel: str, error: BaseException) -> None:
         """Note that a channel could not reach its platform for a while, or has left a message

@@ -101,6 +101,7 @@ class App(Kernel, frozen=True):
         await self.clock.look()  # before anything new happens, which would be the newest thing
         await self.access.take_up()
         await self.links.take_up()
+        await self.bot.private.take_up()
         await self.config.spending.load()
 
     async def take_up(self, is_meant: Scope = everything) -> None:
@@ -144,13 +145,15 @@ class App(Kernel, frozen=True):
 
     @property
     def _work(self) -> tuple[KeyedQueues, ...]:
-        return (self.bot.commands.queues, self.turns.queues, self.delivery.queues)
+        private = self.bot.private.queues
+        return (self.bot.commands.queues, private, self.turns.queues, self.delivery.queues)
 
     async def idle(self, is_awaited: Callable[[Hashable], bool] = lambda _: True) -> None:
         """Wait until nothing is left to do, and replies are sent to the chats that are awaited."""
         for background in self.features.background:
             await background.idle()
         await self.bot.commands.queues.idle()
+        await self.bot.private.queues.idle()
         await self.turns.queues.idle()
         await self.alerts.tasks.idle()
         await self.delivery.queues.idle_in(is_awaited)

@@ -27,6 +27,7 @@ from bot.stages import (
     connect_people,
     make_bot,
     make_ports,
+    make_private,
     make_turns,
     open_memory,
 )
@@ -67,8 +68,9 @@ async def assemble(
     schedule = Schedule(config.zone, Retention(forgetting, book, clock), often)
     queues = {"turns": turns.queues, "replies": people.delivery.queues}
     work = RecentWork(recent, turns, queues, conversations, data, by_name)
-    ports = make_ports(record, people, thinking, turns, work, forgetting, plugins)
-    bot = make_bot(record, people, thinking, turns, work, ports, plugins)
+    private = make_private(people, thinking, conversations)
+    ports = make_ports(record, people, thinking, work, forgetting, private, plugins)
+    bot = make_bot(record, people, thinking, work, ports, private, plugins)
     app = App(
         data=data,
         secrets=layers.secrets,

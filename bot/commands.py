@@ -77,6 +77,10 @@ class CommandRunner:
         known = self._ports.commands
         return [CommandEntry(name, known[name].summary) for name in sorted(known)]
 
+    def is_known(self, name: str) -> bool:
+        """Return whether there is a command of this name."""
+        return name in self._ports.commands
+
     def put(self, received: Received, line: CommandLine) -> None:
         """Add a command to its conversation's queue, where none waits behind a slow one."""
         command = self._ports.commands.get(line.name)

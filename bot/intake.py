@@ -11,6 +11,8 @@ from bot.attachments import AttachmentRefused, Stored
 from bot.commands import CommandRunner
 from bot.delivery import Delivery
 from bot.forms import AwaitedText, Forms, fill
+from bot.logs import off_record
+from bot.private import PrivateTalks
 from bot.received import CommandLine, Received, clean_name, command_line
 from bot.turns import BUSY, Turns
 from bot.workspaces import Workspaces
@@ -33,9 +35,11 @@ class Intake:
         forms: Forms,
         workspaces: Workspaces,
         commands: CommandRunner,
+        private: PrivateTalks,
     ) -> None:
         self._access, self._delivery, self._turns = access, delivery, turns
         self._forms, self._workspaces, self._commands = forms, workspaces, commands
+        self._private = private
 
     async def take(self, inbound: Inbound) -> tuple[Received, bool] | None:
         """Return the message on disk, and whether it is new; None: it was refused, and whoever sent
@@ -43,7 +47,9 @@ class Intake:
         text, sender = clean_text(inbound.text), clean_name(inbound.sender)
         if (text, sender) != (inbound.text, inbound.sender):
             inbound = replace(inbound, text=text, sender=sender)
-        line = command_line(inbound.text)
+        line, key = command_line(inbound.text), self._turns.lead(inbound.address)
+        if self._private.covers(key) or self._private.knows(inbound):
+            return await self._take_privately(inbound, key, line)
         form = self._forms.claim(inbound, line)
         taken: tuple[Received, bool] | None = None
         try:
@@ -73,6 +79,23 @@ class Intake:
             files = await self._store_files(inbound, key, line)
             command = None if form is None else form.command if is_text else ""
             return await self._delivery.receive(inbound, key, line, files, command)
+
+    async def _take_privately(
+        self, inbound: Inbound, key: ConversationKey, line: CommandLine | None
+    ) -> tuple[Received, bool] | None:
+        """Take a message in that is off the record: no more than its id is put on disk."""
+        with off_record():
+            refusal = await self._refusal(inbound, key, line, None)
+            refusal = refusal or self._private.refuse(inbound, key, line)
+            try:
+                is_new = not refusal and await self._private.note(inbound, key)
+            except StoreError as error:
+                refusal, is_new = Reply(explain(str(error)), problem="failed"), False
+            if refusal:
+                self._refuse(inbound, refusal)
+                return None
+        said = (0, inbound.id, inbound.address, key, inbound.text, line, inbound.sender)
+        return Received(*said), is_new
 
     def _refuse(self, inbound: Inbound, refusal: Reply) -> None:
         if refusal.text:

@@ -32,6 +32,18 @@ _LOOKS_SECRET = re.compile(
 )
 
 turn_in_log: ContextVar[str] = ContextVar("turn_in_log", default="-")
+is_off_record: ContextVar[bool] = ContextVar("is_off_record", default=False)
+
+
+@contextmanager
+def off_record() -> Iterator[None]:
+    """Log lines written in here, and in tasks started in here, say what happened and nothing that
+    was filled in: it may be what somebody has said, or a provider's answer to it."""
+    token = is_off_record.set(True)
+    try:
+        yield
+    finally:
+        is_off_record.reset(token)
 
 
 @contextmanager
@@ -104,7 +116,20 @@ def _find_any(secrets: frozenset[str]) -> re.Pattern[str]:
 
 def _with_turn(record: logging.LogRecord) -> bool:
     record.turn = turn_in_log.get()
+    if is_off_record.get():
+        _leave_words_out(record)
     return True
+
+
+def _leave_words_out(record: logging.LogRecord) -> None:
+    """Let a line be its fixed text and the class of its error. What a library has to say is left
+    out, since its text may be filled in already."""
+    error = record.exc_info[1] if record.exc_info else None
+    is_own = record.name.split(".")[0] in ROOMS
+    said = str(record.msg) if is_own and isinstance(record.msg, str) else "a line of a library"
+    why = f"{type(error).__name__}, off the record" if error else "off the record"
+    record.msg, record.args = f"{said} ({why})", ()
+    record.exc_info = record.exc_text = record.stack_info = None
 
 
 def _close(handlers: Collection[logging.Handler]) -> None:

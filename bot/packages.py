@@ -7,13 +7,11 @@ installed, and leaves out what is only data and would be compiled for ten minute
 from __future__ import annotations
 
 import argparse
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from importlib import invalidate_caches
 from importlib.util import find_spec
+from pathlib import Path
 
 from bot import installing
 from bot.command_line import CommandRefused, Commands, say
@@ -49,13 +47,6 @@ def install(name: str) -> None:
 def find_installer() -> Callable[[Sequence[str]], int]:
     """Return what installs packages into this Python: it takes the arguments of `pip install`, and
     returns the exit code. Raises CommandRefused."""
-    if find_spec("pip") is not None:
-        return installing.main
-    if uv := shutil.which("uv"):  # its environments have no pip
-        return partial(_install_by_uv, uv)
-    raise CommandRefused("Neither pip nor uv is here to install packages; install one of them.")
-
-
-def _install_by_uv(uv: str, arguments: Sequence[str]) -> int:
-    command = (uv, "pip", "install", "--python", sys.executable, *arguments)
-    return subprocess.run(command, check=False).returncode
+    if find_spec("pip") is None and installing.find_uv(Path(sys.executable)) is None:
+        raise CommandRefused("Neither pip nor uv is here to install packages; install one of them.")
+    return installing.main

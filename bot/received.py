@@ -27,7 +27,8 @@ class CommandLine(Struct, frozen=True):
 
 
 class Received(Struct, frozen=True):
-    """A message that is on disk. `row` is its place in the inbox, `id` the platform's; `line` is
+    """A message that was taken in. `row` is its place in the inbox (0: it is off the record, and
+    not on disk), `id` the platform's; `line` is
     the command in it, if it is one; `is_begun` says whether a process before this one began to work
     on it. `run` is the run of a job that it is the prompt of (0: somebody said it). One that
     `is_outside` holds text that a stranger may have written."""

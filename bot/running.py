@@ -22,7 +22,9 @@ from bot.delivery import Languages
 from bot.intake import Intake
 from bot.links import Links
 from bot.listing import Listing, place_in_list
-from bot.received import Received, command_line, key_of, unescape_slash
+from bot.logs import off_record
+from bot.private import PrivateTalks
+from bot.received import CommandLine, Received, command_line, key_of, unescape_slash
 from bot.turns import Turns
 from bot.workspaces import Workspaces, list_spoken
 from channels.base import (
@@ -57,6 +59,7 @@ from plugins.api import CommandError, Person, SettingsPort
 from plugins.loader import Loaded
 
 EMPTY = "Your message is empty. Write something, or /help to see what I can do."
+NOT_HERE = "This conversation is off the record, so no system prompt is kept for it."
 AT_THE_MACHINE = ("web", "terminal")
 """Channels whose chats belong to whoever sits at this machine."""
 _ITSELF = Person("parley", "owner")
@@ -80,6 +83,7 @@ class RunningBot(Struct, frozen=True):
     languages: Languages
     features: Loaded
     state: ChannelState
+    private: PrivateTalks
     nobody: Logins = field(default_factory=Logins)
 
     @property
@@ -99,7 +103,10 @@ class RunningBot(Struct, frozen=True):
                 self.turns.recent.message_taken(
                     inbound.address.channel, is_command=received.line is not None
                 )
-                self.dispatch(received)
+                if received.row:
+                    self.dispatch(received)
+                else:
+                    await self._dispatch_privately(received)
         return Accepted(inbound.id, is_new)
 
     def dispatch(self, received: Received) -> None:
@@ -110,6 +117,29 @@ class RunningBot(Struct, frozen=True):
             self.turns.put(received, unescape_slash(received.text))
         else:
             self.commands.answer(received, Reply(_(EMPTY)))
+
+    async def _dispatch_privately(self, received: Received) -> None:
+        """Send a message that is off the record where it belongs. Its command is carried out before
+        anything else is taken in, which may be off the record no more."""
+        if received.line is not None:
+            given = (received.address, received.line, received.speaker)
+            await self.private.send(received, await self._command_privately(*given))
+        elif received.text.strip():
+            self.private.put(received)
+        else:
+            await self.private.send(received, Reply(_(EMPTY)))
+
+    async def _command_privately(
+        self, address: Address, line: CommandLine, speaker: str = ""
+    ) -> Reply:
+        """Carry out a command in a private chat, if it is one that keeps nothing."""
+        key = self.turns.lead(address)
+        with off_record(), speaking(self.languages.of(address)):
+            is_known = self.commands.is_known(line.name)
+            reply = self.private.answer_command(key, line) if is_known else None
+            if reply is None:
+                reply = await self.commands.run(address, line, speaker)
+            return self.private.mark(key, reply)
 
     def must_wait(self, inbound: Inbound) -> bool:
         return self.intake.must_wait(inbound)
@@ -141,7 +171,12 @@ class RunningBot(Struct, frozen=True):
                     line=line,
                 )
             return Reply(sentence, problem="command_refused")
+        if self.is_private(address):
+            return await self._command_privately(address, parsed)
         return await self.commands.run(address, parsed)
+
+    def is_private(self, address: Address) -> bool:
+        return self.private.covers(self.turns.lead(address))
 
     def complete(
         self, holder: KeyHolder, request: CompletionRequest
@@ -166,7 +201,7 @@ class RunningBot(Struct, frozen=True):
     async def sessions(self, channel: str, words: str = "") -> list[Session]:
         """Return the chats of a channel, but for its threads; each by the branch that it leads
         to."""
-        return await self.listing.of_channel(channel, words)
+        return self._with_private(await self.listing.of_channel(channel, words))
 
     async def own_sessions(self, words: str = "") -> list[Session]:
         """Return the chats of whoever sits at this machine, on all channels, in order."""
@@ -179,7 +214,16 @@ class RunningBot(Struct, frozen=True):
             for session in sessions
             if key_of(Address(session.channel, session.chat)).id not in linked
         ]
-        return sorted(found, key=place_in_list, reverse=True)
+        return self._with_private(sorted(found, key=place_in_list, reverse=True))
+
+    def _with_private(self, sessions: Sequence[Session]) -> list[Session]:
+        """Return the same with those marked that are off the record."""
+        return [
+            replace(one, is_private=True)
+            if self.is_private(Address(one.channel, one.chat))
+            else one
+            for one in sessions
+        ]
 
     def own_address(self, channel: str, chat: str) -> Address | None:
         """Return the address of an owner's chat."""
@@ -194,9 +238,14 @@ class RunningBot(Struct, frozen=True):
         """The owners on other channels; who has a name on the page has what is theirs there."""
         return [name for name in self.access.owners if not name.startswith("web/")]
 
-    async def transcript(self, address: Address, before: int = 0, most: int = 50) -> list[Said]:
+    async def transcript(self, address: Address, before: int = 0, most: int = 50) -> Sequence[Said]:
         """Return the newest turns, or those before this one."""
-        conversation = await self.conversations.get(self.turns.lead(address))
+        key = self.turns.lead(address)
+        with speaking(self.languages.of(address)):
+            private = self.private.transcript(key, before, most)
+        if private is not None:
+            return private
+        conversation = await self.conversations.get(key)
         context = conversation.context
         newest = context.newest + 1
         end = min(before, newest) if before else newest
@@ -224,6 +273,8 @@ class RunningBot(Struct, frozen=True):
 
     async def instruct(self, address: Address, text: str) -> str:
         """Let a client's words be its conversation's system prompt; returns what is wrong."""
+        if self.is_private(address):
+            return _(NOT_HERE)
         here = self.turns.lead(address).id
         now = self.settings.describe("system_prompt", here)
         if (now.value, now.layer) == (text, "--here"):
@@ -236,6 +287,8 @@ class RunningBot(Struct, frozen=True):
 
     async def begin_with(self, address: Address, exchanges: Sequence[tuple[str, str]]) -> bool:
         """Append these turns, if there is none yet."""
+        if self.is_private(address):
+            return False
         conversation = await self.conversations.get(self.turns.lead(address))
         if conversation.context.newest or not exchanges:
             return False

@@ -19,7 +19,7 @@ from agent.models.base import Model, SamplingParams
 from agent.models.partial_calls import MOST_CALLS
 from agent.models.selection import ModelChoice, Models
 from agent.pictures import UNSEEN_TOKENS, Pictures
-from agent.prompt import PERSONA, Prompt, base, base_alone
+from agent.prompt import OFF_RECORD, PERSONA, Prompt, base, base_alone
 from agent.skills import Library, Skill, format_skills
 from agent.tools.base import (
     Permission,
@@ -274,6 +274,24 @@ class RuntimeConfig(Struct, frozen=True):
                 self.book.effective(key.id).agent_max_calls if request.tools is None else MOST_CALLS
             ),
             wishes=SamplingParams(request.max_tokens, request.temperature, request.parameters),
+        )
+
+    def agent_off_record(self, key: ConversationKey, user: str) -> Agent:
+        """Return the agent for a private conversation: it has no tools, since what they do is
+        kept."""
+        now, folder = self.at(key), self.folder(key)
+        persona = now.settings.system_prompt
+        is_small = self.models.uses_embedded(now.choice)
+        system = base(persona, is_small=is_small, has_tools=False)
+        sections = (*self.prompt.sections(key), ("memory", self._memory(key, now).text))
+        return Agent(
+            model=self.spending.limit(now.model, key, user),
+            prefix=self.prompt.prefix(key, f"{system}\n\n{OFF_RECORD}", (), sections),
+            toolbox=Toolbox(()),
+            surroundings=ToolContext(key, folder, now.settings.zone),
+            pictures=Pictures(folder, lambda: 0),
+            max_steps=lambda: 1,
+            max_calls=lambda: 1,
         )
 
     async def _approve(

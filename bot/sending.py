@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import orjson
 from msgspec.structs import replace
 
+from bot.logs import is_off_record, off_record
 from bot.queues import KeyedQueues
 from bot.recent import RecentActivity
 from channels.base import Channel, ChannelError
@@ -54,7 +55,13 @@ class Sender:
         if channel is None:
             return  # that channel does not run today; the outbox keeps the reply for it
         chat = (outbound.address.channel, outbound.address.chat, outbound.address.thread)
-        self.queues.put(chat, lambda: self._send(channel, outbound, tries))
+        is_private = is_off_record.get()
+
+        async def send() -> None:
+            with off_record() if is_private else nullcontext():
+                await self._send(channel, outbound, tries)
+
+        self.queues.put(chat, send)
 
     async def _send(self, channel: Channel, outbound: Outbound, tries: int) -> None:
         whole = (outbound.address, outbound.reply_to)

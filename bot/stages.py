@@ -44,6 +44,7 @@ from bot.ports import (
     RecentWork,
     StoredSettings,
 )
+from bot.private import PrivateTalks
 from bot.recent import RecentActivity
 from bot.running import RunningBot
 from bot.runtime import RuntimeConfig
@@ -252,6 +253,18 @@ def make_turns(
     return turns
 
 
+def make_private(people: People, thinking: Thinking, conversations: Conversations) -> PrivateTalks:
+    return PrivateTalks(
+        conversations,
+        thinking.config,
+        people.delivery,
+        people.bus,
+        people.access,
+        people.links,
+        people.processes,
+    )
+
+
 class SettingChange(Struct, frozen=True):
     """The effects of a changed setting."""
 
@@ -288,13 +301,13 @@ def make_ports(
     record: Record,
     people: People,
     thinking: Thinking,
-    turns: Turns,
     work: RecentWork,
     forgetting: Forgetting,
+    private: PrivateTalks,
     plugins: Loaded,
 ) -> Ports:
     config, book, store = thinking.config, record.book, record.store
-    conversations, channels = work.conversations, work.channels
+    conversations, channels, turns = work.conversations, work.channels, work.turns
     return Ports(
         settings=StoredSettings(book, store, SettingChange(record, people, plugins)),
         turns=turns,
@@ -304,6 +317,7 @@ def make_ports(
         models=ChosenModels(config),
         forgetting=forgetting,
         branches=Branching(conversations, turns, book, people.feed),
+        private=private,
         access=LetIn(people.access, people.delivery, people.links),
         tools=OfferedTools(config),
         forms=people.forms,
@@ -313,6 +327,7 @@ def make_ports(
         context_parts=plugins.context_parts,
         stops=plugins.stops,
         in_force=plugins.in_force,
+        offers=plugins.offers,
         workspace=config.workspace,
         zone=config.zone,
         version=VERSION,
@@ -325,13 +340,13 @@ def make_bot(
     record: Record,
     people: People,
     thinking: Thinking,
-    turns: Turns,
     work: RecentWork,
     ports: Ports,
+    private: PrivateTalks,
     plugins: Loaded,
 ) -> RunningBot:
     config, access, links = thinking.config, people.access, people.links
-    conversations, recent = work.conversations, work.recent
+    conversations, recent, turns = work.conversations, work.recent, work.turns
     commands = CommandRunner(
         ports,
         conversations,
@@ -344,7 +359,7 @@ def make_bot(
     work.queues["commands"] = commands.queues
     recent.work_begun(work)
     workspaces = Workspaces(config)
-    intake = Intake(access, people.delivery, turns, people.forms, workspaces, commands)
+    intake = Intake(access, people.delivery, turns, people.forms, workspaces, commands, private)
     return RunningBot(
         intake,
         commands,
@@ -360,6 +375,7 @@ def make_bot(
         people.languages,
         plugins,
         StoredState(record.store),
+        private,
     )
 
 

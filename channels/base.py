@@ -88,6 +88,12 @@ class BranchChanged(Struct, frozen=True):
     number: int
 
 
+class PrivateChanged(Struct, frozen=True):
+    """The chat is off the record from now on, or on it again: another transcript is shown."""
+
+    is_private: bool
+
+
 class TurnsDeleted(Struct, frozen=True):
     """The event that what was said in these turns is deleted, or in all of them (none is named): a
     page that shows it shows it no more."""
@@ -136,6 +142,7 @@ Activity = (
     | ToolEnded
     | ContextChanged
     | BranchChanged
+    | PrivateChanged
     | TurnsDeleted
     | Titled
     | Notice
@@ -181,7 +188,8 @@ class Session(Struct, frozen=True):
     """A conversation in a list: its chat, its title (or else how it began), and when something was
     said in it last. `standing` is where lists show it: "pinned", "archived", or "" among the
     others. `snippet` is what was found in it, where words were looked for, and `near` how
-    closely it holds them (the greater, the closer)."""
+    closely it holds them (the greater, the closer). `is_private`: what is said there now is off
+    the record."""
 
     chat: str
     title: str
@@ -190,6 +198,7 @@ class Session(Struct, frozen=True):
     standing: str = ""
     snippet: Snippet | None = None
     near: tuple[int, ...] = ()
+    is_private: bool = False
 
 
 class SaidFile(Struct, frozen=True):
@@ -369,6 +378,11 @@ class Bot(Protocol):
 
     def language_of(self, address: Address) -> str:
         """Return the language of who is at this address, for what a channel says by itself."""
+        ...
+
+    def is_private(self, address: Address) -> bool:
+        """Return whether what is said at this address is off the record: the channel must not keep
+        it either."""
         ...
 
     async def command(self, address: Address, line: str) -> Reply:

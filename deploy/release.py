@@ -1,10 +1,12 @@
 """The checklist of a release: `python deploy/release.py`. It checks what a program can check,
-builds the site (and a wheel, where pyproject.toml says how), and prints the steps that are left.
-Nothing is published, tagged or changed. Exit code 1: something is to be done first."""
+builds the site and the wheel, writes install.sh and the files of app stores for them, and prints
+the steps that are left. Nothing is published, tagged or changed. Exit code 1: something is to be
+done first."""
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import re
 import subprocess
@@ -16,13 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+TEMPLATES = ("deploy/install.sh", "deploy/stores")
+"""Files, and folders of them, that name the version, the address, and the image of a release."""
 SEMANTIC = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?")
 HEADING = re.compile(r"^## (\S+)(.*)$", re.MULTILINE)
 LEFT = """Left to do by hand:
   1. .ci/run on a clean checkout
   2. make bench on a quiet machine, and its figures into docs/performance.md
   3. git tag -s v{version} && git push origin v{version}
-  4. publish {built}
+  4. publish {built} at {url}, and the image ({image}:{version})
   5. the changelog's part as the text of the release
   6. install it from where it was published, and talk to it"""
 
@@ -89,11 +93,42 @@ def build(root: Path, folder: Path) -> Iterator[Check]:
         yield Check("the wheel builds", code == 0, said[-2_000:])
 
 
+@dataclass(frozen=True, slots=True)
+class Published:
+    """All that the files of a release say of where it is."""
+
+    version: str
+    url: str
+    image: str
+
+    def fill(self, text: str) -> str:
+        """Write this into a template."""
+        for name in ("version", "url", "image"):
+            text = text.replace(f"{{{{{name}}}}}", getattr(self, name))
+        return text
+
+
+def write_templates(root: Path, folder: Path, published: Published) -> None:
+    """Write install.sh and the files of app stores, with SHA256SUMS of what is downloaded."""
+    for name in TEMPLATES:
+        place = root / name
+        for file in (one for one in (place, *place.rglob("*")) if one.is_file()):
+            target = folder / file.relative_to(root / "deploy")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(published.fill(file.read_text("utf-8")), encoding="utf-8")
+            target.chmod(file.stat().st_mode)
+    there = sorted((*folder.glob("*.whl"), folder / "install.sh"))
+    sums = (f"{hashlib.sha256(one.read_bytes()).hexdigest()}  {one.name}\n" for one in there)
+    (folder / "SHA256SUMS").write_text("".join(sums), encoding="utf-8")
+
+
 def main() -> int:
     """Print the list; returns the exit code."""
     parser = argparse.ArgumentParser(description="Check a release, and say what is left to do.")
     parser.add_argument("--output", type=Path, help="the folder for what is built")
     parser.add_argument("--no-build", action="store_true", help="check only")
+    parser.add_argument("--url", default="", help="where the release is published")
+    parser.add_argument("--image", default="parley", help="the image's name, with its registry")
     options = parser.parse_args()
     _, said = run(sys.executable, "main.py", "--version")
     version = said.removeprefix("Parley ").strip()
@@ -101,12 +136,15 @@ def main() -> int:
     found = list(checks(ROOT, version))
     if not options.no_build:
         found += build(ROOT, folder.resolve())
+        write_templates(ROOT, folder.resolve(), Published(version, options.url, options.image))
     lines = []
     for check in found:
         lines.append(f"{'ok  ' if check.is_met else 'TODO'} {check.name}")
         if not check.is_met:
             lines.append("       " + check.remedy.replace("\n", "\n       "))
-    sys.stdout.write("\n".join([*lines, LEFT.format(version=version, built=folder), ""]))
+    place = options.url or "an address (--url)"
+    left = LEFT.format(version=version, built=folder, url=place, image=options.image)
+    sys.stdout.write("\n".join([*lines, left, ""]))
     return 0 if all(check.is_met for check in found) else 1
 
 

@@ -12,15 +12,17 @@ import sys
 import unicodedata
 from collections.abc import Iterable
 
+from memory.patterns import lazy
+
 IS_STRICT = sys.platform == "win32"
 """True on a system that has these rules."""
 LONGEST = 255
 """UTF-16 units of a name, which are at most as many as its bytes in UTF-8."""
-_RESERVED = re.compile(
+_RESERVED = lazy(
     r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3]) *(?:\..*)?",
     re.IGNORECASE | re.DOTALL,
 )
-_NOT_IN_NAMES = re.compile(r'[\x00-\x1f<>:"/\\|?*]')
+_NOT_IN_NAMES = lazy(r'[\x00-\x1f<>:"/\\|?*]')
 
 
 def find_fault(name: str) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 from memory.messages import Message
+from memory.patterns import lazy
 
-_MARKUP = re.compile(
+_MARKUP = lazy(
     r"(^\d{1,9}(?=[.)](?:\s|$)))|[\\`*\]<>|~&$]|(?<![^\W_])_|_(?![^\W_])|^[#+=-]", re.MULTILINE
 )
 """Signs that may be markup. Not "[": behind a backslash it would begin a formula, and alone
 nothing."""
-_BOLD = re.compile(r"(?<![\w*])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![\w*])")
+_BOLD = lazy(r"(?<![\w*])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![\w*])")
 
 
 def literal(text: str) -> str:

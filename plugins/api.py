@@ -352,6 +352,38 @@ class BranchesPort(Protocol):
         ...
 
 
+class PrivateInfo(Struct, frozen=True):
+    """A private conversation: its turns, how many of these the model still sees, their tokens, and
+    whether it goes on (False: the process that had it has ended, and nothing is left of it)."""
+
+    turns: int
+    in_view: int
+    tokens: int
+    is_alive: bool
+
+
+class PrivatePort(Protocol):
+    """Conversations off the record (`bot/private.py`), by the key of any branch of their chat."""
+
+    def look(self, key: ConversationKey) -> PrivateInfo | None:
+        """Return the private conversation of a chat; None where the chat is on the record."""
+        ...
+
+    async def begin(self, key: ConversationKey, address: Address) -> None:
+        """Let what is said in this chat from now on be off the record. Raises CommandError where
+        that can't be promised, and StoreError."""
+        ...
+
+    async def end(self, key: ConversationKey) -> PrivateInfo | None:
+        """Forget a private conversation, and let the chat go on where it was; returns what it was.
+        Raises StoreError."""
+        ...
+
+    def stop(self, key: ConversationKey) -> bool:
+        """End the answer that is being written in it; False where none is."""
+        ...
+
+
 class ForgetRequest(Struct, frozen=True):
     """The part of the record to forget: these turns of a conversation; without turns all of it that
     no other branch shares; with `is_branches` its chat with all branches, and with `is_audience`
@@ -400,8 +432,9 @@ class Ports(Struct, frozen=True):
     `remembered` what of `MEMORY.md` stands in the prompt, `services` are the objects that features
     have opened, by their class, `context_parts` make their parts of `/context detail` and
     `/context search`, `stops` end what features do in a conversation beside its turns, `in_force`
-    says what stays in force when turns are removed, and `notify` says a line to whoever watches a
-    conversation, which is part of no answer.
+    says what stays in force when turns are removed, `offers` say what is offered where a
+    conversation ends with another turn (`plugins/offers.py`), and `notify` says a line to whoever
+    watches a conversation, which is part of no answer.
     """
 
     settings: SettingsPort
@@ -413,6 +446,7 @@ class Ports(Struct, frozen=True):
     models: ModelsPort
     forgetting: ForgetPort
     branches: BranchesPort
+    private: PrivatePort
     access: AccessPort
     tools: ToolsPort
     forms: FormsPort
@@ -421,6 +455,7 @@ class Ports(Struct, frozen=True):
     context_parts: Mapping[str, Sequence[ContextPart]]
     stops: Sequence[Callable[[ConversationKey], bool]]
     in_force: Sequence[InForce]
+    offers: Sequence[Offer]
     workspace: Callable[[ConversationKey], Path]
     zone: Callable[[], tzinfo]
     version: str
@@ -482,6 +517,9 @@ class SaidWords(Struct, frozen=True):
 InForce = Callable[[ConversationKey], tuple[str, Mapping[str, Any]]]
 """Says what stays in force in a conversation when turns are removed: a text, "" for nothing, and
 the same as data."""
+Offer = Callable[[Ask, ConversationKey, int | None], Awaitable[Reply | None]]
+"""Says what is offered where a person has let a conversation end with this turn (None: a chat has
+come back to it, as it was left); None for nothing."""
 Run = Callable[[Ask], Awaitable[Reply]]
 ContextPart = Callable[[Ask, str], Awaitable[tuple[str, Mapping[str, Any]]]]
 """Makes a part of `/context detail` or `/context search WORDS`, with the words that follow: its

@@ -21,7 +21,16 @@ from memory.record.offload import Offloader
 from memory.record.search.likeness import Likeness
 from memory.request_log import RequestLog
 from memory.turn_log import OpenTurn
-from plugins.api import Command, ContextPart, HookContext, InForce, SaidWords, Tool, Verb
+from plugins.api import (
+    Command,
+    ContextPart,
+    HookContext,
+    InForce,
+    Offer,
+    SaidWords,
+    Tool,
+    Verb,
+)
 
 hookspec = pluggy.HookspecMarker("parley")
 
@@ -151,6 +160,14 @@ def parley_said() -> Callable[[SaidWords], Awaitable[None]]:
 def parley_in_force() -> InForce:
     """Return a function that says, where turns are removed from a context, what stays in force
     there."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_offers() -> Offer:
+    """Return a function that says what is offered where a person has let a conversation end with
+    another turn: by `/undo`, in a branch, or by going to one. It is awaited with who asks, the
+    conversation, and the turn (None: the conversation is as it was left)."""
     raise NotImplementedError
 
 

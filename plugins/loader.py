@@ -46,6 +46,7 @@ from plugins.api import (
     ContextPart,
     HookContext,
     InForce,
+    Offer,
     SaidWords,
     Tool,
     Verb,
@@ -96,6 +97,7 @@ class Loaded(Struct):
     prompt_sections: list[PromptSection] = field(default_factory=list)
     said: list[Callable[[SaidWords], Awaitable[None]]] = field(default_factory=list)
     in_force: list[InForce] = field(default_factory=list)
+    offers: list[Offer] = field(default_factory=list)
     offloader: Offloader | None = None
     ledger: Ledger | None = None
     request_log: type[RequestLog] | None = None
@@ -360,6 +362,7 @@ def _take_runtime(manager: pluggy.PluginManager, name: str, plugin: Any) -> Load
         notes=guard("parley_notes", [], is_notes),
         said=ask("parley_said"),
         in_force=guard("parley_in_force", ("", {}), _any),
+        offers=ask("parley_offers"),
         prompt_sections=[
             replace(one, text=Guarded(one.text, name, section, "", lambda text: type(text) is str))
             for one in ask_for(section, PromptSection)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import inspect
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
@@ -48,3 +49,22 @@ def wait_until(find: Callable[[], T], describe: Callable[[], object] = str) -> T
         assert time.monotonic() < deadline, f"it did not come in {PATIENCE:.0f} s {describe()}"
         time.sleep(_LOOK)
     return value
+
+
+async def ended(task: asyncio.Task[T]) -> T:
+    """Wait for a task to end; what all tasks and threads are at is printed where it does not.
+    Raises TimeoutError after PATIENCE."""
+    await asyncio.wait({task}, timeout=PATIENCE)
+    if not task.done():
+        for one in asyncio.all_tasks():
+            print(one.get_name(), *_places(one.get_coro()), sep="\n  ")  # noqa: T201 - evidence
+        faulthandler.dump_traceback(2)
+    return await asyncio.wait_for(task, 0)
+
+
+def _places(awaited: Any) -> Iterator[str]:
+    """Yield the place of a coroutine, and of what it awaits, and so on."""
+    while frame := getattr(awaited, "cr_frame", None) or getattr(awaited, "ag_frame", None):
+        yield f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_qualname}"
+        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "ag_await", None)
+    yield repr(awaited)

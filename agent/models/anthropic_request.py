@@ -21,7 +21,6 @@ once, and a tenth from then on.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -32,6 +31,7 @@ from agent.models.endpoint import ANTHROPIC
 from agent.models.history import CALLS, check, check_body
 from agent.models.neutral import OWN, read_history
 from memory.messages import RequestExtras, mark_text
+from memory.patterns import lazy
 
 Json = dict[str, Any]
 
@@ -42,11 +42,11 @@ LONGEST_REPLY = 32_000
 all of its newer models can write."""
 EFFORTS = {"low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 24_576, "max": 30_000}
 """The efforts of thinking, and the tokens that a model gets for each where it wants a number."""
-_SPOKEN = re.compile(r"[^a-zA-Z0-9_-]")
+_SPOKEN = lazy(r"[^a-zA-Z0-9_-]")
 _LONGEST = 64
 _NOTHING = "(nothing was said)"
 _UNSEEN = "(a picture of a kind that can't be shown)"
-_DATA_URL = re.compile(r"data:([\w.+/-]{1,100});base64,")
+_DATA_URL = lazy(r"data:([\w.+/-]{1,100});base64,")
 
 
 def to_neutral(model: str, request: ModelRequest, effort: str = "") -> Json:

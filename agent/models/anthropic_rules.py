@@ -7,12 +7,12 @@ request (`history.check_body`).
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent.models.anthropic_answer import THOUGHTS
 from agent.models.history import BodyRule
+from memory.patterns import lazy
 
 Body = Mapping[str, Any]
 Block = Mapping[str, Any]
@@ -20,8 +20,8 @@ Block = Mapping[str, Any]
 IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 """The kinds of pictures that the API takes."""
 MOST_MARKS = 4
-_ID = re.compile(r"[a-zA-Z0-9_-]+")
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_ID = lazy(r"[a-zA-Z0-9_-]+")
+_NAME = lazy(r"[a-zA-Z0-9_-]{1,64}")
 _KINDS: Mapping[str, frozenset[str]] = {
     "user": frozenset({"text", "image", "document", "tool_result"}),
     "assistant": frozenset({"text", "tool_use", *THOUGHTS}),

@@ -13,10 +13,12 @@ from typing import Any
 
 import orjson
 
+from memory.patterns import lazy
+
 _FENCE = "```"
-_REST = re.compile(r"(?:[\s}\]]|<[|/]{1,2}[\w:]+\|?>)*")
+_REST = lazy(r"(?:[\s}\]]|<[|/]{1,2}[\w:]+\|?>)*")
 """Remains that may stand behind arguments: brackets, and tokens that end a call."""
-_COMMA = re.compile(r'("(?:[^"\\]|\\.)*(?:"|\Z))|,(?=\s*[}\]])', re.DOTALL)
+_COMMA = lazy(r'("(?:[^"\\]|\\.)*(?:"|\Z))|,(?=\s*[}\]])', re.DOTALL)
 _LONGEST_LITERAL = 20_000
 _DEEPEST = 3  # strings of JSON in strings of JSON
 

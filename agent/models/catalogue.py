@@ -6,7 +6,6 @@ the first figure is asked for; `load` does that ahead, in a thread.
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 from agent.models.base import Model, ModelReply, Usage
 from memory.context.cut_cost import InputPrice
 from memory.ledger import Spent
+from memory.patterns import lazy
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, Provider
@@ -57,7 +57,7 @@ def _is_size(size: float, unit: str) -> bool:
     return unit == "b" or size >= _LEAST_MILLIONS
 
 
-_SIZE = re.compile(r"(?<![a-z\d.])(\d{1,4}(?:\.\d{1,3})?)([bm])(?![a-z\d])")
+_SIZE = lazy(r"(?<![a-z\d.])(\d{1,4}(?:\.\d{1,3})?)([bm])(?![a-z\d])")
 _LEAST_MILLIONS = 30  # "1m" is a window
 
 

@@ -28,6 +28,7 @@ from agent.models.endpoint import Endpoint
 from agent.models.finish import read_finish
 from agent.models.overflow import is_overflow, parse_room, parse_window
 from agent.models.waits import find_wait
+from memory.patterns import lazy
 
 # Rate limits and quotas speak of token limits too, and are no overflow.
 _NO_CREDIT = (
@@ -35,9 +36,7 @@ _NO_CREDIT = (
     *("insufficient balance", "insufficient_balance", "balance is insufficient"),
     *("overdue balance", "account is in good standing"),  # Doubao, DashScope
 )
-_TOO_LARGE = re.compile(
-    r"request too large for .{1,300}?: limit (\d{1,12}), requested", re.I | re.S
-)
+_TOO_LARGE = lazy(r"request too large for .{1,300}?: limit (\d{1,12}), requested", re.I | re.S)
 """Of a key that may send so many tokens a minute, for a request that has more all by itself."""
 _WRONG_KEY = ("api key not valid", "incorrect api key")
 _NO_MODEL = (
@@ -48,7 +47,7 @@ _FILTERED = ("content_filter", "content management policy")
 _BUSY = frozenset({429, 503, 529})
 _NEVER_OVERFLOW = frozenset({401, 402, 403, 404, 429})
 _UNEXPLAINED = frozenset({400, 413, 422})
-_IS_REFUSAL = re.compile(r"jinja|chat.?template|invalid_request_error|BadRequest", re.IGNORECASE)
+_IS_REFUSAL = lazy(r"jinja|chat.?template|invalid_request_error|BadRequest", re.IGNORECASE)
 """Words of a failing server that has refused the request: it would fail again."""
 _LONGEST_QUOTE = 300
 _LONGEST_DETAIL = 4_000
@@ -371,7 +370,7 @@ _REASONS = (
     *("detail", "Message", "reason", "base_resp", "Error", "fault", "faultstring"),
     *("err", "exception", "Response"),
 )
-_MARKUP = re.compile(r"\s*<[!?a-z]", re.IGNORECASE)
+_MARKUP = lazy(r"\s*<[!?a-z]", re.IGNORECASE)
 
 
 def _is_said(reason: str) -> bool:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from memory.patterns import lazy
+
 Finish = Literal["complete", "tools", "length", "filtered", "refused", "interrupted", "unknown"]
 """complete: the model ended by itself; tools: it waits for results; length: a limit cut it off;
 filtered: the provider's filter did; refused: the model would not answer; interrupted: its server
@@ -45,8 +47,8 @@ _STEMS: tuple[tuple[Finish, str], ...] = (
     ("complete", r"stop|\Aeos|\Aend|finish|complet|done"),
 )
 """The part that words of other servers have in common with these, the first that fits."""
-_PREFIX = re.compile(r"finish_?reason[._]")
-_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|[-\s]")
+_PREFIX = lazy(r"finish_?reason[._]")
+_HUMP = lazy(r"(?<=[a-z])(?=[A-Z])|[-\s]")
 
 
 def read_finish(reason: str, *, has_calls: bool = False) -> Finish:

@@ -8,12 +8,13 @@ two protocols are about the body as it is sent: `anthropic_rules.py`, `responses
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 from msgspec import Struct
+
+from memory.patterns import lazy
 
 Json = dict[str, Any]
 Messages = Sequence[Mapping[str, Any]]
@@ -24,8 +25,8 @@ NO_RESULT = "(There is no result: the call was interrupted.)"
 NOTHING = "(nothing was said)"
 NO_OUTPUT = "(nothing was returned)"
 _NOTE = "<system-reminder>"
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_SPOKEN = re.compile(r"[^a-zA-Z0-9_-]+")
+_NAME = lazy(r"[a-zA-Z0-9_-]{1,64}")
+_SPOKEN = lazy(r"[^a-zA-Z0-9_-]+")
 _LONGEST = 64  # characters of a tool's name
 
 

@@ -18,12 +18,13 @@ from agent.models.endpoint import ANTHROPIC, RESPONSES, Endpoint
 from agent.models.learnt import Learnt, Lesson
 from agent.models.neutral import EVERYWHERE, OWN, THOUGHTS
 from agent.pictures import has_pictures, picture_urls
+from memory.patterns import lazy
 
 Body = Mapping[str, Any]
 
 SMALLEST_BODY = 65_536
 """Bytes; an endpoint that refuses a smaller request for its size means something else."""
-_NOT_TAKEN = re.compile(
+_NOT_TAKEN = lazy(
     r"unsupported|not (?:be |currently |yet )?(?:support|available|enabled|allowed|permitted"
     r"|implemented|compatible|recogni[sz]ed)|n['o]t (?:currently )?(?:support|allow|accept|permit)"
     r"|\bno (?:[\w-]+ ){0,3}support|unknown|unrecogni[sz]ed|unexpected|incompatible"
@@ -32,12 +33,12 @@ _NOT_TAKEN = re.compile(
     re.IGNORECASE,
 )
 """The words by which something is not taken at all, and not only taken otherwise."""
-_REFUSED = re.compile(
+_REFUSED = lazy(
     rf"{_NOT_TAKEN.pattern}|deprecated|invalid|not valid|no longer|can(?:no|')t be|forbidden"
     r"|only .{0,40}allowed|must be|should be|(?:may|can) only|removed",
     re.IGNORECASE,
 )
-_NO_TOOLS = re.compile(
+_NO_TOOLS = lazy(
     r"requires? --enable-auto-tool-choice|tool[-_ ](?:call[-_ ])?parser"  # vLLM, SGLang
     r"|does not support tools|do(?:es)? not support function|support tool use"  # Ollama, OpenRouter
     r"|requires? --jinja"  # llama.cpp, as a 500
@@ -45,12 +46,12 @@ _NO_TOOLS = re.compile(
     r"|not support parameters: \['tools'",  # LiteLLM
     re.IGNORECASE,
 )
-_SOME_TOOLS = re.compile(
+_SOME_TOOLS = lazy(
     r"\btools?\b(?![_ ]choice)(?:[ _-]?(?:use|calls?|calling))?"
     r"|\bfunction[ _-]call\w*|\bfunctions\b|support functions?\b",
     re.IGNORECASE,
 )
-_ABOUT_ONE = re.compile(
+_ABOUT_ONE = lazy(
     r"schema|description|(?<!model )(?<!model_)name|duplicate|\bid\b|result|\brole\b|tool_calls"
     r"|(?:tool|call) arguments|arguments\b(?!.*:)|preceding|must|call validation|parallel"
     r"|\bstrict\b"
@@ -58,36 +59,36 @@ _ABOUT_ONE = re.compile(
     re.IGNORECASE,
 )
 """The words of a complaint that is about one tool, or one call."""
-_WANTED = re.compile(
+_WANTED = lazy(
     r"missing|must (?:be|have|include|contain)|required|requires|expected|needs? to"
     r"|pass(?:ed)? back|cannot be empty|should be (?:passed|provided|included)|without",
     re.IGNORECASE,
 )
-_SEALED = re.compile(
+_SEALED = lazy(
     r"encrypted content|signature|thinking|'reasoning'|reasoning_details|thought", re.IGNORECASE
 )
 _LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-_OF_LENGTH = re.compile(
+_OF_LENGTH = lazy(
     r"max_(?:completion_|output_|new_)?tokens|maxOutputTokens|max(?:imum)? (?:output )?tokens",
     re.IGNORECASE,
 )
-_TOO_MANY = re.compile(
+_TOO_MANY = lazy(
     r"less than|at most|up to|maximum|exceed|too (?:large|big|high|long)|range|limit|\[\d|\(0,|<=|>"
     r"|\ble\b|between",
     re.IGNORECASE,
 )
-_TOO_FEW = re.compile(r"greater than|at least|larger than|more than|budget", re.IGNORECASE)
-_NUMBER = re.compile(
+_TOO_FEW = lazy(r"greater than|at least|larger than|more than|budget", re.IGNORECASE)
+_NUMBER = lazy(
     r"(?<![\w.-])(?<!code )(?<!error )(?<!status )(\d{1,3}(?:,\d{3})+|\d{2,9})(?![\w-]|\.\d)"
     r"( \(exclusive\))?",
     re.IGNORECASE,
 )
 _SHORTEST = 256
 """Tokens; a smaller number is no limit of an answer."""
-_PICTURES = re.compile(
+_PICTURES = lazy(
     r"image|picture|multi-?modal|vision|content\b.*\bstring|string\b.*\bcontent", re.IGNORECASE
 )
-_NO_PICTURES = re.compile(
+_NO_PICTURES = lazy(
     r"mmproj|missing data required for image|image input is not supp|support image input"
     r"|unknown variant .{0,10}image_url|image_url is only supp|at most 0 image"
     r"|unsupported (?:message )?content type\W+image|only supports? text",
@@ -95,21 +96,21 @@ _NO_PICTURES = re.compile(
 )
 """Words that say that the model sees no picture at all (llama.cpp, Ollama, OpenRouter, DeepSeek,
 OpenAI, vLLM); the first of them with a 500."""
-_BLIND = re.compile(
+_BLIND = lazy(
     r"(?:image|vision|multi-?modal)[^.]{0,60}not (?:be )?(?:supported|available|enabled|allowed)"
     r"|(?:not|n't) (?:currently )?(?:support|accept|have|a)\b[^.]{0,40}"
     r"(?:image|vision|multi-?modal)"
     r"|image input is|text[- ]only|content\b.*\bstring|string\b.*\bcontent\b",
     re.IGNORECASE,
 )
-_ONE_PICTURE = re.compile(
+_ONE_PICTURE = lazy(
     r"invalid|corrupt|decode|could not process|unable to process|dimension|too large|exceeds|format"
     r"|media.?type|download|truncated|size|base64|safety|moderation|polic",
     re.IGNORECASE,
 )
 _SYSTEM = r"\b(?:system|developer)\b['\"`]?"
 _PROMPT = r"(?:roles?|messages?|prompts?|instructions?)\b"
-_NO_SYSTEM = re.compile(
+_NO_SYSTEM = lazy(
     rf"{_SYSTEM} {_PROMPT}[^.]{{0,15}}?(?:\bnot |n't |un)(?:be )?"
     r"(?:support|enabled|allow|permit|avail)"
     rf"|\broles?\b[^.]{{0,40}}?(?:\bnot |n't |un)support\w*\W{{0,4}}{_SYSTEM}"
@@ -119,7 +120,7 @@ _NO_SYSTEM = re.compile(
     re.IGNORECASE,
 )
 """Templates of Gemma, at llama.cpp and vLLM; OpenAI's first o1, Bedrock, Google."""
-_ONE_SYSTEM = re.compile(
+_ONE_SYSTEM = lazy(
     rf"system {_PROMPT} (?:must|should|can|may|is|are)[^.]{{0,30}}(?:beginning|first|start\b|once)"
     r"|only (?:one|a single|the first)[^.]{0,20}\bsystem|(?:multiple|more than one|several) system",
     re.IGNORECASE,

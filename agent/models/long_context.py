@@ -7,7 +7,6 @@ length a model holds.
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
@@ -16,13 +15,15 @@ from typing import Any
 
 from msgspec import Struct
 
+from memory.patterns import lazy
+
 _FILE = Path(__file__).with_suffix(".toml")
 USUAL = 32_000
 """Tokens from which on those models get worse that were measured: at 32k, 11 of NoLiMa's 13 are
 below half of their score for short texts, and half of RULER's 17 below what it calls effective."""
 _TESTED = 128
-_WORDS = re.compile(r"\d+[a-z]*|[a-z]+")
-_SAME = re.compile(
+_WORDS = lazy(r"\d+[a-z]*|[a-z]+")
+_SAME = lazy(
     r"\d+|latest|preview|exp|instruct|it|chat|text|hf|gguf|awq|gptq|fp\d*|bf\d*|q\d*|[kms]"
 )
 """The suffixes that a family's name may have: a date or a quantisation."""

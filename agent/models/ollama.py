@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from agent.models.base import ModelError
 from agent.models.endpoint import Endpoint
 from agent.models.providers import find_provider
+from memory.patterns import lazy
 
 if TYPE_CHECKING:
     from agent.models.sdk_client import SdkClient
@@ -19,8 +20,8 @@ PROVIDER = "ollama"
 PORT = 11434
 PATIENCE = 2.0
 """Seconds for each question."""
-_TAGGED = re.compile(r"[\w.-]+(/[\w.-]+){0,3}:[\w.-]+")
-_SET = re.compile(r"^\s*num_ctx\s+(\d{1,9})\s*$", re.MULTILINE)
+_TAGGED = lazy(r"[\w.-]+(/[\w.-]+){0,3}:[\w.-]+")
+_SET = lazy(r"^\s*num_ctx\s+(\d{1,9})\s*$", re.MULTILINE)
 _MOST = 10**8
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from memory.patterns import lazy
+
 # Digitorn's phrases, then those of Anthropic, llama.cpp, Gemini, xAI, OpenAI's newer models,
 # Bedrock, LM Studio and Together. tests/fakes/provider_errors.toml has whole ones.
 _KNOWN = (
@@ -46,7 +48,7 @@ _LONG = (
 )
 _MEASURE = r"(?:context|window|tokens?|length|sequence|max_\w+)"
 _NEAR = r"(?:[^.{}]|\.(?=\d)){0,80}?"
-_TOO_LONG = re.compile(
+_TOO_LONG = lazy(
     rf"\b{_SAID}\b{_NEAR}\b{_LONG}\b{_NEAR}\b{_MEASURE}\b"
     rf"|\b{_SAID}\b[^.{{}}]{{0,20}}?\b{_MEASURE}\b{_NEAR}\b{_LONG}\b"
     rf"|\b{_MEASURE}\b[^.{{}}]{{0,20}}?\b{_SAID}\b{_NEAR}\b{_LONG}\b"
@@ -55,19 +57,19 @@ _TOO_LONG = re.compile(
     r"too long\b"
 )
 """The same in words that nobody has listed yet: what is said, that it is too much, by a measure."""
-_WITH_ANSWER = re.compile(
+_WITH_ANSWER = lazy(
     r"\b(?:prompt|inputs?)\b[^.{}+]{0,30}\+ ?\W?max_(?:new_|completion_|output_)?tokens"
 )
-_RATE = re.compile(
+_RATE = lazy(
     r"per (?:minute|hour|day)|rate.?limit|quota|\b[rt]pm\b|throttl|please wait|\bdaily\b"
     r"|\b(?:your|the) (?:plan|account|budget|subscription|organi[sz]ation)\b"
 )
-_OTHER_LIMIT = re.compile(
+_OTHER_LIMIT = lazy(
     r"max_(?:completion_|output_|new_)?tokens|completion tokens|output tokens"
     r"|\b(?:image|picture|file|tool|function|parameter)s?\b|string_above_max"
 )
 """The words by which something else is too much: the answer's length, a picture."""
-_WINDOW = re.compile(
+_WINDOW = lazy(
     r"n_ctx\W{1,4}(\d{1,12})"
     r"|maximum context length (?:is|of) (\d[\d,]{0,14})"
     r"|available context size \((\d{1,12})"
@@ -87,7 +89,7 @@ _WINDOW = re.compile(
     r"|exceeded model token limit: (\d{1,12})",
     re.IGNORECASE,
 )
-_LIMIT = re.compile(
+_LIMIT = lazy(
     r"(?:limit|\bmax\w*|\bonly supports?|\bwindow|context size|less than|not exceed"
     r"|exceeds (?:the )?context|exceeds the(?= \d))\b"
     r"(?:(?! by )[^\d.{}\"]){1,60}?(\d{1,3}(?:,\d{3})+|\d{4,12})(?!\d|\.\d)",

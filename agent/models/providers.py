@@ -17,9 +17,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.models.endpoint import COMPATIBLE, Protocol, Quirks
+from memory.patterns import lazy
 
 _FILE = Path(__file__).with_suffix(".toml")
-_NAME = re.compile(r"\{(\w+)\}")
+_NAME = lazy(r"\{(\w+)\}")
 
 
 class Provider(Struct, frozen=True):

@@ -6,12 +6,12 @@ request (`history.check_body`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent.models.history import BodyRule, strict_object
 from agent.models.responses_answer import THOUGHT
+from memory.patterns import lazy
 
 Body = Mapping[str, Any]
 Item = Mapping[str, Any]
@@ -19,7 +19,7 @@ Item = Mapping[str, Any]
 LONGEST_ID = 64
 """Characters of a call's id."""
 CALL, OUTPUT = "function_call", "function_call_output"
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NAME = lazy(r"[a-zA-Z0-9_-]{1,64}")
 _SPEAKERS = ("user", "assistant", "system", "developer")
 _PARTS = ("input_text", "input_image")
 

@@ -9,6 +9,7 @@ module that has it. What cannot be understood that way is imported as it always 
 from __future__ import annotations
 
 import ast
+import gc
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -120,10 +121,14 @@ class _TypesFinder(MetaPathFinder):
 @contextmanager
 def left_out(package: str) -> Iterator[None]:
     """Import the packages from this one on without their contents; those come when they are asked
-    for, also afterwards."""
+    for, also afterwards. Nor is garbage looked for meanwhile: there is none."""
     finder = _TypesFinder(package)
     sys.meta_path.insert(0, finder)
+    is_collecting = gc.isenabled()
+    gc.disable()
     try:
         yield
     finally:
+        if is_collecting:
+            gc.enable()
         sys.meta_path.remove(finder)

@@ -18,10 +18,11 @@ from msgspec import Struct
 from agent.models.arguments import repair
 from agent.models.shapes import as_mapping
 from memory.messages import ToolCall
+from memory.patterns import lazy
 
 _LONGEST_TEXT, _MOST_CALLS = 200_000, 100  # of a text in which calls are looked for
 _TAG = r"(?:[a-z]+[:_]|｜DSML｜)?(?:tool|function)_?(?:calls?|use)"
-_BLOCK = re.compile(
+_BLOCK = lazy(
     r"^[^\S\n]*(?:"  # in a line, these are only spoken of
     rf"<(?P<tag>{_TAG})>(?P<a>.*?)(?:</(?P=tag)>|\Z)"  # Hermes, Qwen, GLM, MiniMax, DeepSeek V3.2
     r"|(?P<b><function=.*?</function>)(?:\s*</tool_call>)?"  # Llama 3, Qwen 3 Coder
@@ -40,36 +41,34 @@ _BLOCK = re.compile(
     r"(?:<tool_call\|>|<end_function_call>|\Z))",
     re.DOTALL | re.IGNORECASE | re.MULTILINE,
 )
-_MARKS = re.compile(
+_MARKS = lazy(
     rf"<(?:{_TAG}>|function=|invoke name=)|```tool_c|\[TOOL_CALLS\]|<\|tool_call|<｜tool▁calls"
     r"|<\|python_tag|to=functions\.|<\|action_start|<start_function_call>",
     re.IGNORECASE,
 )
-_SIGN = re.compile(r"[<`\[={]")
+_SIGN = lazy(r"[<`\[={]")
 """The signs of which each mark, and each call in JSON, has one."""
-_FUNCTION = re.compile(
+_FUNCTION = lazy(
     r"<(?:function=\"?(?P<a>[^\s>\"]+)\"?|(?:｜DSML｜)?invoke name=\"(?P<b>[^\"]+)\")[^>]*>"
     r"(?P<body>.*?)(?=</(?:function|(?:｜DSML｜)?invoke)>|<function=|<(?:｜DSML｜)?invoke name=|"
     r"\Z)",
     re.DOTALL,
 )
-_PARAMETER = re.compile(
+_PARAMETER = lazy(
     r"<(?:parameter=\"?(?P<a>[^\s>\"]+)\"?|(?:｜DSML｜)?parameter name=\"(?P<b>[^\"]+)\")[^>]*>"
     r"(?P<value>.*?)(?:</(?:｜DSML｜)?parameter>|(?=<parameter=)|\Z)",
     re.DOTALL,
 )
-_PAIR = re.compile(
-    r"<arg_key>\s*(.*?)\s*</arg_key>\s*<arg_value>(.*?)(?:</arg_value>|\Z)", re.DOTALL
-)
-_NAMED = re.compile(
+_PAIR = lazy(r"<arg_key>\s*(.*?)\s*</arg_key>\s*<arg_value>(.*?)(?:</arg_value>|\Z)", re.DOTALL)
+_NAMED = lazy(
     r"(?:\A|\n|>|｜)[^\S\n]*(?:to=)?(?:functions\.)?(?P<name>[\w.-]+?)(?::\d+)?\s*"
     r"(?:\[ARGS\]|\[CALL_ID\]\w+\[ARGS\]|<[|｜][^>]*?[|｜]>|```json|\s|json|commentary)*(?=\{)"
 )
-_QUOTE = re.compile(r"<\|\"\|>|<escape>")
-_KEY = re.compile(r"([{,]\s*)(\w+):")
+_QUOTE = lazy(r"<\|\"\|>|<escape>")
+_KEY = lazy(r"([{,]\s*)(\w+):")
 """The signs for a quotation mark, and a name of an argument, in Gemma's arguments."""
 _DECODER = JSONDecoder(strict=False)
-_FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
+_FENCE = lazy(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 _ARGUMENTS = ("arguments", "parameters", "args", "input")
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from agent.models.spoken_calls import is_code, without_calls
+from memory.patterns import lazy
 
 _NAMES = (
     *("think", "thinking", "thought", "thoughts", "reasoning", "seed:think", "mm:think"),
@@ -36,18 +37,18 @@ _TAGS = "|".join(map(re.escape, _NAMES))
 _ENDS = "|".join(
     re.escape(end) for end in {*_PAIRS.values()} if end[:2] != "</" and end != "<|end|>"
 )
-_CLOSES = re.compile(
+_CLOSES = lazy(
     rf"(?:\A|\n)(?:(?:[^\n`]*[^\s`\"'“(])?</(?:{_TAGS})>[^\S\n]*"
     rf"|(?:[^\n`]*?[^\s`\"'“(])?(?:{_ENDS})[^\S\n]*"
     rf"|[^\n`]*(?:</(?:{_TAGS})>|{_ENDS})[^\S\n]*(?=\n|\Z))",
     re.IGNORECASE,
 )
 """The end of thoughts, which ends a word or a line; in a sentence it is only spoken of."""
-_OPENING = re.compile("|".join(map(re.escape, _PAIRS)), re.IGNORECASE)
-_CLOSING = re.compile(rf"(?:</\w+:?\w*>|{_ENDS})[^\S\n]*\Z", re.IGNORECASE)
-_UNMARKED = re.compile(r"\Aanalysis(?=[A-Z])(.*?)assistantfinal(?=\S)", re.DOTALL)
+_OPENING = lazy("|".join(map(re.escape, _PAIRS)), re.IGNORECASE)
+_CLOSING = lazy(rf"(?:</\w+:?\w*>|{_ENDS})[^\S\n]*\Z", re.IGNORECASE)
+_UNMARKED = lazy(r"\Aanalysis(?=[A-Z])(.*?)assistantfinal(?=\S)", re.DOTALL)
 """Of gpt-oss, where a server has left out the marks and nothing else."""
-_STOPS = re.compile(
+_STOPS = lazy(
     r"(?:<\|(?:end|return|im_end|eot_id|eom_id|endoftext|end_of_text|end_response|end_of_turn"
     r"|end_of_solution)\|>|<｜end▁of▁sentence｜>|<end_of_turn>|\[/?INST\]|</(s|answer)>)\Z",
     re.IGNORECASE,

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import isfinite
 
+from memory.patterns import lazy
+
 MOST_WAIT = 7 * 86_400.0
 """Seconds beyond which no wish of an endpoint is believed."""
 _LONGEST = 64  # characters of a header
@@ -19,9 +21,9 @@ _UNITS = {
     **dict.fromkeys(("d", "day", "days"), 86_400.0),
 }
 _UNIT = "|".join(re.escape(unit) for unit in sorted(_UNITS, key=len, reverse=True) if unit)
-_PART = re.compile(rf"(\d{{1,15}}(?:\.\d{{1,9}})?|\.\d{{1,9}}) ?({_UNIT})?(?![a-z])", re.IGNORECASE)
+_PART = lazy(rf"(\d{{1,15}}(?:\.\d{{1,9}})?|\.\d{{1,9}}) ?({_UNIT})?(?![a-z])", re.IGNORECASE)
 _SPAN = rf"(?:\d{{1,15}}(?:\.\d{{1,9}})? ?(?:{_UNIT})(?:,? (?:and )?)?)+"
-_SAID = re.compile(
+_SAID = lazy(
     rf"(?:\bagain|\bretry|\bwait|\bresets?|\breset|retryDelay)\b[^.\d]{{0,20}}?(?P<span>{_SPAN})"
     r"|\bretry after (?P<number>\d{1,7})\b"
     rf"|(?P<late>{_SPAN})后",

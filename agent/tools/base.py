@@ -114,6 +114,8 @@ class Tool(Struct, frozen=True):
     `asks_first`: a person is asked before each call, and shown its arguments. `is_once`: it must
     not run twice; a call of it that a crash cut short is not run again, and the model is told so.
     `needs_conversation`: it works on a conversation, and is not offered where there is none.
+    `target` is the argument that names the one file of the workspace that it writes; one that
+    writes without it may change any.
     `group` is the plugin that it comes from.
     """
 
@@ -127,6 +129,7 @@ class Tool(Struct, frozen=True):
     asks_first: bool = False
     is_once: bool = False
     needs_conversation: bool = False
+    target: str = ""
     group: str = ""
 
     def to_wire(self) -> dict[str, Any]:

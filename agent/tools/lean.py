@@ -21,18 +21,19 @@ from agent.tools import ToolError
 from agent.tools.base import RemoteTools, Tool, ToolContext
 from agent.tools.schema import tool
 from memory.messages import TOOL_SEARCH, USE_TOOL, ToolCall
+from memory.patterns import lazy
 
 GUIDE = (
     f"Your tools, by group. Call them with {USE_TOOL}; look up with {TOOL_SEARCH} how, where the "
     "names of their parameters don't tell you."
 )
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_BROKEN = re.compile(
+_NAME = lazy(r"[A-Za-z0-9_-]{1,64}")
+_BROKEN = lazy(
     r'\s*\{\s*"name"\s*:\s*"(?!use_tool")([A-Za-z0-9_-]{1,64})"\s*,\s*"arguments"\s*:\s*(.*)',
     re.DOTALL,
 )
 """The arguments of a call of `use_tool` that are no JSON, with the name before them."""
-_WORD = re.compile(r"\w+")
+_WORD = lazy(r"\w+")
 _FOUND = 8
 """Tools whose schemas one search returns."""
 _MORE = 100

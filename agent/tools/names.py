@@ -6,11 +6,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-_TOKEN = re.compile(r"<\|.*", re.DOTALL)
+from memory.patterns import lazy
+
+_TOKEN = lazy(r"<\|.*", re.DOTALL)
 """A token of a template, and all behind it: `current_time<|channel|>commentary` (gpt-oss)."""
-_NAMESPACE = re.compile(r"^(?:functions?|default_api|tools?|api|mcp)\s*(?:\.|::|/|:)\s*", re.I)
+_NAMESPACE = lazy(r"^(?:functions?|default_api|tools?|api|mcp)\s*(?:\.|::|/|:)\s*", re.I)
 """`functions.` (OpenAI), `default_api.` (Gemini), `tool.`."""
-_CALLED = re.compile(r"\s*\(\s*\)?$")
+_CALLED = lazy(r"\s*\(\s*\)?$")
 _LONGEST = 200
 
 

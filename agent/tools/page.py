@@ -15,21 +15,23 @@ import re
 from codecs import getincrementaldecoder
 from html import unescape
 
+from memory.patterns import lazy
+
 _SKIPPED = frozenset({"script", "style", "noscript", "template", "iframe"})
-_BLOCKS = re.compile(
+_BLOCKS = lazy(
     r"address|article|aside|blockquote|br|caption|center|dd|details|dialog|div|dl|dt|fieldset"
     r"|figcaption|figure|footer|form|h[1-6]|header|hr|legend|li|main|menu|nav|ol|optgroup|option|p|pre"
     r"|section|select|summary|svg|table|text|textarea|title|tr|ul"
 )
-_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
+_TAG = lazy(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
 _HREF, _ALT, _VALUE, _TYPE = (
     re.compile(rf"""\s{name}\s*=\s*("[^"]*"|'[^']*'|[^\s>"']+)""", re.IGNORECASE)
     for name in ("href", "alt", "value", "type")
 )
 _UNSEEN_INPUT = frozenset({"hidden", "password", "checkbox", "radio", "image", "file"})
-_SHADOW = re.compile(r"\sshadowrootmode\s*=", re.IGNORECASE)
+_SHADOW = lazy(r"\sshadowrootmode\s*=", re.IGNORECASE)
 """A template with this is shown."""
-_ENDLESS_NUMBER = re.compile(r"&#[0-9]{20,};?")
+_ENDLESS_NUMBER = lazy(r"&#[0-9]{20,};?")
 _LONGEST_TAG = 4_000  # characters of a tag in which an address is looked for
 
 

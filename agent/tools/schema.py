@@ -21,10 +21,11 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from agent.tools import ToolError
 from agent.tools.base import Tool, ToolContext, Touch
+from memory.patterns import lazy
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what OpenAI's protocol takes as a function's name
-_SECTION = re.compile(r"^(Args|Returns|Raises|Yields|Examples?):\s*$", re.MULTILINE)
-_ENTRY = re.compile(r"^(\w+)[^:\n]*:(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
+_NAME = lazy(r"[A-Za-z0-9_-]{1,64}")  # what OpenAI's protocol takes as a function's name
+_SECTION = lazy(r"^(Args|Returns|Raises|Yields|Examples?):\s*$", re.MULTILINE)
+_ENTRY = lazy(r"^(\w+)[^:\n]*:(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 _MOST_COMPLAINTS = 5
 _UNNAMED = {
     inspect.Parameter.POSITIONAL_ONLY,

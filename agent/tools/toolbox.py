@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import itertools
 import logging
-import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -15,11 +14,13 @@ from pydantic_core import to_json
 
 from agent.tools import ToolError
 from agent.tools.base import Approve, Permission, RemoteTools, Tool, ToolContext
+from agent.tools.changes import watched
 from agent.tools.lean import GUIDE, list_groups, make_lean_tools, unwrap_call
 from agent.tools.names import resolve_name, strip_name
 from agent.tools.schema import takes
 from agent.tools.settings import ToolSettings
 from memory.messages import ToolCall
+from memory.patterns import lazy
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ LONGEST_QUESTION = 10_000
 """Characters of what a person is asked to allow."""
 _PER_TOKEN = 4  # characters of JSON in English
 _NEAREST = 3  # tools that are named to a model that has called one that there is not
-_TICKS = re.compile("`+")
+_TICKS = lazy("`+")
 
 Begin = Callable[[bool], Awaitable[None]]
 """Keeps on disk that a call is about to run, and whether it must not run twice."""
@@ -163,7 +164,8 @@ class Toolbox:
             if tool.asks_first:
                 await context.approve(permission_for(tool, arguments, context.settings))
             await begin(tool.is_once)
-            result = await tool.run(arguments, context)
+            async with watched(tool, arguments, context):
+                result = await tool.run(arguments, context)
             return self._hide(_as_text(result)), False
         except ToolError as refusal:
             return self._hide(_as_text(str(refusal))), True

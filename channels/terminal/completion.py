@@ -4,7 +4,7 @@ lines that were typed, for the arrow keys and over restarts."""
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +199,19 @@ class Lines(FileHistory):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._path = path
+        self.is_private: Callable[[], bool] = lambda: False
+        self._is_begun = False
+
+    def append_string(self, string: str) -> None:
+        """Add a line; what is off the record is known to the arrow keys, and in no file. What is
+        typed behind /private on may come before the bot has heard of it."""
+        command = string.lower().split()
+        if command in (["/private", "on"], ["/private", "off"]):
+            self._is_begun = command[1] == "on"
+        if self._is_begun or self.is_private():
+            self._loaded_strings.insert(0, string)
+        else:
+            super().append_string(string)
 
     def forget(self, said: Collection[str] | None) -> None:
         """Delete the lines that say one of these texts, and all commands, which may speak of

@@ -89,6 +89,7 @@ class Terminal:
             self._early.screen.listener = self
             self._has_screen.set()
         self._language = lambda: bot.language_of(self._address)
+        self._lines.is_private = lambda: bot.is_private(self._address)
         self._history.touch(mode=0o600)
         with patch_stdout(), self._watching, self._in_their_terms():
             async with asyncio.TaskGroup() as self._tasks:
@@ -244,7 +245,10 @@ class Terminal:
         return is_busy
 
     def bar(self, width: int) -> tuple[str, str]:
-        return self._turns.bar(width, self._address.chat)
+        style, text = self._turns.bar(width, self._address.chat)
+        if not self._lines.is_private():
+            return style, text
+        return "class:bar.warm", " · ".join(filter(None, (_("OFF THE RECORD"), text)))[:width]
 
     async def choices(self, line: str) -> Iterable[Suggestion]:
         return await self._offers.find(self._bot, self._address, line)

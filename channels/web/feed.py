@@ -29,6 +29,7 @@ from channels.base import (
     Delta,
     Done,
     Notice,
+    PrivateChanged,
     StepRestarted,
     Thought,
     Titled,
@@ -73,8 +74,9 @@ class Bounds(Struct, frozen=True):
 
 
 class FeedEvent(Struct, frozen=True):
-    """`kind` is "turn", "delta", "thought", "restart", "tool", "context", "branch", "deleted",
-    "title", "notice" or "done"; `origin` names its feed; `at` is a time of the loop's clock."""
+    """`kind` is "turn", "delta", "thought", "restart", "tool", "context", "branch", "private",
+    "deleted", "title", "notice" or "done"; `origin` names its feed; `at` is a time of the loop's
+    clock."""
 
     number: int
     kind: str
@@ -91,6 +93,13 @@ class FeedEvent(Struct, frozen=True):
     def size(self) -> int:
         """Bytes of memory, roughly."""
         return _EVENT + _size(self.data)
+
+
+def _describe_transcript(changed: BranchChanged | PrivateChanged) -> tuple[str, Json]:
+    """Return the event by which another transcript is shown."""
+    if isinstance(changed, BranchChanged):
+        return "branch", {"branch": changed.number}
+    return "private", {"private": changed.is_private}
 
 
 def _size(data: Any) -> int:
@@ -282,8 +291,8 @@ class Feed:
                 self._add("tool", {"tool": name, "state": "failed" if is_error else "done"})
             case ContextChanged(usage):
                 self._add("context", asdict(usage))
-            case BranchChanged(number):
-                self._add("branch", {"branch": number})
+            case BranchChanged() | PrivateChanged():
+                self._add(*_describe_transcript(activity))
             case TurnsDeleted(turns):
                 self._add("deleted", {"turns": [f"t{turn}" for turn in turns]})
             case Done():

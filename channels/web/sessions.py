@@ -58,6 +58,7 @@ WORDS = 2_000_000
 ASYNC = "respond-async"
 """The preference of a client (RFC 7240) that reads the answer from the session's events."""
 STOPPING = "The bot is shutting down; your message is kept, and will be answered at the next start."
+ON_RECORD = "The private conversation has ended, so this message, written for it, was not taken in."
 KNOWN = "This message has already been taken; its answer is among the session's messages."
 
 _ROOT = "/api/sessions"
@@ -238,13 +239,16 @@ class Sessions(Struct, frozen=True):
         place = feed.place(feed.end)  # as it was before: better told twice than not at all
         said = await self.bot.transcript(address, before, min(most, MOST))
         items = await asyncio.to_thread(lambda: [transcript_item(address, one) for one in said])
-        return as_json({"messages": items, "event": place})
+        is_private = self.bot.is_private(address)
+        return as_json({"messages": items, "event": place, "private": is_private})
 
     async def say(self, request: Request) -> Response:
         address = address_of(request, self.bot)
         if address.channel != CHANNEL:
             raise Problem(403, f"This conversation goes on at {address.channel}; write there.")
         message = await body(request, NewMessage, self.upload * 4 // 3 + WORDS)
+        if message.private and not self.bot.is_private(address):
+            raise Problem(403, ON_RECORD)
         attachments = tuple(upload.attachment() for upload in message.attachments)
         if sum(len(attachment.data) for attachment in attachments) > self.upload:
             raise Problem(413, f"The files together are larger than {self.upload / 1e6:.0f} MB.")

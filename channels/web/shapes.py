@@ -86,11 +86,13 @@ class Upload(Incoming):
 
 
 class NewMessage(Incoming):
-    """A message. One with an `id` that was taken already is not taken again."""
+    """A message. One with an `id` that was taken already is not taken again, and a `private` one
+    only where the conversation is off the record."""
 
     text: str = Field(max_length=1_000_000)
     id: Name | None = None
     attachments: Annotated[tuple[Upload, ...], AtMost(MOST_ATTACHMENTS)] = ()
+    private: bool = False
 
 
 class CommandText(Incoming):
@@ -163,7 +165,8 @@ class SnippetItem(BaseModel):
 
 
 class SessionItem(BaseModel):
-    """A conversation in a list; `standing` is "pinned", "archived" or ""."""
+    """A conversation in a list; `standing` is "pinned", "archived" or "". `private` says that what
+    is said there now is off the record."""
 
     id: str
     title: str
@@ -171,6 +174,7 @@ class SessionItem(BaseModel):
     channel: str
     standing: str
     snippet: SnippetItem | None
+    private: bool
 
 
 class SessionList(BaseModel):
@@ -237,10 +241,12 @@ class TranscriptItem(BaseModel):
 
 
 class Transcript(BaseModel):
-    """Messages in order. `event` is where the session's events go on after them."""
+    """Messages in order. `event` is where the session's events go on after them; `private` says
+    that they are off the record: they are in the bot's memory alone, and must be kept nowhere."""
 
     messages: list[TranscriptItem]
     event: str
+    private: bool
 
 
 class Freed(BaseModel):
@@ -341,6 +347,7 @@ def session_item(session: Session) -> dict[str, Any]:
         "channel": session.channel,
         "standing": session.standing,
         "snippet": asdict(session.snippet) if session.snippet else None,
+        "private": session.is_private,
     }
 
 

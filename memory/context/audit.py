@@ -24,6 +24,7 @@ from memory.context.ended_values import EndedValue
 from memory.context.receipt import Receipt, SourceFacts
 from memory.context.requests import NONE, Requests, find_lost, find_requests, find_restated
 from memory.context.wording import language_of, languages_of, shared, split_sentences, stems
+from memory.patterns import lazy
 from memory.turns import Turn
 
 Level = Literal["strict", "warn", "off"]
@@ -82,9 +83,9 @@ _LEAST_SHARED, _PER_DOUBLING, _MOST_SHARED = 0.18, 0.075, 0.4  # and in a longer
 _DIALOGUE = 1 / 2  # of the words of a summary that is written as a dialogue are from here
 _SEVERAL = 3  # turns
 _LINES_MAY = frozenset(("empty", "cut", "loop"))
-_CAPITAL = re.compile(r"\b[A-ZÀ-ÖØ-Þ]\w{3,60}")
-_CJK = re.compile(r"[\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
-_LAST_WORD = re.compile(r"([^\W\d_]{2,20})\Z")
+_CAPITAL = lazy(r"\b[A-ZÀ-ÖØ-Þ]\w{3,60}")
+_CJK = lazy(r"[\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+_LAST_WORD = lazy(r"([^\W\d_]{2,20})\Z")
 
 
 class Flaw(Struct, frozen=True):

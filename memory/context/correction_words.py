@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-SIGN = re.compile(
+from memory.patterns import lazy
+
+SIGN = lazy(
     r"n't\b|\b(?:not|instead|rather|meant?|mean|make|actually|sorry|no|nope|wait|oops|typo|"
     r"mistyped|misread|mistake|correct"
     r"|correction|wrong|mixed|forget|better|changed?|moved?|postponed?|rescheduled?|shifted|"
@@ -18,17 +20,17 @@ SIGN = re.compile(
     r"搞混|挪|调",
     re.IGNORECASE,
 )
-SENTENCE = re.compile(
+SENTENCE = lazy(
     r"[^.!?。！？\n;；]*(?:\.(?!\s|$)[^.!?。！？\n;；]*|(?<=\d)\.(?=\s+\w)[^.!?。！？\n;；]*|"
     r"(?<=\bDr)\.[^.!?。！？\n;；]*|(?<=\bMr)\.[^.!?。！？\n;；]*|"
     r"(?<=\d)\.(?=,)[^.!?。！？\n;；]*)*[.!?。！？]*"
 )
-QUOTED = re.compile(
+QUOTED = lazy(
     r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|«[^»\n]{1,300}»|『[^』\n]{1,300}』|\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|„[^“”\n]{1,300}[“”]|「[^」\n]{1,300}」|"
     r"`[^`\n]{1,300}`|^>[^\n]*$",
     re.MULTILINE | re.DOTALL,
 )
-NO_CORRECTION = re.compile(
+NO_CORRECTION = lazy(
     r"\bnot (?:only|just|even|more than|less than|at all|yet)\b|\bnicht (?:nur|mehr als|weniger|"
     r"bevor)\b|\bat least\b|\bmindestens\b"
     r"|不仅|不只|不光|至少",
@@ -39,45 +41,45 @@ _SMALL = (
     r"die|das|dem|nach|unter|bis|für|auf|bei|an|zum|herr|herrn|frau|linie|gleis|platform|room|port|"
     r"在|去|到|叫|住|住在|给|用|号|是)\b\.?)*\s*"
 )
-NEW_THEN_OLD = re.compile(
+NEW_THEN_OLD = lazy(
     rf"[^.!?;\n]{{0,32}}?[,–—-]?\s*(?:and |und |，|,)?\s*(?:\bnot|\binstead of|\brather than|"
     rf"\bin place of|\bnicht(?: mehr)?|\bstatt|\banstatt|\banstelle von){_SMALL}$"
     r"|[^。！？；]{0,10}?[，,]?\s*(?:而不是|不再?是|不叫|不在|不去|不住在|不用|不要)\s*$",
     re.IGNORECASE,
 )
-DENIED = re.compile(
+DENIED = lazy(
     rf"(?:\bnot|n't(?: \w+)?|\bnicht(?: \w+)?|\b(?:forget|vergiss)\b.{{0,30}}|"
     rf"不再?是|不叫|不住在?|不在|不去){_SMALL}$",
     re.IGNORECASE,
 )
-OLD_THEN_NEW = re.compile(
+OLD_THEN_NEW = lazy(
     rf"[^.!?;\n]{{0,24}}?\s*[,–—-]\s*(?:(?:but|it's|it is|rather|sondern|es ist|he|she|they|we|"
     rf"it|er|sie|\w+) ?(?:\w+ ){{0,3}}?)?{_SMALL}$"
     rf"|\s*(?:but|sondern)\s+(?:\w+ ){{0,3}}?{_SMALL}$|[^。！？；]{{0,6}}?[，,]\s*(?:而是|是|而|"
     rf"住在?|叫|在|去)?\s*$",
     re.IGNORECASE,
 )
-MOVED = re.compile(
+MOVED = lazy(
     r"\b(?:chang|mov|postpon|shift|reschedul|switch|updat|verschieb|verschob|verleg|änder|"
     r"gewechselt|wechsel|umgebucht)\w*"
     r"|改|推迟|提前|换|调整|更正",
     re.IGNORECASE,
 )
-FROM = re.compile(
+FROM = lazy(
     rf"(?:\bfrom|\bvom|\bvon|\bchange|\bmove|\bändere|\bändre|从|把){_SMALL}$", re.IGNORECASE
 )
-TO = re.compile(
+TO = lazy(
     rf"(?:\s*[^\W\d]{{1,12}})?\s*(?:\bto|\binto|\bauf|\bin|改到|改为|改成|推迟到|提前到|换成|"
     rf"更正为|到|为){_SMALL}$",
     re.IGNORECASE,
 )
-SAID = re.compile(
+SAID = lazy(
     r"\b(?:i said|i wrote|i told you|ich sagte|ich schrieb|ich habe gesagt)\s(?:\w+\s){0,2}$|"
     r"我(?:刚才)?说(?:的是|了|是)$",
     re.IGNORECASE,
 )
-BUT = re.compile(r".{0,16}(?:\bbut\b|\baber\b|其实|但是|，)", re.IGNORECASE)
-STRONG = re.compile(
+BUT = lazy(r".{0,16}(?:\bbut\b|\baber\b|其实|但是|，)", re.IGNORECASE)
+STRONG = lazy(
     r"\b(?:i meant?|correction|please correct|make (?:it|that|them)|scratch that|typo|"
     r"(?:i )?mistyped|misread|i was wrong|i made a mistake|my mistake|"
     r"mixed (?:it|that|this|them|\w+) up|(?:got|was|is|been) wrong|wrong[,:. ]|wrong (?:\w+)|"
@@ -92,31 +94,31 @@ STRONG = re.compile(
     r"[说记打输搞看写弄]错|[弄搞]混|错了|正确的是|推迟到|提前到|[挪调]到",
     re.IGNORECASE,
 )
-WEAK = re.compile(
+WEAK = lazy(
     r"^\s*(?:no|nope|sorry|wait|actually|nein|nee|sorry|moment|halt|entschuldig\w*|eigentlich|"
     r"hmm better)\b|\b(?:actually|sorry|now|after all|let's make|update|instead|"
     r"eigentlich|doch|jetzt|nun|lieber|entschuldig\w*)\b|^\s*不[，,对是]|其实|现在是|抱歉|"
     r"不好意思|等等|更新|改|还是",
     re.IGNORECASE,
 )
-MEANT = re.compile(
+MEANT = lazy(
     r"\b(?:i meant?|ich mein(?:t)?e|gemeint (?:war|ist)|correction|korrektur)\b", re.IGNORECASE
 )
-INSTEAD = re.compile(r"\b(?:instead of|rather than|in place of|statt|anstatt)\b", re.IGNORECASE)
-CJK_NEW_OLD = re.compile(
+INSTEAD = lazy(r"\b(?:instead of|rather than|in place of|statt|anstatt)\b", re.IGNORECASE)
+CJK_NEW_OLD = lazy(
     r"^.*(?:叫|是|住在|在|去|到了?|给|姓|用|名为|称为)([\u4e00-\u9fff]{1,8})[，,]\s*(?:而)?不(?:"
     r"是|叫|在|去|姓|住在?|给|用)([\u4e00-\u9fff]{1,8})[。！]?\s*$"
 )
-CJK_OLD_NEW = re.compile(
+CJK_OLD_NEW = lazy(
     r"不(?:是|叫|在|去|姓|住在?|给|用)([\u4e00-\u9fff]{1,8})[，,]\s*(?:而?是|叫|在|去|姓|住在?|"
     r"给|用)([\u4e00-\u9fff]{1,8})[。！]?\s*$"
 )
-CUES = re.compile(
+CUES = lazy(
     r"\b(?:no|nope|sorry|wait|actually|nein|nee|moment|halt|entschuldig\w*|eigentlich|now|"
     r"jetzt)\b|不对|抱歉|不好意思|等等|其实|现在",
     re.IGNORECASE,
 )
-STRONG_WORDS = re.compile(
+STRONG_WORDS = lazy(
     r"\b(?:update|instead|correction|please|correct|make (?:it|that|them)|scratch that|typo|"
     r"mistyped|misread|i was wrong|(?:i made a|my) mistake|mix(?:ed)? up|wrong|oops|hmm|better|"
     r"should be|after all|let's|make|change|move|set|tippfehler|vertippt|verlesen|geirrt|mich|hab|"

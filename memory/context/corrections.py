@@ -41,6 +41,7 @@ from memory.context.correction_words import (
     WEAK,
 )
 from memory.context.values import SCANNED, Value, find_values
+from memory.patterns import lazy
 
 log = logging.getLogger(__name__)
 
@@ -209,7 +210,7 @@ def _may_be_short_for(one: Value, other: Value) -> bool:
     return _fits(one, other) or {one.kind, other.kind} in ({"number", "time"}, {"number", "day"})
 
 
-_SIGN_OF_UNIT = re.compile(r"[%$€£¥元]|euro|dollar", re.IGNORECASE)
+_SIGN_OF_UNIT = lazy(r"[%$€£¥元]|euro|dollar", re.IGNORECASE)
 
 
 def _fits(old: Value, new: Value) -> bool:
@@ -275,7 +276,7 @@ def _pairs(sentence: str, earlier: _Earlier) -> Iterator[tuple[Value, Value]]:
             yield pair
 
 
-_ARTICLE_BEFORE = re.compile(r"\b(?:der|die|das|den|dem|ein|eine|einen|einem)\s$", re.IGNORECASE)
+_ARTICLE_BEFORE = lazy(r"\b(?:der|die|das|den|dem|ein|eine|einen|einem)\s$", re.IGNORECASE)
 """Before a German noun, which is no name."""
 
 
@@ -328,10 +329,8 @@ def _new_alone(
 
 _TELLING = frozenset(("address", "url", "path", "identifier"))
 """Kinds of which a person says few: what is wrong is the last one."""
-_SIGNS_ALONE = re.compile(
-    f"(?:{CUES.pattern}|{MEANT.pattern}|{STRONG_WORDS.pattern})", re.IGNORECASE
-)
-_OF_A_PERSON = re.compile(r"\b(?:i|i'm|he|she|we|they|ich|er|wir)\b|[我他她]", re.IGNORECASE)
+_SIGNS_ALONE = lazy(f"(?:{CUES.pattern}|{MEANT.pattern}|{STRONG_WORDS.pattern})", re.IGNORECASE)
+_OF_A_PERSON = lazy(r"\b(?:i|i'm|he|she|we|they|ich|er|wir)\b|[我他她]", re.IGNORECASE)
 
 
 def _unit_of(value: Value, text: str) -> frozenset[str]:

@@ -11,6 +11,7 @@ from memory.context.correction_words import QUOTED
 from memory.context.corrections import content_words
 from memory.context.values import NO_NAMES, Value, find_values
 from memory.messages import Role
+from memory.patterns import lazy
 
 OLD = "[the old value]"
 """The words in place of the old value where the new one stands beside it."""
@@ -18,9 +19,9 @@ OLD = "[the old value]"
 _NEAR = 24  # characters beside a value
 _WHOLE = frozenset(("url", "address", "path", "identifier"))
 _CAPITAL = r"[A-ZÀ-ÖØ-Þ][\w'’]+"
-_NEXT_NAME = re.compile(rf"[ \t]({_CAPITAL})")
-_NAME_BEFORE = re.compile(rf"[\w,][ \t]({_CAPITAL})[ \t]$")  # the first word has a capital anyhow
-_BESIDE = re.compile(r"[\d,;.!?，；。！？、\n]|\b(?:and|or|und|oder)\b|和")
+_NEXT_NAME = lazy(rf"[ \t]({_CAPITAL})")
+_NAME_BEFORE = lazy(rf"[\w,][ \t]({_CAPITAL})[ \t]$")  # the first word has a capital anyhow
+_BESIDE = lazy(r"[\d,;.!?，；。！？、\n]|\b(?:and|or|und|oder)\b|和")
 _AROUND = 400  # characters of a sentence on each side of a value
 
 

@@ -19,6 +19,7 @@ from memory.context.corrected import HeldValues, correct, put_right
 from memory.context.receipt import SourceFacts
 from memory.context.requests import PersonRequest, Requests, list_tasks, make_request
 from memory.context.wording import languages_of, split_sentences
+from memory.patterns import lazy
 from memory.turns import Turn
 
 _LONGEST = 240  # characters of a sentence
@@ -34,8 +35,8 @@ _OPEN_LINE, _DONE_LINE = (
     re.compile(rf"^(?:{'|'.join(labels)}): (.+)$", re.MULTILINE)
     for labels in zip(*_LABELS.values(), strict=True)
 )
-_ONE_OPEN = re.compile(r"(?:t(\d{1,9}): )?(.+)")
-_DECIDES = re.compile(
+_ONE_OPEN = lazy(r"(?:t(\d{1,9}): )?(.+)")
+_DECIDES = lazy(
     r"\b(?:decided?|decision|agreed?|we (?:will|['’]ll)|I['’]ll take|let['’]s|instead|because|must"
     r"|never"
     r"|always|deadline|important|prefer|favou?rite|allerg\w+)\b"

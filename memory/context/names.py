@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from memory.patterns import lazy
+
 _MONTHS = (
     ("january", "januar", "jan"),
     ("february", "februar", "feb"),
@@ -26,17 +28,17 @@ _MONTHS = (
 MONTH_OF = {name: number for number, names in enumerate(_MONTHS, 1) for name in names}
 """The numbers of months by their names, in English and in German."""
 
-WORD = re.compile(r"[^\W\d_][\w'’-]{0,60}")
-_CAPITALS = re.compile(
+WORD = lazy(r"[^\W\d_][\w'’-]{0,60}")
+_CAPITALS = lazy(
     r"[A-ZÀ-ÖØ-Þ][\w'’-]{1,40}(?:\ (?:(?:von|van|de|da|di|zu|al)\ )?[A-ZÀ-ÖØ-Þ][\w'’-]{1,40}){0,3}"
 )
-_CAPITAL = re.compile(r"[A-ZÀ-ÖØ-Þ]")
+_CAPITAL = lazy(r"[A-ZÀ-ÖØ-Þ]")
 _ENDS = '.!?:;\n"“„(*#>|-–—•\0'  # signs behind which a sentence, or an item of a list, begins
-_INSIDE = re.compile(rf"(?<=[^\s{re.escape(_ENDS)}]\ )[A-ZÀ-ÖØ-Þ][\w'’-]{{0,60}}")
+_INSIDE = lazy(rf"(?<=[^\s{re.escape(_ENDS)}]\ )[A-ZÀ-ÖØ-Þ][\w'’-]{{0,60}}")
 _GERMAN = frozenset(
     ("der", "die", "das", "und", "ist", "nicht", "ich", "ein", "eine", "mit", "auf", "für", "dem")
 )
-_GERMAN_SIGN = re.compile(
+_GERMAN_SIGN = lazy(
     r"\b(?:Herrn?|Frau|Dr\.|Prof\.|namens|heißt|heiße|heissen|nach|Firma|Familie)\ "
     r"([A-ZÄÖÜ][\wäöüß'’-]{1,40})"
 )
@@ -95,7 +97,7 @@ _CJK_NAMES = (
 )
 
 
-_CJK_SIGN = re.compile(r"[\u4e00-\u9fff《「『]")
+_CJK_SIGN = lazy(r"[\u4e00-\u9fff《「『]")
 
 
 def find_names(text: str) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from memory.context.names import MONTH_OF, WORD, find_names
+from memory.patterns import lazy
 
 MOST = 40
 """Facts of one summary: the ones said most often, and by the person."""
@@ -130,7 +131,7 @@ def _part_scripts(text: str) -> str:
     return text if text.isascii() else _SCRIPTS_TOUCH.sub(" ", text)
 
 
-_SCRIPTS_TOUCH = re.compile(
+_SCRIPTS_TOUCH = lazy(
     r"(?<=[\u3041-\u30ff\u3400-\u9fff])(?=[A-Za-z])|(?<=[A-Za-z])(?=[\u3041-\u30ff\u3400-\u9fff])"
 )
 
@@ -163,15 +164,15 @@ _EXTENSIONS = (
     "py|js|ts|md|txt|json|ya?ml|toml|csv|tsv|pdf|docx?|xlsx?|pptx?|png|jpe?g|svg|html?|css|sh|sql|"
     "db|log|ini|cfg|conf|zip|gz|tar|rs|go|java|c|h|cpp|rb|php|xml|lock|env|ipynb"
 )
-_URL = re.compile(r"https?://[^\s<>\"'()\[\]{}（）。，；]{1,500}")
-_EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}")
-_PATH = re.compile(
+_URL = lazy(r"https?://[^\s<>\"'()\[\]{}（）。，；]{1,500}")
+_EMAIL = lazy(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}")
+_PATH = lazy(
     r"(?<![\w/])(?:(?:~|\.{1,2})?/(?:[\w.@+-]{1,80}/){1,12}[\w.@+-]{0,80}"
     rf"|(?:[\w.@+-]{{1,60}}/){{0,8}}[\w-]{{1,60}}\.(?:{_EXTENSIONS})\b"
     r"|[A-Za-z]:\\[\w.\\-]{1,200})"
 )
 _NAMES_OF_MONTHS = "|".join(sorted(MONTH_OF, key=len, reverse=True))
-_DATE = re.compile(
+_DATE = lazy(
     rf"""(?P<iso>\b\d{{4}}-\d{{1,2}}-\d{{1,2}}\b)
     |(?P<cjk>\d{{1,2}}月\d{{1,2}}[日号])
     |(?P<dots>\b\d{{1,2}}\.\ ?\d{{1,2}}\.(?:\d{{4}}|\d{{2}})?(?!\d))
@@ -180,24 +181,22 @@ _DATE = re.compile(
     |(?P<after>\b(?:{_NAMES_OF_MONTHS})\.?\ \d{{1,2}}(?:st|nd|rd|th)?\b)""",
     re.IGNORECASE | re.VERBOSE,
 )
-_TIME = re.compile(
+_TIME = lazy(
     r"\b(\d{1,2})(?:[:h](\d{2})(?!\d)|(?=\s?(?:[ap]\.?m\b|Uhr\b)))(?:\s?(?:([ap])\.?m|Uhr)\b)?",
     re.IGNORECASE,
 )
-_TOKEN = re.compile(
+_TOKEN = lazy(
     r"(?<![\w-])[A-Za-z0-9_](?=[\w-]{0,60}(?:\d|_|[a-z][A-Z])|(?<=[\d_]))[\w-]{2,60}", re.ASCII
 )
-_NUMBER = re.compile(
+_NUMBER = lazy(
     r"(?<![\w.,])[$€£¥]?(\d[\d.,'’]{0,30}\d|\d)\s?([%$€£¥]|k\b|K\b|M\b|元|euros?\b|dollars?\b)?",
     re.IGNORECASE,
 )
-_DIGITS = re.compile(r"\d(?:[\d.,'’]{0,30}\d)?")
-_CAMEL = re.compile(r"[a-z][A-Z]")
-_LETTER = re.compile(r"[A-Za-z]")
-_UNIT = re.compile(
-    r"\d+(?:st|nd|rd|th|km|cm|mm|kg|mb|gb|tb|kb|ms|min|px|am|pm|h|s|m|g)", re.IGNORECASE
-)
-_THOUSANDS = re.compile(r"(\d+)(k|m)", re.IGNORECASE)
+_DIGITS = lazy(r"\d(?:[\d.,'’]{0,30}\d)?")
+_CAMEL = lazy(r"[a-z][A-Z]")
+_LETTER = lazy(r"[A-Za-z]")
+_UNIT = lazy(r"\d+(?:st|nd|rd|th|km|cm|mm|kg|mb|gb|tb|kb|ms|min|px|am|pm|h|s|m|g)", re.IGNORECASE)
+_THOUSANDS = lazy(r"(\d+)(k|m)", re.IGNORECASE)
 
 
 class _Facts(Struct, dict=True):
@@ -363,7 +362,7 @@ class _Finder(Struct, frozen=True):
             yield from self.look(text, start, min(end, len(text)))
 
 
-_DIGIT = re.compile(r"\d+")
+_DIGIT = lazy(r"\d+")
 _EXACT = (
     _Finder("url", re.compile("://"), 500, _urls),
     _Finder("address", re.compile("@"), 200, partial(_plain, _EMAIL)),

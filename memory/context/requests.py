@@ -5,13 +5,15 @@ without a model, by how they are put and by what followed. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.context.wording import shared, split_sentences, stems
+from memory.patterns import lazy
 from memory.turns import Turn
 
 MOST = 12
@@ -52,12 +54,14 @@ def find_requests(turns: Sequence[Turn], known: Requests = NONE) -> Requests:
     it was put off, asked last, or met with a question."""
     is_open, finished = list(known.open), list(known.finished)
     pending: list[PersonRequest] = []  # met with a question, which the next turn may answer
+    replies: dict[int, str] = {}
     for turn, following in pairwise((*turns, None)):
         if turn is None:
             continue
         asked = _ends(turn.question.text)
         reply = _ends(turn.reply.text) if turn.reply else ""
-        made = _requests_in(turn.number, asked, reply)
+        made = _requests_in(turn.number, asked)
+        replies[turn.number] = reply
         if not (made or pending or is_open):
             continue
         put_off = [one for one in made if _LATER.search(one.text)]
@@ -75,7 +79,8 @@ def find_requests(turns: Sequence[Turn], known: Requests = NONE) -> Requests:
             pending = now
         else:
             finished += now
-    return Requests(tuple([*is_open, *pending][-MOST:]), tuple(finished[-MOST:]))
+    newest = ([*is_open, *pending][-MOST:], finished[-MOST:])
+    return Requests(*(tuple(_with_answer(one, replies) for one in some) for some in newest))
 
 
 def make_request(turn: int, text: str) -> PersonRequest:
@@ -144,11 +149,17 @@ def _tells(line: str, said: set[str], one: PersonRequest) -> bool:
     return is_told and not (_DONE.search(line) and not _TASK.search(line))
 
 
-def _requests_in(turn: int, asked: str, reply: str) -> list[PersonRequest]:
+def _with_answer(one: PersonRequest, replies: Mapping[int, str]) -> PersonRequest:
+    """Return a request that was just found with what its answer is about, too."""
+    if one.about or one.turn not in replies:
+        return one
+    return replace(one, about=one.own | stems(replies[one.turn]))
+
+
+def _requests_in(turn: int, asked: str) -> list[PersonRequest]:
     """Return the requests in a person's message, one after another; where one says nothing by
     itself ("Can you help?"), with what stands before it."""
     sentences, found = split_sentences(asked), list[PersonRequest]()
-    answer: frozenset[str] | None = None
     for number, sentence in enumerate(sentences):
         if not _asks(sentence) or _NO_REQUEST.match(sentence):
             continue
@@ -157,9 +168,8 @@ def _requests_in(turn: int, asked: str, reply: str) -> list[PersonRequest]:
             sentence = f"{sentences[number - 1]} {sentence}"
             said = frozenset(stems(sentence))
         if said:
-            answer = frozenset(stems(reply)) if answer is None else answer
             text = sentence if len(sentence) <= _SHOWN else f"{sentence[: _SHOWN - 1]}…"
-            found.append(PersonRequest(turn, text, said, said | answer))
+            found.append(PersonRequest(turn, text, said))
     return found
 
 
@@ -208,11 +218,13 @@ def _ends(text: str) -> str:
 def _asks_back(reply: str) -> bool:
     """Return whether a reply ends with a question that has to be answered first; an offer of more
     is none."""
+    if _QUESTIONS.isdisjoint(reply):
+        return False
     last = [line.rstrip('"”’)】」* ') for line in split_sentences(reply)[-2:]]
     return any(one.endswith(("?", "？", "؟")) and not _OFFERS.search(one) for one in last)
 
 
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_WORD = lazy(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _QUESTIONS = frozenset("?？؟")
 _BEFORE = "and then now so ok okay also great und dann jetzt gut"
 _ASKING = (
@@ -241,17 +253,17 @@ _IN_CHINESE = (
     "请 請 帮我 幫我 帮忙 麻烦 麻煩 能不能 可不可以 提醒我 给我 給我 替我 别忘 別忘 就订 订一"
 )
 _SIGNS = tuple(_IN_CHINESE.split())
-_NO_REQUEST = re.compile(
+_NO_REQUEST = lazy(
     r"(?:how are you|what['’]s up|wie geht['’]?s|wie geht es|你好吗|you know|isn['’]t it|right)\b",
     re.IGNORECASE,
 )
-_LATER = re.compile(
+_LATER = lazy(
     r"\b(?:later|remind me|don['’]t forget|some other time|not now|after that|tomorrow)\b"
     r"|\b(?:später|nachher|erinner(?:e|st)?|vergiss|morgen noch|ein andermal|nicht jetzt)\b"
     r"|稍后|稍後|以后再|以後再|之后再|回头|回頭|提醒我|别忘|別忘|待会|改天",
     re.IGNORECASE,
 )
-_PROMISES = re.compile(
+_PROMISES = lazy(
     r"\bI(?:['’]ll| will) (?:get back|remind|keep|look into|do (?:it|that) later|come back|let you)"
     r"|\b(?:in a moment|not yet|can['’]t do (?:that|it) (?:yet|now)|still working)\b"
     r"|\bich (?:melde mich|erinnere dich|komme darauf zurück|kümmere mich später)"
@@ -259,20 +271,20 @@ _PROMISES = re.compile(
     r"|我会提醒|我會提醒|稍后|稍後|还没|還沒|尚未|到时候",
     re.IGNORECASE,
 )
-_OBJECTS = re.compile(
+_OBJECTS = lazy(
     r"(?:no\b(?!,? thank)|not yet|wrong|that['’]s not|that is not|it still|still (?:not|doesn)"
     r"|doesn['’]t work|you (?:didn|haven)|nein\b(?!,? danke)|falsch|stimmt nicht|immer noch nicht"
     r"|das ist nicht|geht nicht|du hast nicht|不对|不對|错了|錯了|还是不|還是不|还没|還沒|不行)",
     re.IGNORECASE,
 )
-_OFFERS = re.compile(
+_OFFERS = lazy(
     r"\b(?:anything else|shall I|should I|would you like (?:me|more|another|to see)|do you want me"
     r"|want me to|can I help|sonst noch|soll ich|möchtest du noch|möchten Sie noch)\b"
     r"|还有什么|還有什麼|需要我|要不要我|还需要|還需要",
     re.IGNORECASE,
 )
-_ITEM = re.compile(r"(?:[-*•–·]|\d{1,2}[.)、]|\[[ xX]?\])\s*")
-_HEAD = re.compile(r"#{1,6}\s|\*\*[^*]{1,60}\*\*:?\s*|[^\s:：.。,，][^:：.。\n]{0,40}[:：](?:\s|$)")
+_ITEM = lazy(r"(?:[-*•–·]|\d{1,2}[.)、]|\[[ xX]?\])\s*")
+_HEAD = lazy(r"#{1,6}\s|\*\*[^*]{1,60}\*\*:?\s*|[^\s:：.。,，][^:：.。\n]{0,40}[:：](?:\s|$)")
 _TO_DO = (
     r"to[- ]?dos?\b|tasks?(?: left| remaining)?\b(?! overview)|next steps?\b|remaining\b|pending\b"
     r"|still (?:open|to do|to be done|needed)\b|open(?: (?:tasks?|points?|items?|requests?))?\b"
@@ -281,11 +293,11 @@ _TO_DO = (
     r"|aufgaben\b|nächste schritte\b|ausstehend\b"
     r"|待办(?:事项)?|待辦(?:事項)?|下一步|未完成|尚未完成|还需要?做|接下来"
 )
-_TASKS_HEAD = re.compile(
+_TASKS_HEAD = lazy(
     rf"(?:#{{1,6}}\s*|\*\*|[-*•]\s*)?(?:{_TO_DO})[^:：\n]{{0,20}}(?:[:：]|\*\*|$)\**[:：]?\s*",
     re.IGNORECASE,
 )
-_TASK = re.compile(
+_TASK = lazy(
     r"\b(?:to[- ]?do|needs? to|ha(?:s|ve) to|must(?: be)?|still (?:to|needs?|has)|should(?: be)?"
     r"|remains? to|will (?:need|have) to|is to be|are to be|wants? (?:the assistant|you) to)"
     r"|\b(?:muss|müssen|noch zu|soll(?:en)? noch|ist noch|sind noch|als nächstes"
@@ -293,7 +305,7 @@ _TASK = re.compile(
     r"|\[ \]|待办|待辦|需要|还要|還要|仍需|尚未|尚待|要做|下一步",
     re.IGNORECASE,
 )
-_DONE = re.compile(
+_DONE = lazy(
     r"\b(?:done|finished|completed|fixed|written|booked|sent|made|noted|answered|solved|resolved"
     r"|was (?:set|found|added|created|given)|already)\b|✓|✔|✅|\[x\]"
     r"|\b(?:erledigt|fertig|abgeschlossen|geschrieben|gebucht|verschickt|gesendet|notiert|gelöst"

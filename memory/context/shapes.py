@@ -12,6 +12,7 @@ from collections import Counter
 
 from memory.context.receipt import Receipt
 from memory.context.wording import split_sentences
+from memory.patterns import lazy
 
 _LEAST_LOOPS = 5  # sentences, or words in a row, of which half are repeated
 _ROW = 4
@@ -137,22 +138,22 @@ def ends_freely(text: str) -> bool:
     return bool(_FREE_LINE.match(text.rstrip().rsplit("\n", 1)[-1]))
 
 
-_FREE_LINE = re.compile(
+_FREE_LINE = lazy(
     r"\s*(?:[-*+•]|\d{1,3}[.)])\s|[^.!?:：]{1,40}[:：]\s*\S{1,40}(?:\s\S{1,40}){0,3}$"
 )
-_HEADING = re.compile(r"#{1,6}\s|[-=*_]{3,}\s*$|<[^<>]{1,60}>\s*$|[^\n]{0,60}[:：]\**\s*$")
-_NOTHING = re.compile(
+_HEADING = lazy(r"#{1,6}\s|[-=*_]{3,}\s*$|<[^<>]{1,60}>\s*$|[^\n]{0,60}[:：]\**\s*$")
+_NOTHING = lazy(
     r"(?:[-*•]\s*)?(?:\*\*)?(?:[\w ]{1,40}[:：]\s*)?(?:\*\*)?\s*"
     r"(?:n/a|none|nothing|null|tbd|-+|…|\.\.\.|keine?s?|nichts|无|無|没有|沒有|暂无)?[.。]?\s*$",
     re.IGNORECASE,
 )
-_THOUGHT_TAG = re.compile(
+_THOUGHT_TAG = lazy(
     r"</?\s*(?:think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|analysis"
     r"|inner_monologue)\s*>"
     r"|◁/?think▷|<\|channel\|>|\[/?THINK\]",
     re.IGNORECASE,
 )
-_DELIBERATES_FIRST = re.compile(
+_DELIBERATES_FIRST = lazy(
     r"[\s*_\"]*(?:ok(?:ay)?|alright|all right|hmm+|so|well|right|wait|first)\b[,.…]*\s*"
     r"(?:so |then |first,? )?(?:the user|the person|I|let['’]?s|let me|we|this|now|what)\b"
     r"|[\s*_\"]*(?:let me|let['’]s (?:see|think)|I need to|I have to|I should|I must|we need to"
@@ -164,7 +165,7 @@ _DELIBERATES_FIRST = re.compile(
     r"|用户(?:要求|让|想让)我)",
     re.IGNORECASE,
 )
-_DELIBERATES = re.compile(
+_DELIBERATES = lazy(
     r"\b(?:wait|hmm+|let me (?:think|see|check|write|start|re-?read)|I should (?:probably |also )?"
     r"(?:mention|include|write|note|keep)|should I|maybe I|I think I|I['’]ll (?:write|start"
     r"|include)"
@@ -175,22 +176,20 @@ _DELIBERATES = re.compile(
     r"|也要提到|我需要(?:总结|写|先)",
     re.IGNORECASE,
 )
-_ABOUT_ITSELF = re.compile(
+_ABOUT_ITSELF = lazy(
     r"summar|recap|notes\b|conversation|zusammenfass|gespräch|notizen|总结|總結|摘要|概括|对话"
     r"|對話",
     re.IGNORECASE,
 )
-_FIELD = re.compile(r"\{\{?\s*[\w ]{2,40}\s*\}\}?")
-_PLACE = re.compile(
+_FIELD = lazy(r"\{\{?\s*[\w ]{2,40}\s*\}\}?")
+_PLACE = lazy(
     r"[\[<](?:insert|enter|your|add|describe|list|name|date|user|topic|fill|summary|placeholder"
     r"|einfügen|hier|dein|ihr|datum|beschreib|liste|请|填写|此处|在此|姓名|日期)[^\]>\n]{0,80}[\]>]"
     r"|\b(?:TBD|XXX+|lorem ipsum)\b",
     re.IGNORECASE,
 )
-_LABEL = re.compile(
-    r"(?:[-*•]\s*|\d{1,2}[.)]\s*)?(?:\*\*[^*]{1,60}\*\*[:：]?|[^:：.。]{1,40}[:：])\s*"
-)
-_ANSWERS = re.compile(
+_LABEL = lazy(r"(?:[-*•]\s*|\d{1,2}[.)]\s*)?(?:\*\*[^*]{1,60}\*\*[:：]?|[^:：.。]{1,40}[:：])\s*")
+_ANSWERS = lazy(
     r"[\s*_#]*(?:sure|of course|certainly|absolutely|definitely|gladly|happy to|no problem"
     r"|great (?:question|idea|choice)|good (?:question|idea)|you['’]re welcome|thank you for"
     r"|thanks for|here(?:['’]s| is| are)|to do (?:this|that)|you can\b|you should\b|try\b"
@@ -200,7 +199,7 @@ _ANSWERS = re.compile(
     r"|当然|當然|好的|没问题|沒問題|好问题|以下是|下面是|您好|你好|谢谢|您可以|你可以)",
     re.IGNORECASE,
 )
-_OFFERS_MORE = re.compile(
+_OFFERS_MORE = lazy(
     r"let me know|feel free|would you like|do you (?:want|need)|shall I|hope (?:this|that) helps"
     r"|(?:any|more|other|further) questions|enjoy (?:your|the)|good luck|happy to help"
     r"|have a (?:nice|great|good)"
@@ -210,10 +209,10 @@ _OFFERS_MORE = re.compile(
     r"|请告诉我|請告訴我|需要我|如果您?(?:还)?需要|祝您|祝你|希望(?:对您|对你|这)|还有什么|随时",
     re.IGNORECASE,
 )
-_YOU = re.compile(
+_YOU = lazy(
     r"\b(?:you|your|yours|you['’](?:re|ll|ve)|du|dein\w{0,2}|dir|dich|Ihnen|Ihre?[nmrs]?)\b|[您你]"
 )
-_REPORTS = re.compile(
+_REPORTS = lazy(
     r"\b(?:user|person|client|they|asked|wants?|wanted|requested|mentioned|discussed|decided|agreed"
     r"|explained|recommended|planned|plans to|said that|was told|conversation)\b"
     r"|\b(?:nutzer(?:in)?|benutzer|fragte|wollte|bat|möchte|besprochen|entschieden|empfahl|wurden?"
@@ -221,12 +220,12 @@ _REPORTS = re.compile(
     r"|用户|讨论|討論|决定|決定|助手|询问|詢問|提到|要求|对话",
     re.IGNORECASE,
 )
-_SPEAKER = re.compile(
+_SPEAKER = lazy(
     r"\**(user|human|person|me|you|assistant|ai|bot|nutzer|benutzer|mensch|assistent(?:in)?|ich|du"
     r"|用户|用戶|助手|我|你|客服)\**\s*[:：]",
     re.IGNORECASE,
 )
-_BEFORE = re.compile(
+_BEFORE = lazy(
     r"\b(?:not|no longer|instead of|rather than|first|initially|originally|formerly|previously"
     r"|earlier"
     r"|was corrected|corrected from|moved from|changed from|used to|nicht|statt|anstatt|zuerst"
@@ -234,10 +233,10 @@ _BEFORE = re.compile(
     r"|改为|改為",
     re.IGNORECASE,
 )
-_WORD_OR_SIGN = re.compile(r"[a-z\d\u00df-\u052f]+|[^\W_]")
-_ENDED = re.compile(r"[.!?…。！？;；:：)\]）】」』”\"'`*|]\s*(?:\(t\d+\)|\[t\d+\])?$")
-_LISTED = re.compile(r"[-*•–·|#]|\d{1,2}[.)、]|\[[ x]?\]")
-_DANGLES = re.compile(
+_WORD_OR_SIGN = lazy(r"[a-z\d\u00df-\u052f]+|[^\W_]")
+_ENDED = lazy(r"[.!?…。！？;；:：)\]）】」』”\"'`*|]\s*(?:\(t\d+\)|\[t\d+\])?$")
+_LISTED = lazy(r"[-*•–·|#]|\d{1,2}[.)、]|\[[ x]?\]")
+_DANGLES = lazy(
     r"(?:[,;(\[{\u201e\u201c«“]|\s[-–—&+/]|[，、；（「『“《])$"
     r"|\s(?:the|a|an|of|to|and|or|with|for|which|is|are|was|were|has|have|his|her|their|its"
     r"|der|die|den|dem|des|einen|einem|und|oder|für|zum|zur|von|vom|im|dass|weil|ist|sind|wird"
@@ -272,7 +271,7 @@ _VERBS = (
     r"assist|help|summari[sz]e|comply|do that|fulfil|provide|process|continue|engage|answer"
     r"|discuss|share"
 )
-_REFUSAL = re.compile(
+_REFUSAL = lazy(
     rf"[\s\"'*#>-]*(?:{_SORRY})[\s,，.、。:;!-]*(?:but |aber |pero |mais |ma |mas |maar |но |，|,)?"
     rf"\s*.{{0,40}}?(?:{_CANNOT})"
     rf"|[\s\"'*#>-]*(?:I (?:can['’]?t|cannot|can not|won['’]?t|am unable to|am not able to)"
@@ -287,7 +286,7 @@ _REFUSAL = re.compile(
     r"|我(?:无法|不能|無法)(?:协助|帮助|总结|提供|完成|協助|幫助|總結))",
     re.IGNORECASE,
 )
-_CALL = re.compile(
+_CALL = lazy(
     r"</?(?:antml:)?(?:tool_call|function_calls?|invoke|tool_use|function=|parameter=)"
     r"|<\|[^|<>]{0,40}tool[^|<>]{0,40}\|>"
     r"|<｜tool|\[TOOL_CALLS?\]|\bto=functions\.|\"tool_calls\"\s*:\s*\["

@@ -19,6 +19,7 @@ from memory.context.shapes import is_call
 from memory.keys import ConversationKey
 from memory.ledger import Spent
 from memory.messages import PICTURE, Message
+from memory.patterns import lazy
 from memory.turns import Turn, format_turns
 
 Style = Literal["notes", "rollup", "lines", "reminder", "recap", "structured", "excerpt"]
@@ -74,7 +75,7 @@ _APART = (
     f"write the line {_DIARY} and under it what the rest tells, for that diary, with its names, "
     "numbers, decisions and results. Repeat nothing there that the diary has already."
 )
-_DIARY_LINE = re.compile(r"^[\s#*_`>=-]*Diary[\s#*_`:=-]*$", re.IGNORECASE | re.MULTILINE)
+_DIARY_LINE = lazy(r"^[\s#*_`>=-]*Diary[\s#*_`:=-]*$", re.IGNORECASE | re.MULTILINE)
 
 _RESULT_SHOWN = 1_000  # characters of a tool result that the summariser is shown
 _LINE_SHOWN = 160  # characters of a message in a plain extract

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from memory.patterns import lazy
+
 FIELDS = {
     "task_overview": "The person's requests, what counts as success, and constraints",
     "current_state": "What is done so far: files and data made, changed or read, results",
@@ -31,8 +33,8 @@ _NEW = (
     "For a diary in which the earlier summary stands already: what followed alone, with its names, "
     "numbers, decisions and results, and nothing that only the earlier summary tells of"
 )
-_PLACE = re.compile(r"\{([^{}\n]{1,200})\}")
-_JSON = re.compile(r"(```\w*\s*)?[\[{]")
+_PLACE = lazy(r"\{([^{}\n]{1,200})\}")
+_JSON = lazy(r"(```\w*\s*)?[\[{]")
 _LONGEST = 100_000
 """Characters that the fields of a summary may have together; one that is longer than its tokens
 allow is not used anyhow."""

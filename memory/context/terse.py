@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
+from memory.patterns import lazy
+
 REQUEST = (
     "End every reply with one short line like this: <terse>what was done, key decisions</terse>. "
     "Only you see it: in the activity log, once the reply has left your view."
@@ -16,16 +18,16 @@ REQUEST = (
 """The request in the system prompt while the strategy `slim` is in force."""
 
 _TAG = r"<\s{0,9}+/?\s{0,9}+terse(?:[\s/][^<>]{0,200}+)?>"
-_TOKEN = re.compile(rf"{_TAG}|`+|\n|[^`\n<]+|<", re.IGNORECASE)
-_UNFINISHED = re.compile(
+_TOKEN = lazy(rf"{_TAG}|`+|\n|[^`\n<]+|<", re.IGNORECASE)
+_UNFINISHED = lazy(
     r"<\s{0,9}+/?\s{0,9}+(?:t(?:e(?:r(?:s(?:e(?:[\s/][^<>]{0,200}+)?)?)?)?)?)?\Z", re.IGNORECASE
 )
 """The end of a piece that may be the beginning of a tag."""
-_CUT_OFF = re.compile(r"<\s*/?\s*te(?:r(?:se?)?)?", re.IGNORECASE)
-_CLOSES = re.compile(r"<\s*/")
-_ENDS = re.compile(r"<\s*/|<[^/]*/\s*>")
+_CUT_OFF = lazy(r"<\s*/?\s*te(?:r(?:se?)?)?", re.IGNORECASE)
+_CLOSES = lazy(r"<\s*/")
+_ENDS = lazy(r"<\s*/|<[^/]*/\s*>")
 """A tag after which nothing is hidden: one that closes, or is empty."""
-_FENCE = re.compile(r" {0,3}(`{3,}+(?!.*`)|~{3,})")
+_FENCE = lazy(r" {0,3}(`{3,}+(?!.*`)|~{3,})")
 _LINE_KEPT = 1_000
 """Characters at the beginning of a line by which it is known for a fence."""
 _UNCLOSED = 300

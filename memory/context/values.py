@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from memory.context.names import MONTH_OF
 from memory.context.receipt import find_facts
+from memory.patterns import lazy
 
 SCANNED = 20_000
 """Characters of a text that are looked through."""
@@ -41,31 +42,29 @@ _DAYS = (
 _DAY_OF = {name: str(number) for number, names in enumerate(_DAYS) for name in names}
 _LATIN_DAYS = "|".join(name for name in _DAY_OF if name.isascii() and len(name) > 1)
 _NUMERALS = "零一二三四五六七八九"
-_WEEKDAY = re.compile(rf"\b({_LATIN_DAYS})s?\b|(?:星期|礼拜|周)([一二三四五六日天])", re.IGNORECASE)
-_CJK_TIME = re.compile(
+_WEEKDAY = lazy(rf"\b({_LATIN_DAYS})s?\b|(?:星期|礼拜|周)([一二三四五六日天])", re.IGNORECASE)
+_CJK_TIME = lazy(
     r"(凌晨|早上|上午|中午|下午|傍晚|晚上)?([一二三四五六七八九十两]{1,3}|\d{1,2})点(半|"
     r"[一二三四五六七八九十]{1,3}分)?"
 )
-_CJK_DAY = re.compile(
-    r"(?<![\d月路街巷弄])([一二三四五六七八九十]{1,3}|\d{1,2})[号日](?![楼站台线路门])"
-)
-_DAY = re.compile(
+_CJK_DAY = lazy(r"(?<![\d月路街巷弄])([一二三四五六七八九十]{1,3}|\d{1,2})[号日](?![楼站台线路门])")
+_DAY = lazy(
     r"\b(\d{1,2})(?:st|nd|rd|th)\b"
     r"|\b(?:am|der|den|dem|vom|zum)\s(\d{1,2})\.(?=\s*(?:,|sondern|auf|statt|$))",
     re.IGNORECASE,
 )
 _MONTHS = "|".join(sorted(MONTH_OF, key=len, reverse=True))
-_MONTH_BEFORE = re.compile(rf"\b(?:{_MONTHS})\.?\s$", re.IGNORECASE)
-_MONTH_BEHIND = re.compile(rf"\s(?:of\s)?(?:{_MONTHS})\b", re.IGNORECASE)
-_CJK_MONEY = re.compile(r"(?<![\d.,])(\d[\d.,]{0,20})\s?([百千万亿])(?:美元|欧元|元|块钱?|人民币)?")
-_DIGIT = re.compile(r"(?<![A-Za-z0-9_.,/:-])\d{1,9}(?![A-Za-z0-9_/:-]|[.,]\d)")
-_CHINESE = re.compile(r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
-_VERSION = re.compile(r"(?<![A-Za-z0-9])[vV]\d+(?:\.\d+){1,3}")
-_JOINED = re.compile(
+_MONTH_BEFORE = lazy(rf"\b(?:{_MONTHS})\.?\s$", re.IGNORECASE)
+_MONTH_BEHIND = lazy(rf"\s(?:of\s)?(?:{_MONTHS})\b", re.IGNORECASE)
+_CJK_MONEY = lazy(r"(?<![\d.,])(\d[\d.,]{0,20})\s?([百千万亿])(?:美元|欧元|元|块钱?|人民币)?")
+_DIGIT = lazy(r"(?<![A-Za-z0-9_.,/:-])\d{1,9}(?![A-Za-z0-9_/:-]|[.,]\d)")
+_CHINESE = lazy(r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
+_VERSION = lazy(r"(?<![A-Za-z0-9])[vV]\d+(?:\.\d+){1,3}")
+_JOINED = lazy(
     r"(?<![A-Za-z0-9-])(?:\d[\d-]{3,20}\d|(?:\+\d{1,3}|"
     r"0)\d{1,5}[ /]\d[\d -]{2,14}\d)(?![A-Za-z0-9-])"
 )
-_CAPITALS = re.compile(r"[A-ZÀ-ÖØ-Þ][\w'’]{1,40}(?:\s[A-ZÀ-ÖØ-Þ][\w'’]{1,40}){0,2}")
+_CAPITALS = lazy(r"[A-ZÀ-ÖØ-Þ][\w'’]{1,40}(?:\s[A-ZÀ-ÖØ-Þ][\w'’]{1,40}){0,2}")
 _TITLES = frozenset(("mr", "mrs", "ms", "dr", "herr", "herrn", "frau", "the", "prof"))
 _WORDS_OF_NO_NAME = """
     i i'm i'll i've it it's its the a an no not yes sorry my we we're he she they you that this

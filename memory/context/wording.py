@@ -12,11 +12,12 @@ from collections.abc import Iterable, Sequence, Set
 from itertools import pairwise
 
 from memory.context.names import MONTH_OF
+from memory.patterns import lazy
 
 _CJK = "\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
-_WORD = re.compile(r"[^\W\d_]+")
-_LONG_WORD = re.compile(rf"[^\W\d_{_CJK}]{{4,}}")
-_RUN = re.compile(rf"[{_CJK}]{{2,}}")
+_WORD = lazy(r"[^\W\d_]+")
+_LONG_WORD = lazy(rf"[^\W\d_{_CJK}]{{4,}}")
+_RUN = lazy(rf"[{_CJK}]{{2,}}")
 _STEM = 5  # letters that inflected forms of a word share
 _SAMPLE = 400  # characters of a message that tell its language,
 _LOOKED_AT = 24  # of so many messages at least
@@ -69,10 +70,10 @@ _SCRIPTS = (
 _WIDE = frozenset(("ja", "zh", "ko"))
 _PER_WIDE = 3  # Latin letters that say as much as one of those characters
 
-_END = re.compile(
+_END = lazy(
     r"(?<=[.!?…])[\"”’)\]]?\s+|(?<=[。！？])[”」』）]?\s*|\s*\n+\s*",
 )
-_NO_END = re.compile(
+_NO_END = lazy(
     r"(?:\b\d{1,2}|\b\w|\b(?:Dr|Mr|Mrs|Ms|Prof|St|Nr|No|ca|bzw|vs|max|min|inkl|evtl|usw|etc))\.\Z"
 )
 

@@ -14,6 +14,8 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from memory.patterns import lazy
+
 TITLE = "# What is remembered"
 IMPORTANT, NOTES = "## Important", "## Notes"
 """Headings; what stands above goes into the prompt before what stands below."""
@@ -22,11 +24,11 @@ LONGEST = 300
 MOST_FACTS = 100
 """Facts up to which a model may add some."""
 
-_FACT = re.compile(r"^\s*[-*+]\s+(?:(?P<said>\d{4}-\d\d-\d\d):\s+)?(?P<text>.*)$", re.DOTALL)
-_TURNS = re.compile(r"t(\d{1,9})(?: to t(\d{1,9}))?")
-_TAG = re.compile(r"<(?=[\s\u200b]*[\w/!|])")
-_WORD = re.compile(r"\w+")
-_SAID = re.compile(r"[^\s.,;:!?…\"'“”‘’„«»()\[\]*_`~，。；：！？、]+")
+_FACT = lazy(r"^\s*[-*+]\s+(?:(?P<said>\d{4}-\d\d-\d\d):\s+)?(?P<text>.*)$", re.DOTALL)
+_TURNS = lazy(r"t(\d{1,9})(?: to t(\d{1,9}))?")
+_TAG = lazy(r"<(?=[\s\u200b]*[\w/!|])")
+_WORD = lazy(r"\w+")
+_SAID = lazy(r"[^\s.,;:!?…\"'“”‘’„«»()\[\]*_`~，。；：！？、]+")
 """Words with the signs that make others of them ("C++", "-5", "50%"), without the marks between."""
 _ALIKE = 0.5  # of the words of a line: one that a person wrote in its place is still about the same
 

@@ -33,6 +33,14 @@ def list_named(database: Database, name: str) -> list[tuple[str, str]]:
     return [(channel, text) for channel, text in query.tuples().execute(database)]
 
 
+def list_of(database: Database, word: str) -> list[tuple[str, str, str]]:
+    """List the texts that channels keep under names that begin with this word: (channel, name,
+    text)."""
+    columns = tables.ChannelState
+    rows = columns.select(columns.channel, columns.name, columns.text).tuples().execute(database)
+    return [(channel, name, text) for channel, name, text in rows if name.split(" ")[0] == word]
+
+
 def forget_chat(database: Database, channel: str, chat: str) -> None:
     """Delete what a channel keeps of a chat: all whose name has the chat's id as a word."""
     columns = tables.ChannelState

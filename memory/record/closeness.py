@@ -14,13 +14,15 @@ from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
+from memory.patterns import lazy
+
 _JOINS = ".,:/-–'’_"
 """Signs over which a number goes on."""
 _OTHERS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7a3\U00020000-\U000323af"
 )
-_UNSPACED = re.compile(f"[{_OTHERS}]")
+_UNSPACED = lazy(f"[{_OTHERS}]")
 _SPACED = rf"[^\W{_OTHERS}]"
 """A letter or digit of a language that has signs between words."""
 _GAP = 3  # signs and blanks at most between two words that follow one another

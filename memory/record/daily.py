@@ -19,14 +19,15 @@ from pathlib import Path
 from msgspec import Struct
 
 from memory.keys import ConversationKey
+from memory.patterns import lazy
 from memory.record import fence
 
-_HEAD = re.compile(
+_HEAD = lazy(
     r"^## (?P<at>\d\d:\d\d) · (?P<conversation>.+) · "
     r"(?P<turns>[^·\n]+) <!-- job (?P<job>\d+) -->\n",
     re.MULTILINE,
 )
-_END = re.compile(r"\n<!-- end (?P<job>\d+) -->(?=(?P<gap>\n*+))")
+_END = lazy(r"\n<!-- end (?P<job>\d+) -->(?=(?P<gap>\n*+))")
 _ONE_WRITER = threading.Lock()  # a file that is written anew must not lose what is appended to it
 
 

@@ -14,6 +14,7 @@ from memory.turns import turn_number
 from plugins.api import Action, Ask, BranchInfo, Command, CommandError, Reply, command, hookimpl
 from plugins.builtin.context.show import moment
 from plugins.builtin.session import LONGEST_TITLE
+from plugins.offers import with_offers
 from plugins.wording import cell, clip, format_list, literal, name_branch, table
 
 _ALL = Action("All branches", "/branches")
@@ -50,7 +51,8 @@ async def fork(ask: Ask) -> Reply:
         number=before.number,
     )
     actions = (Action(_("Go back"), f"/branches {before.number}"), _ALL)
-    return Reply(text, as_data(made), actions)
+    key = ask.conversation.key.branch(made.number)
+    return await with_offers(Reply(text, as_data(made), actions), ask, key, made.turn)
 
 
 def _turn(word: str, rest: str) -> int | None:
@@ -97,7 +99,8 @@ async def branches(ask: Ask) -> Reply:
         running=running,
     )
     actions = (Action(_("Go back"), f"/branches {here.number}"), _ALL)
-    return Reply(text, {**as_data(there), "is_current": True}, actions)
+    reply = Reply(text, {**as_data(there), "is_current": True}, actions)
+    return await with_offers(reply, ask, ask.conversation.key.branch(there.number), None)
 
 
 def _find(found: Sequence[BranchInfo], wanted: str) -> BranchInfo:

@@ -10,7 +10,7 @@ from plugins.wording import cell, table
 
 GROUPS: Mapping[str, Sequence[str]] = {
     "Talking": (
-        *("new", "retry", "undo", "edit", "regenerate", "stop", "btw", "shell"),
+        *("new", "retry", "undo", "edit", "regenerate", "files", "stop", "btw", "shell"),
         *("fork", "branches", "title", "pin", "archive", "cancel"),
     ),
     "At a time": ("remind", "jobs"),

@@ -25,6 +25,7 @@ from plugins.api import (
 from plugins.builtin.context.receipts import add_in_force
 from plugins.builtin.context.state import say_gone
 from plugins.health import describe_channels, describe_failures, describe_processes, describe_recent
+from plugins.offers import numbers_in_context, with_offers
 from plugins.wording import clip, count, duration, literal
 
 LONGEST_TITLE = 80  # characters
@@ -134,7 +135,8 @@ async def _place(ask: Ask, name: str) -> Reply:
 async def stop(ask: Ask) -> Reply:
     """End the running turn of this conversation."""
     key = ask.conversation.key
-    stopped = [stop(key) for stop in (*ask.bot.stops, ask.bot.turns.stop)]
+    own = (ask.bot.private.stop, ask.bot.turns.stop)
+    stopped = [stop(key) for stop in (*ask.bot.stops, *own)]
     if any(stopped):
         return Reply(_("Stopping; what was done so far is kept."), {"stopped": True})
     for branch in await ask.bot.branches.all(key):  # what a person sees is one chat
@@ -249,7 +251,8 @@ async def undo(ask: Ask) -> Reply:
             questions=questions,
         )
     )
-    return Reply(f"{first}{text}", {"turns": [turn.id for turn in taken]}, (_BACK,))
+    reply = Reply(f"{first}{text}", {"turns": [turn.id for turn in taken]}, (_BACK,))
+    return await _offer(reply, ask, taken)
 
 
 @command("retry", "Undo the last turn and ask its question again")
@@ -260,7 +263,7 @@ async def retry(ask: Ask) -> Reply:
     (turn,) = taken = await last_turns(ask, 1)
     first = await _take_back(ask, taken, "asked again with /retry")
     message = await ask.bot.turns.ask(ask.conversation.key, ask.address, turn.question)
-    return Reply(
+    reply = Reply(
         _(
             "{first}{id} is taken back and asked again: {words}",
             first=first,
@@ -269,6 +272,14 @@ async def retry(ask: Ask) -> Reply:
         ),
         {"turn": turn.id, "asked": message},
     )
+    return await _offer(reply, ask, taken)
+
+
+async def _offer(reply: Reply, ask: Ask, taken: tuple[Turn, ...]) -> Reply:
+    """Add what is offered where a conversation ends before these turns."""
+    first = taken[0].number
+    left = [n for n in numbers_in_context(ask.conversation) if n < first]
+    return await with_offers(reply, ask, ask.conversation.key, max(left, default=first - 1))
 
 
 def _number(text: str) -> int:

@@ -25,6 +25,7 @@ from plugins.api import (
 )
 from plugins.builtin.branches import as_data, current_branch
 from plugins.builtin.session import last_turns
+from plugins.offers import with_offers
 from plugins.turn_names import turns_of
 from plugins.wording import clip, format_list, literal
 
@@ -129,7 +130,8 @@ async def _ask_again(ask: Ask, turn: Turn, question: Message, model: str = "") -
         Action(_("Go back"), f"/branches {before.number}"),
         Action(_("All branches"), "/branches"),
     )
-    return Reply(first + text, _as_data(made, turn, message), actions)
+    reply = Reply(first + text, _as_data(made, turn, message), actions)
+    return await with_offers(reply, ask, key, made.turn)
 
 
 def _describe(

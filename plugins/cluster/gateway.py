@@ -152,6 +152,10 @@ class GatewayBot:
     def language_of(self, address: Address) -> str:
         return self._app.bot.language_of(address)
 
+    def is_private(self, address: Address) -> bool:
+        """Return False: private conversations are refused where several processes are one bot."""
+        return False
+
     async def command(self, address: Address, line: str) -> Reply:
         part = {"do": "command", "address": address, "line": line, "language": asked_in.get()}
         try:

@@ -16,6 +16,7 @@ from typing import Annotated, BinaryIO
 
 import regex
 from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import Field
 
 from agent.tools.allowance import demand
@@ -191,7 +192,7 @@ def write_file(context: ToolContext, path: str, content: str) -> str:
 
 @hookimpl
 def parley_tools() -> list[Tool]:
-    return [glob, grep, list_files, read_file, write_file]
+    return [glob, grep, list_files, read_file, replace(write_file, target="path")]
 
 
 def _mark(context: ToolContext, targets: Iterable[Path]) -> None:

@@ -9,10 +9,9 @@ quotations, code, pasted text.
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct
 
+from memory.patterns import lazy
 from plugins.instructions.detect_chinese import is_chinese_order
 from plugins.instructions.detect_english import is_english_order
 from plugins.instructions.detect_german import is_german_order
@@ -47,8 +46,8 @@ def find_instructions(text: str) -> list[FoundInstruction]:
     return found
 
 
-_CHINESE = re.compile(r"[\u4e00-\u9fff]")
-_GERMAN = re.compile(
+_CHINESE = lazy(r"[\u4e00-\u9fff]")
+_GERMAN = lazy(
     r"[äöüß]|\b(?:der|die|das|und|ist|nicht|ich|du|ein|eine|mit|auf|für|dem|den|mir|mich|dir|dich|"
     r"immer|nie|"
     r"niemals|wieder|bitte|kein|keine|keinen|ab|jetzt|nur|noch|von|zu|wenn|dass|mein|meine|meinen|"
@@ -56,7 +55,7 @@ _GERMAN = re.compile(
     r"jede|jeder|jedes|erst|nichts|niemand|auch|vor|nach|bei|ohne|bis|sag|frag|antworte|antworten|"
     r"schreib)\b"
 )
-_ENGLISH = re.compile(
+_ENGLISH = lazy(
     r"\b(?:the|and|is|not|i|you|a|an|with|on|for|to|me|my|your|always|never|please|pls|don't|dont|"
     r"do|no|from|now|only|"
     r"all|every|when|if|any|of|it|in|use|call|before|after|this|that|be|everything)\b"

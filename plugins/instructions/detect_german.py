@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from memory.patterns import PatternList
 from plugins.instructions.detect_shapes import SaidSentence
 
 # Stems of verbs of what a bot does: imperatives ("schick", "schicke"), and infinitives behind them.
@@ -113,240 +112,234 @@ _REPLIES = (
 _NOBODY = r"\b(?:niemand\w*|keine[mnr]? (?:anderen|menschen|dritten)|nichts|jemand\w*|irgend\w+)\b"
 _START = rf"(?:(?:{_LASTING}|bitte|nur|erst|zuerst),?\s+)*"
 
-_ORDERS = tuple(
-    re.compile(pattern)
-    for pattern in (
-        # schick nie, antworte immer, nenn mich nicht mehr
-        rf"{_PLEASE}(?!{_OF_LIFE})(?:{_DO})(?!,)(?! (?:ich|er|sie|es|wir|du)\b).*(?:{_LASTING}|"
-        rf"{_CONSENT})(?!.*\b(?:verkehr|frieden)\b)",
-        rf"{_PLEASE}(?:{_LASTING}),? {_PLEASE}(?!{_OF_LIFE})(?:{_DO})(?!,)(?! (?:ich|er|sie|es|"
-        rf"wir|man|das|die|der)\b)",
-        # frag mich, bevor; zeig mir jeden Beitrag, bevor du
-        rf"{_PLEASE}(?:{_LASTING} )?(?:frag|zeig|sag|informier|warn|lass|hol|klär|warte|"
-        rf"bestätige?|erkundige?)(?:e)?\b.*\b(?:bevor (?:du|etwas|irgend)|vor "
-        r"(?:jede[mnr]|allen|dem (?:löschen|senden|buchen|verschicken|absenden)))(?! (?:gehst|"
-        r"kommst|losfährst|fährst|gehen)\b)",
-        # gib nichts weiter, fass X nicht an: nobody and nothing
-        rf"{_PLEASE}(?!{_OF_LIFE})(?:{_DO}).*{_NOBODY}.*\b(?:weiter|ohne|außer|vor|davon|verraten|"
-        rf"preis|heraus)\b(?!.*{_ONCE})",
-        rf"{_PLEASE}(?:verrat|erzähl|sag)e? (?:\w+ ){{0,4}}?(?:niemand\w*|keinem)\b",
-        rf"{_PLEASE}(?:{_DO})(?: \w+){{0,6}} (?:vertraulich|geheim|für dich)\b",
-        # keine Emojis, verwende keine Aufzählungspunkte, verzichte auf, vermeide
-        rf"{_PLEASE}(?:benutz|verwend|nutz|schreib|setz|mach|füg|nimm|gib|schick|spar dir|"
-        rf"lass)(?:e)? (?:(?:mir|bitte|dabei|deine|die|auch|in \w+) )*"
-        rf"(?:keine?n?|nicht (?:so )?(?:viele?|immer)|weniger|die|deine) {_STYLE}\b(?!.*{_ONCE})",
-        rf"{_PLEASE}(?:vermeide?|verzichte?|meide?)\b(?: bitte)? (?:auf |"
-        rf"bitte )?(?:\w+ ){{0,2}}(?:{_STYLE}|wörter|wort|begriffe?|ausdrücke|formulierungen)\b",
-        rf"{_PLEASE}(?:keine?n?|nicht so viele?|weniger|schluss mit|genug (?:mit|von)|nie wieder|"
-        rf"bloß keine)(?: (?:den|der|diesen|mehr|bitte))* {_STYLE}\b"
-        rf"(?!.*(?:\b(?:ist|sind|war|waren|habe?|hat|gab|gibt|bekommen|da|ich|wir)\b|{_ONCE}))",
-        r"(?:bitte )?keine?n? [\w-]+(?: \w+){0,3}? mehr(?: bitte| danke|,? bitte|"
-        r",? danke)?$(?<!problem mehr)",
-        rf"{_PLEASE}(?:hör|hoer)e? (?:bitte |endlich )*auf,? (?:\w+ ){{0,3}}?(?:(?:immer|ständig|"
-        rf"dauernd|jedes mal|ewig) .*|\w*zu ?(?:{_STEMS})\w*$|mit (?:den|dem|der) {_STYLE})",
-        # ab jetzt nennst du mich, du antwortest künftig
-        rf"{_START}{_FROM_NOW},? (?:(?:{_YOU_DO}) du\b|wird (?:\w+ ){{0,5}}(?:ge\w+t|\w+iert)$|"
-        rf"(?:sollen|müssen|dürfen) (?:alle|die|deine)|(?:nur|kein\w*|bitte|immer|nie|nicht|"
-        rf"alles?)\b)",
-        rf"{_START}{_FROM_NOW},? (?!(?:ich|er|sie|es|wir|man|das|die|der|den|dem|ein|eine|wird|"
-        rf"werde|werden|will|ist|sind|bin|hat|habe|haben|gibt|"
-        rf"geht|fährt|kann|können|möchte|wollen|soll)\b)(?:\w+ ){{0,8}}?(?:{_TO_DO})$",
-        rf"{_START}{_FROM_NOW},? (?:auf |nur |nur noch |bitte )*{_LANGUAGES}\b",
-        rf"du (?!bist (?!ab)|hast|warst|siehst|kommst|gehst|wirst|weißt|"
-        rf"kannst ja)(?:{_YOU_DO})\b(?:.* )?(?:{_FROM_NOW}|ausschließlich|nur noch|nie wieder|"
-        rf"niemals wieder|"
-        r"nur,? wenn ich|nur mit mein|erst,? wenn ich)\b",
-        r"du (?:fragst|zeigst|sagst|informierst|pushst|machst|schickst|löschst|veröffentlichst|"
-        r"buchst|postest|kaufst|sendest|bestellst)\b.*\b(?:bevor du|nur\b.*wenn ich|"
-        r"erst,? (?:wenn|nachdem) ich|ohne (?:mich|meine))",
-        # du darfst nie, du musst mich erst fragen
-        rf"(?:\w+ )?(?:du )?(?:darfst|sollst|musst|solltest|sollest) (?:du )?(?!.*(?:gehabt|haben|"
-        rf"gewesen)$)(?:.*\b)?(?:{_LASTING}|{_CONSENT}|mich (?:erst|vorher|zuerst)|"
-        rf"erst fragen)(?!.*\bglaub)",
-        rf"(?:{_LASTING}|\w+ \w+) darfst du\b.*(?:{_TO_DO}|\w+en)$",
-        rf"du darfst (?:\w+ ){{0,5}}?(?:nicht|kein\w*)\b.*{_TO_DO}",
-        r"du (?:brauchst|musst) (?:\w+ ){0,5}?nicht (?:jedes mal|immer|mehr|ständig)\b.*",
-        r"du brauchst (?:\w+ ){0,3}?nicht (?:jedes mal|immer|mehr)",
-        # ich möchte, dass du künftig
-        rf"dass du (?:mir|mich) .*{_NEVER}\b.*",
-        rf"(?:\w+ ){{1,2}}(?:wird|werden|geht) (?:\w+ ){{0,3}}(?:nichts|niemand|kein\w*|"
-        rf"nie)\b.*{_CONSENT}",
-        rf"{_PLEASE}(?!{_OF_LIFE})(?:{_DO})(?: \w+){{0,2}} jedes mal,? wenn (?:du|ich)\b",
-        rf"(?:{_YOU_DO}) du bitte (?:{_LASTING})",
-        # infinitives: bitte immer nachfragen, nie wieder X verwenden
-        rf"{_PLEASE}(?:\w+ ){{0,3}}?(?:{_ALWAYS}|{_NEVER}|nur|"
-        rf"nicht mehr)\b(?! noch\b)(?!.*\b(?:ich|er|sie|wir|ist|sind|war|hat|habe|haben|du|man|"
-        rf"wollen|soll|sollen|muss|müssen|kann|können|"
-        rf"könnte|darf|werde|wird|würde|gewesen|möchte|"
-        rf"wollte)\b).*?(?:{_TO_DO})(?: bitte)?(?:,? (?:bevor|wenn|falls|ohne)\b.*|,? (?:dann|"
-        rf"bitte)\b.*)?$",
-        rf"(?:{_ALWAYS}, wirklich )?{_ALWAYS} (?:erst )?(?:{_TO_DO})\b",
-        rf"(?:bitte )?(?:{_NEVER}|{_ALWAYS}) (?:auf {_LANGUAGES}|im? \w+|erst|zuerst|vorher|"
-        rf"alle?)\b(?!.*\b(?:ich|er|sie|wir|ist|sind|war|hat|habe|haben|noch|du|man|wollte)\b).*",
-        rf"bitte {_NEVER}\b(?!.*\b(?:ich|ist|wird)\b).*",
-        rf".*\bbitte (?:weglassen|vermeiden|unterlassen|nicht mehr)\b.*(?:{_ALWAYS}|{_FROM_NOW}|"
-        rf"mehr)?$",
-        rf"{_PLEASE}(?:verwende|nutze?|nur) \w+ (?:zum|für (?:alle?s?|jede[nsr]?|"
-        rf"einrückungen))\b.*",
-        # any order that is said to last, and any prohibition that is not for once
-        rf"{_PLEASE}(?!{_OF_LIFE})(?:{_DO})(?!,)(?! (?:ich|er|wir|du)\b)(?=.*(?:{_LASTING}|"
-        rf"{_CONSENT}|\b(?:alles,? was|allem,? was|alles so|alles (?:in|auf|als|mit|wie)|nur|"
-        rf"wie einen? \w+|nur über|ausschließlich|"
-        rf"bei mir|generell|jede[nrsm]? \w+,? de[nr])\b))(?! mal\b)(?! nur (?:so|kurz|"
-        rf"mal)\b)(?!.*{_ONCE})(?!.*\bnicht zu (?:viel|sehr)\b)",
-        rf"{_PLEASE}(?!{_OF_LIFE})(?!frag nicht$|mach nicht$)(?:{_DO}|öffne|stör|weck|komm|trink|"
-        rf"iss)(?!,)(?! (?:ich|er|wir|du|dir|dich|das|"
-        rf"es)\b)(?: (?!so\b)[\w-]+){{0,5}}? (?:nichts?|keine[nmr]?|keine|kein|nie)\b"
-        rf"(?: (?!so\b|mehr$|sorgen|gedanken|angst|eile|stress|zu\b|auf$)\w+)+(?!.*{_ONCE})",
-        r"wenn du .{1,40}, (?:dann )?(?:sag|schreib|antworte)e? (?:bitte |nur |einfach )+\w+$",
-        r"wage? es nicht\b.*",
-        rf"(?:{_DO}) (?:dich )?(?:bitte )?(?:bei|an) (?:den |die )?(?:fakten|tatsachen|regeln|"
-        rf"format|stil|vorgaben)\b.*",
-        r"geh(?:e)? (?:bitte )?(?:immer )?davon aus,? dass (?:ich|wir|mein)\b.*",
-        r"komm(?:e)? (?:bitte )?(?:ab jetzt |künftig |immer )?(?:gleich |direkt |"
-        r"sofort )?(?:zum punkt|zur sache)",
-        r"komm mir (?:bitte )?(?:nie|nicht) (?:wieder|mehr) .*",
-        r"finger weg von\w*|finger weg vo[nm] .*",
-        r"(?:bitte )?keine [\w-]+ (?:nach|vor|ohne|während|über|unter|zwischen|an|am|"
-        r"für) (?!\w*(?:mich|uns|ihn|sie)\b)[\w ]+$",
-        r"alles (?:über|unter|ab|was|mit) .*\b(?:freigeben|genehmigen|absegnen|bestätigen|fragen|"
-        r"vorlegen|freigabe|zustimmung)\b.*",
-        r"(?:\w+ ){1,3}kannst du (?:weglassen|dir sparen|auslassen|überspringen)",
-        rf"(?:mein\w*|alle|die|jede\w*|unsere) [\w-]+ (?:{_YOU_DO}) du (?:bitte )?(?:{_LASTING})",
-        r"du (?:sollst|darfst) (?!doch\b)(?:\w+ ){0,4}?(?:keine?n?|nicht|nie) (?:\w+ ){0,4}?\w+en$",
-        rf"du bist (?:{_FROM_NOW}) .*",
-        rf"(?:{_STYLE}|\w+) kannst du weglassen",
-        r"hör(?:e)? (?:bitte )?auf,? .*\b(?:deine\w*|meine\w*|jede\w*|immer|mich)\b.* zu \w+",
-        r"(?:für|bei|vor|nach|in|mit)? ?(?:[\w-]+ ){1,4}(?:musst|"
-        r"brauchst) du (?:\w+ ){0,4}?nicht (?:jedes ?mal|immer|ständig|mehr|extra)\b.*",
-        rf"bevor du (?:etwas|irgendwas|irgendetwas|was|jemals|mir|eine?n?) .*, (?:{_DO})",
-        r"du (?:musst|sollst) (?:\w+ ){0,3}?(?:jede[rmsn]?|alle[nrm]?|immer|stets)\b.*",
-        rf"(?:mein\w*|unser\w*|der|die|das) [\w-]+ (?:heißt|heißen|ist|"
-        rf"sind) {_FROM_NOW}\b.*(?:bei uns|für uns|qqq)",
-        rf"(?:bleiben|machen|sprechen|nehmen|verwenden|nutzen|reden|schreiben) wir .*{_FROM_NOW}",
-        rf"(?:immer|jedes ?mal),? wenn .* (?:{_DO}) (?:mich|mir|es|sie|ihn|das)\b.*",
-        rf"(?:wenn|falls|sobald) ich .*,? (?:dann |bitte )*(?:schlag|sag|antworte|frag|gib|"
-        rf"verwende|nutze?|schreib|übersetze?|erinnere?|zeig)e?\b(?! (?:ich|"
-        rf"bescheid))(?!.*{_ONCE}).*",
-        rf"{_FROM_NOW} (?:heißt|heißen|gilt|gelten)\b.*",
-        rf"(?:{_NEVER}|höchstens|maximal|max) (?:mehr als )?\w+ \w+ (?:pro|je|in jede[rm])\b.*",
-        rf"{_PLEASE}(?!{_OF_LIFE})(?:{_DO}) (?:mich|uns|mir) (?:\w+ ){{0,2}}?(?:nicht|nie),? "
-        rf"(?:wenn|während|solange|bevor|bei|vor|nach)\b(?!.*{_ONCE})",
-        rf"{_PLEASE}(?:{_DO})\b.*,? wenn du .*\b(?:nicht|nichts|unsicher|kein\w*)\b",
-        r"(?:bitte )?(?:sprich|rede|schreib) mit mir (?:bitte )?(?:wie|als|so|immer|nur)\b.*",
-        # nouns: Zusammenfassungen immer in drei Sätzen; alle Antworten müssen
-        rf"(?:alle |jede[rs]? |deine |meine |sämtliche )*(?:{_REPLIES}|\w+(?:ungen|angaben|"
-        rf"nachrichten|formate)) (?:bitte |ab jetzt )*(?:{_ALWAYS}|{_NEVER}|maximal|höchstens|nur|"
-        rf"ausschließlich)\b(?!.*\b(?:ich|wir|ist|sind|war)\b)",
-        rf"(?:alle|jede[rs]?|deine|sämtliche) (?:\w+ )?{_REPLIES} (?:bitte|muss|müssen|soll|"
-        rf"sollen|sollten|hat|haben .*zu|darf|dürfen|in|auf|als)\b(?!.*\bich\b)",
-        rf"{_REPLIES}: ?(?:maximal|max|höchstens|immer|nie|nur|auf)\b",
-        rf"(?:am ende|zu beginn|am anfang|nach|vor|zu|bei|an|mit|in|"
-        rf"unter) jede[rmns]? (?:\w+ )?{_REPLIES}\b.*\b(?:bitte|{_TO_DO})",
-        rf"{_PLEASE}(?:{_DO}).*\b(?:am ende|zu beginn|am anfang|nach|vor|zu|bei|an|mit|unter|"
-        rf"in) (?:jede[rmns]?|allen|alle) (?:künftigen )?{_REPLIES}\b",
-        rf"{_PLEASE}(?:{_DO}).*\b(?:auf alles|in allen|für alle (?:künftigen|weiteren|meine|"
-        rf"deine)|in allem)\b",
-        rf"(?:{_REPLIES}) gehen an .*\bnie an\b",
-        # wenn ich X, dann Y
-        rf"(?:immer,? wenn|jedes ?mal,? wenn|wenn|falls|sobald|sofern)(?: ich| jemand|"
-        rf" einer)(?: \w+)? ?(?:(?:.*\b)?(?:sage?|erwähne?|einfüge?|schreibe?|schicke?|nenne?|"
-        rf"frage?|fragt|poste|teile?|"
-        r"bitte|möchte|will|spreche|sende|hochlade|tippe|anhänge|zitiere|meine|sagt|mitteile|"
-        r"einstelle|reinkopiere|kopiere))\w*\b.*?,\s*(?:dann )?(?:bitte )?"
-        rf"(?:(?:{_DO})|(?:{_YOU_DO}) du|meine? ich (?:immer|damit|stets)|hörst du|(?:{_LASTING}))",
-        rf"(?:wenn|falls|sobald|bevor|während|solange)(?: du|(?: etwas|"
-        rf" irgendwas) an) .*(?:antwort|schreib|zitier|übersetz|empfiehl|vorschläg|schickst|"
-        rf"sendest|löschst|buchst|kaufst|bestellst|veröffentlich|"
-        r"verschick|erstell|änder|unsicher|nicht weißt|nicht sicher|formulier|codest|programmier|"
-        r"zusammenfass|kunden|rechnest|erwähn|nennst|postest)\w*.*?,\s*(?:dann )?(?:bitte )?"
-        rf"(?:(?:{_DO})|(?:{_YOU_DO}) du|zeigst du|dann|{_LASTING})",
-        r"(?:sofern|solange|falls|wenn) ich nichts anderes (?:sage|schreibe|will)\b.*",
-        rf"beim? (?:\w+ )?(?:schreiben|antworten|übersetzen|zitieren|löschen|{_REPLIES}|geld|"
-        rf"preisen|code|rezepten|mails)\b.*\b(?:{_LASTING}|kein\w*|bitte)\b(?!.*\bich\b)",
-        # nobody may
-        r"(?:niemand|keiner|keine|nichts)\b.*(?:\bdarf\b|\bbekommt\b|\bsieht\b|\bverlässt\b|"
-        r"\bgeht (?:raus|an)\b).*(?:\b(?:diese[nrs]?|meine?|unsere?n?|ohne)\b|$)(?<!auto)",
-        r"(?:mein\w*|die|der|das) [\w ]{2,30}\b(?:darf|dürfen|sollen?) .*\b(?:diese[nrs]?|"
-        r"meine?n?)\b.*\b(?:nie|niemals|nicht|unter keinen umständen)\b",
-        # names
-        rf"{_PLEASE}nenne? mich (?!{_ONCE}|verrückt|altmodisch|wenn)(?:bitte )?(?:nicht )?\w+",
-        rf"{_PLEASE}(?:sprich|rede?) (?:mich|uns) (?:bitte )?(?:mit|als)\b.*\ban\b|"
-        rf"{_PLEASE}rede mich .* an",
-        rf"{_PLEASE}(?:duz|siez)e? mich\b",
-        # how to speak
-        rf"{_PLEASE}(?:antworte?|sprich|rede?|schreib)e?(?: bitte)?(?: mit)?(?: mir|"
-        rf" uns)?(?: bitte)?(?: nur| nur noch)?(?: auf| in)? {_LANGUAGES}(?: mit mir)?$",
-        rf"{_PLEASE}(?:sprich|rede?|antworte?) (?:bitte )?nur (?:noch )?(?:auf |in |mit )?\w+",
-        rf"{_PLEASE}antworte? (?:mir )?(?:bitte )?auf alles\b",
-        rf"{_PLEASE}fasse? dich (?:bitte )?(?:immer|grundsätzlich|stets|künftig|kurz)\b",
-        # rules
-        r"(?:(?:neue |eine |erste |meine |goldene |wichtige )?regeln?(?: nummer \w+| \d+)?|"
-        r"merke? dir(?: bitte)?|bitte merken|beachte|bitte beachten|"
-        r"denk dran|grundregeln?|notiere? dir|für die zukunft):\s*\S+",
-        rf"{_PLEASE}(?:denke? (?:immer |stets )?dr?an|achte? (?:immer |bitte |"
-        rf"stets )?darauf),? .*\b(?:{_LASTING})\b.*",
-        rf"{_PLEASE}denke? (?:immer|stets|jedes mal) daran,? .*\bzu\w*(?:{_STEMS})?\w*",
-        rf"{_PLEASE}(?:sorge?|stelle?|achte?|pass)(?: \w+)? (?:dafür|sicher|darauf|"
-        rf"auf),? dass (?:jede\w*|alle\w*|nichts|niemand|nie|kein\w*|du (?:nie|immer)|"
-        rf"dein \w+ (?:immer|nie)|deine \w+ (?:immer|nie))",
-        rf"{_PLEASE}gewöhne? dir (?:bitte )?an\b",
-        r"(?:immer erst|erst) \w+en, dann \w+en$",
-        r"beim nächsten mal und\b.*(?:immer|jedes mal)",
-        r"weck mich (?:werktags|jeden|immer)\b.*",
-        rf"(?:schluss|genug) mit (?:den|dem|der) {_STYLE}",
-    )
+_ORDERS = PatternList(
+    # schick nie, antworte immer, nenn mich nicht mehr
+    rf"{_PLEASE}(?!{_OF_LIFE})(?:{_DO})(?!,)(?! (?:ich|er|sie|es|wir|du)\b).*(?:{_LASTING}|"
+    rf"{_CONSENT})(?!.*\b(?:verkehr|frieden)\b)",
+    rf"{_PLEASE}(?:{_LASTING}),? {_PLEASE}(?!{_OF_LIFE})(?:{_DO})(?!,)(?! (?:ich|er|sie|es|"
+    rf"wir|man|das|die|der)\b)",
+    # frag mich, bevor; zeig mir jeden Beitrag, bevor du
+    rf"{_PLEASE}(?:{_LASTING} )?(?:frag|zeig|sag|informier|warn|lass|hol|klär|warte|"
+    rf"bestätige?|erkundige?)(?:e)?\b.*\b(?:bevor (?:du|etwas|irgend)|vor "
+    r"(?:jede[mnr]|allen|dem (?:löschen|senden|buchen|verschicken|absenden)))(?! (?:gehst|"
+    r"kommst|losfährst|fährst|gehen)\b)",
+    # gib nichts weiter, fass X nicht an: nobody and nothing
+    rf"{_PLEASE}(?!{_OF_LIFE})(?:{_DO}).*{_NOBODY}.*\b(?:weiter|ohne|außer|vor|davon|verraten|"
+    rf"preis|heraus)\b(?!.*{_ONCE})",
+    rf"{_PLEASE}(?:verrat|erzähl|sag)e? (?:\w+ ){{0,4}}?(?:niemand\w*|keinem)\b",
+    rf"{_PLEASE}(?:{_DO})(?: \w+){{0,6}} (?:vertraulich|geheim|für dich)\b",
+    # keine Emojis, verwende keine Aufzählungspunkte, verzichte auf, vermeide
+    rf"{_PLEASE}(?:benutz|verwend|nutz|schreib|setz|mach|füg|nimm|gib|schick|spar dir|"
+    rf"lass)(?:e)? (?:(?:mir|bitte|dabei|deine|die|auch|in \w+) )*"
+    rf"(?:keine?n?|nicht (?:so )?(?:viele?|immer)|weniger|die|deine) {_STYLE}\b(?!.*{_ONCE})",
+    rf"{_PLEASE}(?:vermeide?|verzichte?|meide?)\b(?: bitte)? (?:auf |"
+    rf"bitte )?(?:\w+ ){{0,2}}(?:{_STYLE}|wörter|wort|begriffe?|ausdrücke|formulierungen)\b",
+    rf"{_PLEASE}(?:keine?n?|nicht so viele?|weniger|schluss mit|genug (?:mit|von)|nie wieder|"
+    rf"bloß keine)(?: (?:den|der|diesen|mehr|bitte))* {_STYLE}\b"
+    rf"(?!.*(?:\b(?:ist|sind|war|waren|habe?|hat|gab|gibt|bekommen|da|ich|wir)\b|{_ONCE}))",
+    r"(?:bitte )?keine?n? [\w-]+(?: \w+){0,3}? mehr(?: bitte| danke|,? bitte|"
+    r",? danke)?$(?<!problem mehr)",
+    rf"{_PLEASE}(?:hör|hoer)e? (?:bitte |endlich )*auf,? (?:\w+ ){{0,3}}?(?:(?:immer|ständig|"
+    rf"dauernd|jedes mal|ewig) .*|\w*zu ?(?:{_STEMS})\w*$|mit (?:den|dem|der) {_STYLE})",
+    # ab jetzt nennst du mich, du antwortest künftig
+    rf"{_START}{_FROM_NOW},? (?:(?:{_YOU_DO}) du\b|wird (?:\w+ ){{0,5}}(?:ge\w+t|\w+iert)$|"
+    rf"(?:sollen|müssen|dürfen) (?:alle|die|deine)|(?:nur|kein\w*|bitte|immer|nie|nicht|"
+    rf"alles?)\b)",
+    rf"{_START}{_FROM_NOW},? (?!(?:ich|er|sie|es|wir|man|das|die|der|den|dem|ein|eine|wird|"
+    rf"werde|werden|will|ist|sind|bin|hat|habe|haben|gibt|"
+    rf"geht|fährt|kann|können|möchte|wollen|soll)\b)(?:\w+ ){{0,8}}?(?:{_TO_DO})$",
+    rf"{_START}{_FROM_NOW},? (?:auf |nur |nur noch |bitte )*{_LANGUAGES}\b",
+    rf"du (?!bist (?!ab)|hast|warst|siehst|kommst|gehst|wirst|weißt|"
+    rf"kannst ja)(?:{_YOU_DO})\b(?:.* )?(?:{_FROM_NOW}|ausschließlich|nur noch|nie wieder|"
+    rf"niemals wieder|"
+    r"nur,? wenn ich|nur mit mein|erst,? wenn ich)\b",
+    r"du (?:fragst|zeigst|sagst|informierst|pushst|machst|schickst|löschst|veröffentlichst|"
+    r"buchst|postest|kaufst|sendest|bestellst)\b.*\b(?:bevor du|nur\b.*wenn ich|"
+    r"erst,? (?:wenn|nachdem) ich|ohne (?:mich|meine))",
+    # du darfst nie, du musst mich erst fragen
+    rf"(?:\w+ )?(?:du )?(?:darfst|sollst|musst|solltest|sollest) (?:du )?(?!.*(?:gehabt|haben|"
+    rf"gewesen)$)(?:.*\b)?(?:{_LASTING}|{_CONSENT}|mich (?:erst|vorher|zuerst)|"
+    rf"erst fragen)(?!.*\bglaub)",
+    rf"(?:{_LASTING}|\w+ \w+) darfst du\b.*(?:{_TO_DO}|\w+en)$",
+    rf"du darfst (?:\w+ ){{0,5}}?(?:nicht|kein\w*)\b.*{_TO_DO}",
+    r"du (?:brauchst|musst) (?:\w+ ){0,5}?nicht (?:jedes mal|immer|mehr|ständig)\b.*",
+    r"du brauchst (?:\w+ ){0,3}?nicht (?:jedes mal|immer|mehr)",
+    # ich möchte, dass du künftig
+    rf"dass du (?:mir|mich) .*{_NEVER}\b.*",
+    rf"(?:\w+ ){{1,2}}(?:wird|werden|geht) (?:\w+ ){{0,3}}(?:nichts|niemand|kein\w*|"
+    rf"nie)\b.*{_CONSENT}",
+    rf"{_PLEASE}(?!{_OF_LIFE})(?:{_DO})(?: \w+){{0,2}} jedes mal,? wenn (?:du|ich)\b",
+    rf"(?:{_YOU_DO}) du bitte (?:{_LASTING})",
+    # infinitives: bitte immer nachfragen, nie wieder X verwenden
+    rf"{_PLEASE}(?:\w+ ){{0,3}}?(?:{_ALWAYS}|{_NEVER}|nur|"
+    rf"nicht mehr)\b(?! noch\b)(?!.*\b(?:ich|er|sie|wir|ist|sind|war|hat|habe|haben|du|man|"
+    rf"wollen|soll|sollen|muss|müssen|kann|können|"
+    rf"könnte|darf|werde|wird|würde|gewesen|möchte|"
+    rf"wollte)\b).*?(?:{_TO_DO})(?: bitte)?(?:,? (?:bevor|wenn|falls|ohne)\b.*|,? (?:dann|"
+    rf"bitte)\b.*)?$",
+    rf"(?:{_ALWAYS}, wirklich )?{_ALWAYS} (?:erst )?(?:{_TO_DO})\b",
+    rf"(?:bitte )?(?:{_NEVER}|{_ALWAYS}) (?:auf {_LANGUAGES}|im? \w+|erst|zuerst|vorher|"
+    rf"alle?)\b(?!.*\b(?:ich|er|sie|wir|ist|sind|war|hat|habe|haben|noch|du|man|wollte)\b).*",
+    rf"bitte {_NEVER}\b(?!.*\b(?:ich|ist|wird)\b).*",
+    rf".*\bbitte (?:weglassen|vermeiden|unterlassen|nicht mehr)\b.*(?:{_ALWAYS}|{_FROM_NOW}|"
+    rf"mehr)?$",
+    rf"{_PLEASE}(?:verwende|nutze?|nur) \w+ (?:zum|für (?:alle?s?|jede[nsr]?|"
+    rf"einrückungen))\b.*",
+    # any order that is said to last, and any prohibition that is not for once
+    rf"{_PLEASE}(?!{_OF_LIFE})(?:{_DO})(?!,)(?! (?:ich|er|wir|du)\b)(?=.*(?:{_LASTING}|"
+    rf"{_CONSENT}|\b(?:alles,? was|allem,? was|alles so|alles (?:in|auf|als|mit|wie)|nur|"
+    rf"wie einen? \w+|nur über|ausschließlich|"
+    rf"bei mir|generell|jede[nrsm]? \w+,? de[nr])\b))(?! mal\b)(?! nur (?:so|kurz|"
+    rf"mal)\b)(?!.*{_ONCE})(?!.*\bnicht zu (?:viel|sehr)\b)",
+    rf"{_PLEASE}(?!{_OF_LIFE})(?!frag nicht$|mach nicht$)(?:{_DO}|öffne|stör|weck|komm|trink|"
+    rf"iss)(?!,)(?! (?:ich|er|wir|du|dir|dich|das|"
+    rf"es)\b)(?: (?!so\b)[\w-]+){{0,5}}? (?:nichts?|keine[nmr]?|keine|kein|nie)\b"
+    rf"(?: (?!so\b|mehr$|sorgen|gedanken|angst|eile|stress|zu\b|auf$)\w+)+(?!.*{_ONCE})",
+    r"wenn du .{1,40}, (?:dann )?(?:sag|schreib|antworte)e? (?:bitte |nur |einfach )+\w+$",
+    r"wage? es nicht\b.*",
+    rf"(?:{_DO}) (?:dich )?(?:bitte )?(?:bei|an) (?:den |die )?(?:fakten|tatsachen|regeln|"
+    rf"format|stil|vorgaben)\b.*",
+    r"geh(?:e)? (?:bitte )?(?:immer )?davon aus,? dass (?:ich|wir|mein)\b.*",
+    r"komm(?:e)? (?:bitte )?(?:ab jetzt |künftig |immer )?(?:gleich |direkt |"
+    r"sofort )?(?:zum punkt|zur sache)",
+    r"komm mir (?:bitte )?(?:nie|nicht) (?:wieder|mehr) .*",
+    r"finger weg von\w*|finger weg vo[nm] .*",
+    r"(?:bitte )?keine [\w-]+ (?:nach|vor|ohne|während|über|unter|zwischen|an|am|"
+    r"für) (?!\w*(?:mich|uns|ihn|sie)\b)[\w ]+$",
+    r"alles (?:über|unter|ab|was|mit) .*\b(?:freigeben|genehmigen|absegnen|bestätigen|fragen|"
+    r"vorlegen|freigabe|zustimmung)\b.*",
+    r"(?:\w+ ){1,3}kannst du (?:weglassen|dir sparen|auslassen|überspringen)",
+    rf"(?:mein\w*|alle|die|jede\w*|unsere) [\w-]+ (?:{_YOU_DO}) du (?:bitte )?(?:{_LASTING})",
+    r"du (?:sollst|darfst) (?!doch\b)(?:\w+ ){0,4}?(?:keine?n?|nicht|nie) (?:\w+ ){0,4}?\w+en$",
+    rf"du bist (?:{_FROM_NOW}) .*",
+    rf"(?:{_STYLE}|\w+) kannst du weglassen",
+    r"hör(?:e)? (?:bitte )?auf,? .*\b(?:deine\w*|meine\w*|jede\w*|immer|mich)\b.* zu \w+",
+    r"(?:für|bei|vor|nach|in|mit)? ?(?:[\w-]+ ){1,4}(?:musst|"
+    r"brauchst) du (?:\w+ ){0,4}?nicht (?:jedes ?mal|immer|ständig|mehr|extra)\b.*",
+    rf"bevor du (?:etwas|irgendwas|irgendetwas|was|jemals|mir|eine?n?) .*, (?:{_DO})",
+    r"du (?:musst|sollst) (?:\w+ ){0,3}?(?:jede[rmsn]?|alle[nrm]?|immer|stets)\b.*",
+    rf"(?:mein\w*|unser\w*|der|die|das) [\w-]+ (?:heißt|heißen|ist|"
+    rf"sind) {_FROM_NOW}\b.*(?:bei uns|für uns|qqq)",
+    rf"(?:bleiben|machen|sprechen|nehmen|verwenden|nutzen|reden|schreiben) wir .*{_FROM_NOW}",
+    rf"(?:immer|jedes ?mal),? wenn .* (?:{_DO}) (?:mich|mir|es|sie|ihn|das)\b.*",
+    rf"(?:wenn|falls|sobald) ich .*,? (?:dann |bitte )*(?:schlag|sag|antworte|frag|gib|"
+    rf"verwende|nutze?|schreib|übersetze?|erinnere?|zeig)e?\b(?! (?:ich|"
+    rf"bescheid))(?!.*{_ONCE}).*",
+    rf"{_FROM_NOW} (?:heißt|heißen|gilt|gelten)\b.*",
+    rf"(?:{_NEVER}|höchstens|maximal|max) (?:mehr als )?\w+ \w+ (?:pro|je|in jede[rm])\b.*",
+    rf"{_PLEASE}(?!{_OF_LIFE})(?:{_DO}) (?:mich|uns|mir) (?:\w+ ){{0,2}}?(?:nicht|nie),? "
+    rf"(?:wenn|während|solange|bevor|bei|vor|nach)\b(?!.*{_ONCE})",
+    rf"{_PLEASE}(?:{_DO})\b.*,? wenn du .*\b(?:nicht|nichts|unsicher|kein\w*)\b",
+    r"(?:bitte )?(?:sprich|rede|schreib) mit mir (?:bitte )?(?:wie|als|so|immer|nur)\b.*",
+    # nouns: Zusammenfassungen immer in drei Sätzen; alle Antworten müssen
+    rf"(?:alle |jede[rs]? |deine |meine |sämtliche )*(?:{_REPLIES}|\w+(?:ungen|angaben|"
+    rf"nachrichten|formate)) (?:bitte |ab jetzt )*(?:{_ALWAYS}|{_NEVER}|maximal|höchstens|nur|"
+    rf"ausschließlich)\b(?!.*\b(?:ich|wir|ist|sind|war)\b)",
+    rf"(?:alle|jede[rs]?|deine|sämtliche) (?:\w+ )?{_REPLIES} (?:bitte|muss|müssen|soll|"
+    rf"sollen|sollten|hat|haben .*zu|darf|dürfen|in|auf|als)\b(?!.*\bich\b)",
+    rf"{_REPLIES}: ?(?:maximal|max|höchstens|immer|nie|nur|auf)\b",
+    rf"(?:am ende|zu beginn|am anfang|nach|vor|zu|bei|an|mit|in|"
+    rf"unter) jede[rmns]? (?:\w+ )?{_REPLIES}\b.*\b(?:bitte|{_TO_DO})",
+    rf"{_PLEASE}(?:{_DO}).*\b(?:am ende|zu beginn|am anfang|nach|vor|zu|bei|an|mit|unter|"
+    rf"in) (?:jede[rmns]?|allen|alle) (?:künftigen )?{_REPLIES}\b",
+    rf"{_PLEASE}(?:{_DO}).*\b(?:auf alles|in allen|für alle (?:künftigen|weiteren|meine|"
+    rf"deine)|in allem)\b",
+    rf"(?:{_REPLIES}) gehen an .*\bnie an\b",
+    # wenn ich X, dann Y
+    rf"(?:immer,? wenn|jedes ?mal,? wenn|wenn|falls|sobald|sofern)(?: ich| jemand|"
+    rf" einer)(?: \w+)? ?(?:(?:.*\b)?(?:sage?|erwähne?|einfüge?|schreibe?|schicke?|nenne?|"
+    rf"frage?|fragt|poste|teile?|"
+    r"bitte|möchte|will|spreche|sende|hochlade|tippe|anhänge|zitiere|meine|sagt|mitteile|"
+    r"einstelle|reinkopiere|kopiere))\w*\b.*?,\s*(?:dann )?(?:bitte )?"
+    rf"(?:(?:{_DO})|(?:{_YOU_DO}) du|meine? ich (?:immer|damit|stets)|hörst du|(?:{_LASTING}))",
+    rf"(?:wenn|falls|sobald|bevor|während|solange)(?: du|(?: etwas|"
+    rf" irgendwas) an) .*(?:antwort|schreib|zitier|übersetz|empfiehl|vorschläg|schickst|"
+    rf"sendest|löschst|buchst|kaufst|bestellst|veröffentlich|"
+    r"verschick|erstell|änder|unsicher|nicht weißt|nicht sicher|formulier|codest|programmier|"
+    r"zusammenfass|kunden|rechnest|erwähn|nennst|postest)\w*.*?,\s*(?:dann )?(?:bitte )?"
+    rf"(?:(?:{_DO})|(?:{_YOU_DO}) du|zeigst du|dann|{_LASTING})",
+    r"(?:sofern|solange|falls|wenn) ich nichts anderes (?:sage|schreibe|will)\b.*",
+    rf"beim? (?:\w+ )?(?:schreiben|antworten|übersetzen|zitieren|löschen|{_REPLIES}|geld|"
+    rf"preisen|code|rezepten|mails)\b.*\b(?:{_LASTING}|kein\w*|bitte)\b(?!.*\bich\b)",
+    # nobody may
+    r"(?:niemand|keiner|keine|nichts)\b.*(?:\bdarf\b|\bbekommt\b|\bsieht\b|\bverlässt\b|"
+    r"\bgeht (?:raus|an)\b).*(?:\b(?:diese[nrs]?|meine?|unsere?n?|ohne)\b|$)(?<!auto)",
+    r"(?:mein\w*|die|der|das) [\w ]{2,30}\b(?:darf|dürfen|sollen?) .*\b(?:diese[nrs]?|"
+    r"meine?n?)\b.*\b(?:nie|niemals|nicht|unter keinen umständen)\b",
+    # names
+    rf"{_PLEASE}nenne? mich (?!{_ONCE}|verrückt|altmodisch|wenn)(?:bitte )?(?:nicht )?\w+",
+    rf"{_PLEASE}(?:sprich|rede?) (?:mich|uns) (?:bitte )?(?:mit|als)\b.*\ban\b|"
+    rf"{_PLEASE}rede mich .* an",
+    rf"{_PLEASE}(?:duz|siez)e? mich\b",
+    # how to speak
+    rf"{_PLEASE}(?:antworte?|sprich|rede?|schreib)e?(?: bitte)?(?: mit)?(?: mir|"
+    rf" uns)?(?: bitte)?(?: nur| nur noch)?(?: auf| in)? {_LANGUAGES}(?: mit mir)?$",
+    rf"{_PLEASE}(?:sprich|rede?|antworte?) (?:bitte )?nur (?:noch )?(?:auf |in |mit )?\w+",
+    rf"{_PLEASE}antworte? (?:mir )?(?:bitte )?auf alles\b",
+    rf"{_PLEASE}fasse? dich (?:bitte )?(?:immer|grundsätzlich|stets|künftig|kurz)\b",
+    # rules
+    r"(?:(?:neue |eine |erste |meine |goldene |wichtige )?regeln?(?: nummer \w+| \d+)?|"
+    r"merke? dir(?: bitte)?|bitte merken|beachte|bitte beachten|"
+    r"denk dran|grundregeln?|notiere? dir|für die zukunft):\s*\S+",
+    rf"{_PLEASE}(?:denke? (?:immer |stets )?dr?an|achte? (?:immer |bitte |"
+    rf"stets )?darauf),? .*\b(?:{_LASTING})\b.*",
+    rf"{_PLEASE}denke? (?:immer|stets|jedes mal) daran,? .*\bzu\w*(?:{_STEMS})?\w*",
+    rf"{_PLEASE}(?:sorge?|stelle?|achte?|pass)(?: \w+)? (?:dafür|sicher|darauf|"
+    rf"auf),? dass (?:jede\w*|alle\w*|nichts|niemand|nie|kein\w*|du (?:nie|immer)|"
+    rf"dein \w+ (?:immer|nie)|deine \w+ (?:immer|nie))",
+    rf"{_PLEASE}gewöhne? dir (?:bitte )?an\b",
+    r"(?:immer erst|erst) \w+en, dann \w+en$",
+    r"beim nächsten mal und\b.*(?:immer|jedes mal)",
+    r"weck mich (?:werktags|jeden|immer)\b.*",
+    rf"(?:schluss|genug) mit (?:den|dem|der) {_STYLE}",
 )
-_WISHES = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"ich (?:möchte|will|hätte gern|bevorzuge|mag) (?:nur |lieber )?(?:alle |kürzere |"
-        rf"längere |kurze |deine )+{_REPLIES}\b.*",
-        r"ich (?:will|möchte|hätte gern) (?:in|bei|zu|vor|nach) jede[rmn]? .*",
-        rf"mir sind (?:kürzere|kurze|knappe|längere|ausführliche) {_REPLIES} lieber",
-        # what begins with a subject: ich möchte, dass du künftig; das bleibt unter uns
-        rf"(?:wir|lass uns) (?:\w+ ){{0,2}}?{_FROM_NOW}(?: nur noch)? (?:auf )?{_LANGUAGES}",
-        rf"(?:ich (?:möchte|will|wünsche mir|erwarte|bitte dich|hätte gern|verlange|"
-        rf"bestehe darauf)|mir (?:wäre|ist) (?:es )?(?:lieber|wichtig|recht)|"
-        rf"es ist (?:mir )?wichtig)"
-        rf"(?: \w+){{0,2}},? (?:dass|wenn) du (?!glücklich|gesund|"
-        rf"immer glücklich)(?:.*(?:{_LASTING}|{_CONSENT}|{_NOBODY}|vor jede[rmn]|bevor du)|"
-        rf"mich (?:duzt|siezt))",
-        rf"ich (?:möchte|will|brauche|mag) (?:\w+ )?keine?n? {_STYLE}\b(?:.*\bmehr\b)?",
-        rf".*\b(?:wird|werden|geht)\b.*\b(?:nichts|kein\w*|nie)\b.*{_CONSENT}",
-        r"das bleibt (?:alles )?unter uns",
-        rf"(?:es|bei \w+) wird (?:{_LASTING}) (?:nicht )?(?:ge\w+t|\w+)$",
-        r"(?:ich heiße|mein name ist) .*\bnenn mich\b",
-    )
+_WISHES = PatternList(
+    rf"ich (?:möchte|will|hätte gern|bevorzuge|mag) (?:nur |lieber )?(?:alle |kürzere |"
+    rf"längere |kurze |deine )+{_REPLIES}\b.*",
+    r"ich (?:will|möchte|hätte gern) (?:in|bei|zu|vor|nach) jede[rmn]? .*",
+    rf"mir sind (?:kürzere|kurze|knappe|längere|ausführliche) {_REPLIES} lieber",
+    # what begins with a subject: ich möchte, dass du künftig; das bleibt unter uns
+    rf"(?:wir|lass uns) (?:\w+ ){{0,2}}?{_FROM_NOW}(?: nur noch)? (?:auf )?{_LANGUAGES}",
+    rf"(?:ich (?:möchte|will|wünsche mir|erwarte|bitte dich|hätte gern|verlange|"
+    rf"bestehe darauf)|mir (?:wäre|ist) (?:es )?(?:lieber|wichtig|recht)|"
+    rf"es ist (?:mir )?wichtig)"
+    rf"(?: \w+){{0,2}},? (?:dass|wenn) du (?!glücklich|gesund|"
+    rf"immer glücklich)(?:.*(?:{_LASTING}|{_CONSENT}|{_NOBODY}|vor jede[rmn]|bevor du)|"
+    rf"mich (?:duzt|siezt))",
+    rf"ich (?:möchte|will|brauche|mag) (?:\w+ )?keine?n? {_STYLE}\b(?:.*\bmehr\b)?",
+    rf".*\b(?:wird|werden|geht)\b.*\b(?:nichts|kein\w*|nie)\b.*{_CONSENT}",
+    r"das bleibt (?:alles )?unter uns",
+    rf"(?:es|bei \w+) wird (?:{_LASTING}) (?:nicht )?(?:ge\w+t|\w+)$",
+    r"(?:ich heiße|mein name ist) .*\bnenn mich\b",
 )
-_POLITE = re.compile(
+_POLITE = PatternList(
     rf"{_PLEASE}(?:kannst|könntest|könnten|würdest|magst) (?:du|sie)(?: bitte| mal| vielleicht|"
     rf" einfach| mir| mich)*"
     rf"(?! dir vorstell)(?: .*)?(?:\b(?:{_ALWAYS}|{_FROM_NOW}|nie wieder|nicht mehr|nur noch|"
     rf"nicht immer|nicht jedes mal)\b(?!.*\b(?:wohnen|leben)\b).*(?:{_TO_DO}|\w+en)$"
     rf"| aufhören,? .*(?:\bzu\b|zu\w+en$)|.* mit (?:den|dem|der|diesen) \w+ aufhören$)"
 )
-_REPORT = re.compile(
+_REPORT = PatternList(
     r"\b(?:sagt|sagte|meint|meinte|schreibt|schrieb|rief|gesagt|gebeten|erzählt|heißt es|steht|"
     r"lautet|laut|versprochen|"
     r"beigebracht|will|wollte|findet|glaubt)\b|\bich (?:finde|weiß|hoffe|glaube|denke|wünschte|"
     r"habe|hatte|war|bin mir)\b"
 )
-_SELF = re.compile(rf"(?:{_LASTING},? )?(?:ich|er|sie|es|wir|man|wer|was|das|mir)\b")
+_SELF = PatternList(rf"(?:{_LASTING},? )?(?:ich|er|sie|es|wir|man|wer|was|das|mir)\b")
 
-_CONDITION = re.compile(r"(?:immer |jedes mal,? )?(?:wenn|falls|sobald|sofern|bevor)\b")
+_CONDITION = PatternList(r"(?:immer |jedes mal,? )?(?:wenn|falls|sobald|sofern|bevor)\b")
 
 
 def is_german_order(sentence: SaidSentence) -> bool:
     """Return whether a sentence orders something that holds from now on."""
     if sentence.is_question:
-        return bool(_POLITE.match(sentence.text))
+        return _POLITE.match(sentence.text)
     if _POLITE.match(sentence.text):
         return True
     for clause in sentence.clauses:
         if clause.before and _REPORT.search(clause.before) and not _CONDITION.match(clause.before):
             return False
         orders = _WISHES if _SELF.match(clause.text) else _ORDERS
-        if any(order.match(clause.text) for order in orders):
+        if orders.match(clause.text):
             return True
     return False

@@ -10,6 +10,8 @@ from itertools import islice
 
 from msgspec import Struct
 
+from memory.patterns import lazy
+
 LONGEST = 600
 """Characters of a sentence; nobody orders in a longer one."""
 MOST_SENTENCES = 1_000
@@ -39,21 +41,21 @@ class SaidSentence(Struct, frozen=True):
 
 # --- the words of others -------------------------------------------------------------------------
 
-_FENCE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
-_INLINE = re.compile(r"`[^`\n]{1,300}`")
-_QUOTED_LINE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
-_QUOTATION = re.compile(
+_FENCE = lazy(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
+_INLINE = lazy(r"`[^`\n]{1,300}`")
+_QUOTED_LINE = lazy(r"^[ \t]*>.*$", re.MULTILINE)
+_QUOTATION = lazy(
     r"\"[^\"]{1,2000}\"|“[^“”]{1,2000}”|„[^„“”\"]{1,2000}[“”\"]|«[^«»]{1,2000}»"
     r"|「[^「」]{1,2000}」|『[^『』]{1,2000}』|《[^《》]{1,2000}》"
     r"|(?<!\w)[‘'][^'’\n]{1,200}[’'](?!\w)"
 )
-_ELEMENT = re.compile(
+_ELEMENT = lazy(
     r"<(quote|blockquote|q|cite|message|mail|email|document|text)\b[^<>]{0,200}>.*?(?:</\1>|\Z)",
     re.IGNORECASE | re.DOTALL,
 )
-_ODD_MARK = re.compile(r"[\"“”„«»「」『』《》]")
-_PREFIX = re.compile(r"\s*(?:\[[^\n\]]{1,40}\]\s*)?[^\s:：]{1,30}(?: [^\s:：]{1,30}){0,2}\s?[:：]")
-_MAIL = re.compile(
+_ODD_MARK = lazy(r"[\"“”„«»「」『』《》]")
+_PREFIX = lazy(r"\s*(?:\[[^\n\]]{1,40}\]\s*)?[^\s:：]{1,30}(?: [^\s:：]{1,30}){0,2}\s?[:：]")
+_MAIL = lazy(
     r"^(?:from|to|subject|von|an|betreff|de|à|objet|expéditeur|fwd|fw|wg|发件人|收件人|主题|转发)"
     r" ?[:：].*\Z"
     r"|^-{3,40}[ \t]*\w[^\n]{0,80}-{3,40}[ \t]*$.*\Z"
@@ -61,12 +63,12 @@ _MAIL = re.compile(
     r"schrieb.{0,40}):.*\Z",
     re.MULTILINE | re.IGNORECASE | re.DOTALL,
 )
-_LOG_LINE = re.compile(
+_LOG_LINE = lazy(
     r"^(\[?\d[\d:., /-]{3,20}(?: ?[AP]M)?\]?\s(?:- )?)?"
     r"([A-ZÄÖÜ\u4e00-\u9fff][\w.]{0,20}(?: [A-Z]\w{0,20})?)[:：] ?\S.*$",
     re.MULTILINE,
 )
-_WORK_ON_TEXT = re.compile(
+_WORK_ON_TEXT = lazy(
     r"(?:\b(?:translat|proofread|paraphras|rewrit|rephras|summari[sz]|explain|correct th|"
     r"improve th|"
     r"lyrics|edit th|what does|übersetz|korrigier|lektorier|formulier|umschreib|zusammenfass|"
@@ -74,9 +76,9 @@ _WORK_ON_TEXT = re.compile(
     r"[^\n:：]{0,80}[:：](?=\s*\S)(.*)\Z",
     re.IGNORECASE | re.DOTALL,
 )
-_LEADS_TO_TEXT = re.compile(r"^[^\n]{1,300}[:：][ \t]*\n(?=\s*\S)", re.MULTILINE)
-_REPLIED_TO = re.compile(r"(?:[ \t]*>[^\n]*\n)+[ \t]*\n")
-_LEADS_TO_RULES = re.compile(
+_LEADS_TO_TEXT = lazy(r"^[^\n]{1,300}[:：][ \t]*\n(?=\s*\S)", re.MULTILINE)
+_REPLIED_TO = lazy(r"(?:[ \t]*>[^\n]*\n)+[ \t]*\n")
+_LEADS_TO_RULES = lazy(
     r"\b(?:rules?|remember|from now on|going forward|always|never|instructions? for you|"
     r"preferences|"
     r"regeln?|merk|ab (?:jetzt|sofort|heute)|künftig|immer|nie|wünsche)\b"
@@ -85,7 +87,7 @@ _LEADS_TO_RULES = re.compile(
 )
 
 
-_TOPIC = re.compile(
+_TOPIC = lazy(
     r"\b(?:answers?|answering|repl(?:y|ies)|responses?|format|style|tone|languages?|code|mails?|emails?"
     r"|dates?|units?|numbers?|todo|hint|beachte|antwort(?:en)?|stil|ton|sprachen?|einheiten|daten?"
     r"|zahlen|tipp|vorgaben?|bitte|please)\b|规定|回答|回复|格式|语言|语气|风格|日期|单位|事",
@@ -163,12 +165,12 @@ def _blank(text: str) -> str:
 
 # --- sentences -----------------------------------------------------------------------------------
 
-_END = re.compile(
+_END = lazy(
     r"(?<!\b[A-Za-z])(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bSt)(?<!\bNr)(?<!\bNo)(?<!\bMrs)(?<!\bbzw)"
     r"(?<!\betc)(?<!\bz\.B)(?<!\be\.g)(?<!\bi\.e)(?<!\d)(?<!\.)[.]++(?=\s)|(?<=\d)\.(?=\s+[A-ZÄÖÜ])"
     r"|(?<![!?…;])[!?…;]++(?=\s)|[。！？；…]+|\n+"
 )
-_LEAD = re.compile(
+_LEAD = lazy(
     r"""(?:[\s\-–—*•·,.!:、，]+|\d{1,2}[.)、]\s*
     |(?:ok(?:ay|ey)?|so|and|but|also|oh|ah|well|hey|hi|hello|thanks|thank\ you|thx|great|perfect
     |cool|yeah|yep|btw|by\ the\ way|ps|p\.s|plus
@@ -184,22 +186,22 @@ _LEAD = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
-_CLAUSE = re.compile(
+_CLAUSE = lazy(
     r"(?:[,:;—–，：；、]|\s-\s)\s*(?:(?:so|and|but|und|aber|also|oder)\s+)?|\b(?:so|and|but|und|"
     r"aber|oder)\s+"
 )
-_CLOSING = re.compile(
+_CLOSING = lazy(
     r"[,;，；]\s*(?:(?:and|but|oh and|also|und|aber|außerdem|另外|还有|对了|顺便)\s*,?\s*)?"
     r"(?:(?:can|could|would|will|what|how|when|where|who|why|is|are|do|does|did|kannst|könntest"
     r"|was|wie|wann|wo|wer|warum|ist|sind|hast|würdest)\b|能|可以|你能|帮我|请问)"
 )
-_TAG = re.compile(
+_TAG = lazy(
     r"[,，]\s*(?:ok|okay|okey|right|yeah|yes|please|deal|alright|got it|understood|ja|gut|oder|"
     r"verstanden|klar|bitte|"
     r"好吗|可以吗|行吗|好不好|行不行|明白吗|知道吗|懂吗)\s*[?？]$",
     re.IGNORECASE,
 )
-_LETTER = re.compile(r"[^\W\d_]")
+_LETTER = lazy(r"[^\W\d_]")
 
 
 def read_sentences(text: str) -> Iterator[SaidSentence]:

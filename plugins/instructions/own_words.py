@@ -7,16 +7,17 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from bot.attachments import HEARD
+from memory.patterns import lazy
 from plugins.instructions.detect_shapes import mask_foreign_words, read_sentences
 
-_FILE = re.compile(r"\[file: [^\n]*\]")
-_FORWARDED = re.compile(
+_FILE = lazy(r"\[file: [^\n]*\]")
+_FORWARDED = lazy(
     r"Forwarded(?: from .{0,200})?:|Begin forwarded message:|Anfang der weitergeleiteten Nachricht:"
     r"|-{2,}\s?(?:转发的?邮件|转发的消息|原始邮件)\s?-{2,}",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(r"[q\W]+")  # as a quotation is masked
-_BREAKS = re.compile(r"[\s\u200b\ufeff]+")
+_QUOTED = lazy(r"[q\W]+")  # as a quotation is masked
+_BREAKS = lazy(r"[\s\u200b\ufeff]+")
 _EDGES = " .,;:!?。，；：！？…\"'“”„‘’«»`*_-"
 
 

@@ -60,6 +60,19 @@ class JobOrders:
         job = self._make(address, key, new, "")
         return await self._keep(job, key)
 
+    async def bring(
+        self, address: Address, key: ConversationKey, new: NewJob, *, is_rehearsal: bool
+    ) -> bool:
+        """Keep a job of another program, which rests until a person resumes it; return whether it
+        is new here. Raises CommandError, and StoreError."""
+        made = replace(self._make(address, key, new, ""), state="paused", why="it was imported")
+        known = {_sign(view.job) for view in await self.all(address)}
+        if _sign(made) in known:
+            return False
+        if not is_rehearsal:
+            await self._keep(made, key)
+        return True
+
     async def add_for_model(self, key: ConversationKey, address: Address, new: NewJob) -> str:
         """Keep a job that the model wants; returns what it is told. The person is told beside the
         answer. Raises ToolError."""
@@ -245,6 +258,11 @@ class JobOrders:
         if (view := await self._runner.store.read(work)) is None:
             raise CommandError(_("Job {n} was deleted meanwhile.", n=number))
         return view
+
+
+def _sign(job: JobRow) -> object:
+    """Return by what a job that was imported is known again."""
+    return job.kind, job.text, job.rule, 0.0 if job.rule else job.anchor
 
 
 def _to_view(db: Database, job: JobRow) -> JobView:

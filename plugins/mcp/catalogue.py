@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
 
 from agent.tools.schema import shorten_schema
+from memory.patterns import lazy
 
 SEPARATOR = "__"
 LIST_RESOURCES, READ_RESOURCE = "resources/list", "resources/read"
@@ -28,7 +28,7 @@ _LONGEST_RAW = 1_000  # characters of a name that a server gives; a longer one i
 _LONGEST_DESCRIPTION = 2_000
 _LONGEST_SCHEMA = 20_000
 _DEEPEST = 12
-_STRANGE = re.compile(r"[^A-Za-z0-9_-]+")
+_STRANGE = lazy(r"[^A-Za-z0-9_-]+")
 _ANYTHING: Mapping[str, Any] = {"type": "object"}
 
 

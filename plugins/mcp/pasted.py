@@ -17,6 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from memory.patterns import lazy
 from plugins.mcp.settings import McpServer
 
 _COMMANDS = ("command", "cmd")
@@ -43,11 +44,11 @@ _HERE = frozenset(("workspaceFolder", "workspaceRoot", "workspace", "cwd", "proj
 _DEEPEST, _MOST_STARTS = 4, 50
 # A text or a comment that does not end goes up to the end, so that nothing is looked at twice.
 _STRING = r'"(?:[^"\\]|\\.)*+(?:"|\Z)'
-_TOKENS = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)|[^\"/]+|.", re.DOTALL)
-_PARTS = re.compile(rf"({_STRING})", re.DOTALL)
-_COMMA = re.compile(r",(?=\s*+[}\]])")
-_KEY_BEFORE = re.compile(r'"((?:[^"\\]|\\.)+)"\s*:\s*$')
-_VARIABLE = re.compile(
+_TOKENS = lazy(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)|[^\"/]+|.", re.DOTALL)
+_PARTS = lazy(rf"({_STRING})", re.DOTALL)
+_COMMA = lazy(r",(?=\s*+[}\]])")
+_KEY_BEFORE = lazy(r'"((?:[^"\\]|\\.)+)"\s*:\s*$')
+_VARIABLE = lazy(
     r"\$\{(?:env:|input:|env\.)?([A-Za-z_][\w.-]*)(?::-[^}]*)?\}|\$([A-Z][A-Z0-9_]+)\b"
 )
 _STRAIGHT = str.maketrans({"“": '"', "”": '"', "„": '"', "\xa0": " "})

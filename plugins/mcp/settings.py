@@ -19,13 +19,14 @@ from pydantic import (
     model_validator,
 )
 
+from memory.patterns import lazy
 from plugins.features import Fault, SettingFaults, SettingsSection
 
 NAME = r"[a-z][a-z0-9-]{0,23}"
 """The pattern of a server's name: the names of its tools begin with it, and two low lines."""
 MOST_SERVERS = 100
-SECRET = re.compile(r"\{\{\s*secret\.(\w+)\s*\}\}", re.ASCII)
-_SECRET_NAME = re.compile(r"key|token|secret|pass|authorization|cookie", re.IGNORECASE)
+SECRET = lazy(r"\{\{\s*secret\.(\w+)\s*\}\}", re.ASCII)
+_SECRET_NAME = lazy(r"key|token|secret|pass|authorization|cookie", re.IGNORECASE)
 _CHAT = r"(owners|users|groups|[a-z][a-z0-9_-]*/[^\s\p{C},]+)"
 _Word = Annotated[str, StringConstraints(max_length=4_000, pattern=r"^[^\x00]*$")]
 _Pattern = Annotated[str, StringConstraints(min_length=1, max_length=200)]

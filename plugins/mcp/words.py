@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import re
 
+from memory.patterns import lazy
+
 _LONGEST = 200
-_CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07)")  # colours, titles
-_NOISE = re.compile(
+_CODES = lazy(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07)")  # colours, titles
+_NOISE = lazy(
     r"""
     at\s.* | [\W_]* | \.{3}.* | Node\.js\ v[\d.]+
     | (?:node:|file:|\.*/|[A-Z]:\\|\[)\S*:\d+:?    # a place in a program
@@ -22,7 +24,7 @@ _NOISE = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 """Lines that stand around a reason and say nothing of it."""
-_REASON = re.compile(
+_REASON = lazy(
     r"""
     \b(?:not\ found|no\ such|can(?:not|'t)|could\ not|couldn't|unable|missing|requires?d?|must\ be
     | is\ not\ set|denied|refused|invalid|un(?:known|recognized|supported|expected|defined)
@@ -30,8 +32,8 @@ _REASON = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_SIGN = re.compile(r".{0,40}\b(?:error|fatal|fail(?:ed|ure)?|critical|ERR!)(?!\w)", re.IGNORECASE)
-_NAMED = re.compile(
+_SIGN = lazy(r".{0,40}\b(?:error|fatal|fail(?:ed|ure)?|critical|ERR!)(?!\w)", re.IGNORECASE)
+_NAMED = lazy(
     r"(?:[\w ]{0,30}\b)?[\w.]*(?:Error|Exception|Rejection|panic)\b(?: \[\w+\])?\s*:\s*\S", re.I
 )
 """The beginning of a line that names an error, by which programs of most languages end."""

@@ -31,6 +31,7 @@ from channels.language import _
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.ledger import Spent
+from memory.long_term import ended
 from memory.long_term.document import LineOperation, MemoryLine, facts
 from memory.record import daily, memory_versions, summaries
 from memory.record.daily import Note
@@ -263,7 +264,7 @@ class Distillation:
         async with memory.state.changing:
             lines = facts((await memory.read_held()).proposed)
             generation = memory.state.forgotten
-        shown, texts = await self._piece(lines, waiting)
+        shown, texts = await self._piece(lines, await self._as_shown(waiting[:MOST_SECTIONS]))
         piece, material = waiting[: len(texts)], operations.format_material(shown, texts)
         answer, by = await self._ask(material)
         try:
@@ -284,6 +285,12 @@ class Distillation:
         self._said = replace(self._said, operations=self._said.operations + len(found))
         return len(piece)
 
+    async def _as_shown(self, sections: Sequence[Note]) -> list[Note]:
+        """Return sections as the model reads them everywhere: with the values that hold by now."""
+        path = ended.path_of(self._services.data, self._memory.audience)
+        gone = await asyncio.to_thread(ended.read, path)
+        return [replace(note, text=ended.show_note(note, gone)) for note in sections]
+
     async def _still_there(self, found: Sequence[LineOperation]) -> list[LineOperation]:
         """Return the operations that were not made from turns that a person removed while the model
         answered."""
@@ -292,7 +299,7 @@ class Distillation:
         return [one for one in found if not any(s.job in away for s in one.sources if s.job)]
 
     async def _piece(
-        self, lines: Sequence[MemoryLine], waiting: Sequence[Note]
+        self, lines: Sequence[MemoryLine], sections: Sequence[Note]
     ) -> tuple[list[MemoryLine], list[Note]]:
         """Return the lines that are shown, and the first sections, as far as they fit beside
         them."""
@@ -307,7 +314,7 @@ class Distillation:
             known += 1
         piece: list[Note] = []
         left = max(_LEAST, room - size)
-        for note in waiting[:MOST_SECTIONS]:
+        for note in sections:
             whole = await count(operations.format_section(len(piece) + 1, note))
             if whole > left and piece:
                 break

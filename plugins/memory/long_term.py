@@ -3,7 +3,6 @@ remembered for good, in `MEMORY.md`."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any
@@ -20,6 +19,7 @@ from memory.long_term.document import (
     render,
 )
 from memory.long_term.memory import BY_HAND, MemoryState
+from memory.patterns import lazy
 from memory.record.memory_versions import Version
 from plugins.api import Action, Ask, CommandError, Form, Reply, command
 from plugins.memory.distiller import Distilled, Distilling, DistillProgress, Order
@@ -36,7 +36,7 @@ LIST = Action("Show all", "/memory list")
 DISTILL = Action("Distill", "/memory distill")
 HISTORY = Action("History", "/memory history")
 
-_BASE = re.compile(r"v(\d{1,9})(?:\s+|$)")  # of a form: the version that was shown
+_BASE = lazy(r"v(\d{1,9})(?:\s+|$)")  # of a form: the version that was shown
 _SHOWN = 100  # lines, or versions, that are shown at once
 _NOTHING = (
     "The long-term memory is empty. /remember TEXT adds a line; /memory distill has a model "
@@ -171,7 +171,7 @@ async def edit(ask: Ask, rest: str) -> Reply:
 # --- what a model proposes -------------------------------------------------------------------
 
 
-_BUDGET = re.compile(r"--budget\s+(\d{1,3}(?:\.\d+)?)(?:\s+|$)")
+_BUDGET = lazy(r"--budget\s+(\d{1,3}(?:\.\d+)?)(?:\s+|$)")
 
 
 def _read_budget(text: str) -> tuple[float, str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import time
 from zoneinfo import ZoneInfo
 
 from channels.language import _
+from memory.patterns import lazy
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.jobs.orders import JobOrders
 from plugins.jobs.record import NewJob
@@ -16,7 +16,7 @@ from plugins.wording import money
 TEXT = "/memory distill"
 """The command that such a job carries out."""
 HOUR = "3:30"
-_TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
+_TIME = lazy(r"([01]?\d|2[0-3]):([0-5]\d)")
 
 
 async def nightly(ask: Ask, rest: str) -> Reply:

@@ -8,7 +8,6 @@ not shown, is too long, or holds what could pass for a mark of ours makes the wh
 from __future__ import annotations
 
 import json
-import re
 import unicodedata
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -26,6 +25,7 @@ from memory.long_term.document import (
     fact,
 )
 from memory.messages import mark_text
+from memory.patterns import lazy
 from memory.record.daily import Note
 
 MOST_OPERATIONS = 20
@@ -40,7 +40,7 @@ _LONGEST_ANSWER = 60_000  # characters
 _LONGEST_WHY = 200
 _ALLOWED = "\u200c\u200d"  # invisible, and part of words and emoji
 _UNSEEN = frozenset(("Cc", "Cf", "Cs", "Co"))
-_MARKS = re.compile(r"<\s*[\w/!|]|<\||```|={3}|\[INST|^\s*[#>|]")
+_MARKS = lazy(r"<\s*[\w/!|]|<\||```|={3}|\[INST|^\s*[#>|]")
 
 TASK = """\
 You keep the long-term memory of a chat: a short list of facts that will still matter in months. \

@@ -20,6 +20,7 @@ from memory.context.ended_values import EndedValue, find_places, show_corrected
 from memory.context.values import find_values
 from memory.conversation import Conversation
 from memory.long_term.document import MemoryLine, facts
+from memory.patterns import lazy
 from memory.summary_editor import EditRefused, StandingSummary
 from plugins.api import Action, Ask, CommandError, Form, Reply
 from plugins.memory.views import to_block, to_data
@@ -29,14 +30,14 @@ LIST = Action("Show all", "/memory list")
 WHY = "/memory wrong"
 ASKS = "/memory wrong ?"
 """Asks for what is wrong and what is right; with a number before the sign, for that line."""
-_ASKS = re.compile(r"(?:(\d{1,9}) ?)?\?|")
-_ARROW = re.compile(r"\s*(?:->|→|=>)\s*")
-_SENTENCE = re.compile(
+_ASKS = lazy(r"(?:(\d{1,9}) ?)?\?|")
+_ARROW = lazy(r"\s*(?:->|→|=>)\s*")
+_SENTENCE = lazy(
     # A quotation or code is in one sentence as a whole; a date ("3. Mai") ends none.
     rf"(?:(?ms:{QUOTED.pattern})|[^.!?。！？\s]|(?<![.!?。！？][\"”“」])[^\S\n]|\.(?=[^\s.])"
     r"|(?<=\d)\.(?=\s+(?:Jan|Feb|März|Apr|Ma[iy]|Jun|Jul|Aug|Sep|Okt|Oct|Nov|De[cz])))++[.!?。！？]*"
 )
-_YES = re.compile(r"yes\s+([0-9a-f]{8})\s+", re.IGNORECASE)
+_YES = lazy(r"yes\s+([0-9a-f]{8})\s+", re.IGNORECASE)
 _LATER = 2**62  # the seq of a correction that holds for all that was said until now
 _SEARCHED = 10  # results
 _FEW = 2  # words by which a wrong sentence is known

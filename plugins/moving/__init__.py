@@ -5,3 +5,5 @@ them, and `arrival.py` puts those into the record. Whatever is read may be damag
 `reading.py` has the limits. What comes so counts as text from outside, unless the person says that
 it is their own.
 """
+
+REQUIRES = ("jobs",)

@@ -36,6 +36,7 @@ from memory.record.daily import Note, Section
 from memory.record.database import Database
 from plugins.api import CommandError, Person
 from plugins.moving.record.archive import Exchange, exchanges_of
+from plugins.moving.schedules import bring_schedules
 from plugins.moving.source import (
     ForeignChat,
     ForeignSetting,
@@ -83,6 +84,7 @@ class Arrived(Struct):
     unreadable: list[str] = field(default_factory=list)
     memory: int = 0
     days: int = 0
+    schedules: int = 0
     carried: dict[tuple[str, str], int] = field(default_factory=dict)
     settings: list[str] = field(default_factory=list)
     first: datetime | None = None
@@ -234,6 +236,10 @@ class Arrival:
             self._planned[folder] = planned
         return True
 
+    def leave(self, remark: str) -> None:
+        """Have the report tell of something that is not taken."""
+        self._source.skipped.remarks.append(remark)
+
     # --- what is remembered --------------------------------------------------------------------
 
     async def take_memory(self, own: ImportedProfile) -> None:
@@ -315,6 +321,18 @@ class Arrival:
             note.turns or f"from {self._source.name}",
             said,
             _FIRST_JOB + int(digest[:8], 16),
+        )
+
+    async def take_schedules(self, own: ImportedProfile) -> None:
+        """Bring in tasks that came at times, as jobs that rest: of the chat `main`."""
+        address = self._destination.address("main")
+        self.arrived.schedules = await bring_schedules(
+            self._app,
+            address,
+            key_of(address),
+            own.schedules,
+            self._source.skipped,
+            is_rehearsal=self._is_rehearsal,
         )
 
     # --- settings ------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 from bot.command_line import Commands, say, with_places
 from channels.message import clean_text
 
-PROGRAMS = ("chatgpt", "open-webui", "cowagent", "parley")
+PROGRAMS = ("chatgpt", "open-webui", "openclaw", "hermes", "claude-code", "cowagent", "parley")
 
 
 def add_commands(commands: Commands) -> None:
@@ -18,7 +18,8 @@ def add_commands(commands: Commands) -> None:
     out.add_argument("folder", type=Path)
     out.set_defaults(run=_write_out)
     parser = commands.add_parser(
-        "import", help="import from ChatGPT, Open WebUI, CowAgent or an export"
+        "import",
+        help="import from ChatGPT, OpenClaw, Hermes, Claude Code, others, or an export",
     )
     parser.add_argument("source", choices=PROGRAMS, help="the program; parley: an export of Parley")
     parser.add_argument("path", type=Path, help="its export, database or folder")

@@ -24,6 +24,7 @@ from bot.data_folder import (
 from bot.logs import set_up_logs
 from bot.progress import ProgressLine, progress
 from bot.settings import Layers, SettingsStore, load_layers
+from bot.settings.layers import AgentLayer
 from bot.wording import count
 from memory.record.engines import engine_for
 from memory.record.people import find_known
@@ -226,6 +227,7 @@ async def _take_foreign(
         if is_nothing and (arrival.arrived.unreadable or not source.skipped):
             raise MovingError(describe_nothing(arrival.arrived, source, options.path))
         await arrival.take_memory(own)
+        await arrival.take_schedules(own)
     except (MovingError, StoreError):
         if arrival.arrived.turns:  # what came before the fault stays
             say(describe(arrival.arrived, source, options, []))
@@ -263,7 +265,10 @@ async def _take_settings(
 ) -> list[str]:
     """Set what is to be set, and return the agents that were written into the configuration, or
     would be."""
-    known = app.config.book.agents if app else ()
+    known = app.config.book.agents if app else {}
+    for one in map(as_agent, own.personas):
+        if one["id"] in known and _is_other(known[one["id"]], one["system_prompt"]):
+            arrival.leave(f"There is an agent {one['id']} already, which stays as it is.")
     new = [one["id"] for one in map(as_agent, own.personas) if one["id"] not in known]
     if app is None or not options.with_settings:
         arrival.arrived.settings = [f"{one.key} = {one.value}" for one in own.settings]
@@ -274,3 +279,7 @@ async def _take_settings(
     if options.dry_run:
         return new
     return add_agents(options.config, own.personas, app.config.book.agents)
+
+
+def _is_other(agent: AgentLayer, prompt: str) -> bool:
+    return agent.settings.as_written.get("system_prompt") != prompt

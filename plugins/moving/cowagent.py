@@ -8,15 +8,13 @@ Memory is in `MEMORY.md`, `USER.md` and `memory/YYYY-MM-DD.md`; who it is, in `A
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
-from datetime import date
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
-from memory.messages import ToolCall
 from memory.record.store import StoreError
+from plugins.moving.blocks import read_blocks
 from plugins.moving.reading import Archive, load_json
 from plugins.moving.record.foreign import ForeignDatabase, TooLargeRow
 from plugins.moving.source import (
@@ -29,20 +27,14 @@ from plugins.moving.source import (
     Persona,
     SkippedItems,
     UnreadableChat,
-    as_list,
     as_object,
     as_text,
     as_time,
 )
+from plugins.moving.workspace import DAY, Workspace
 
 _DATABASES = ("memory/long-term/index.db", "sessions/conversations.db")
 _SELVES = ("AGENT.md", "SOUL.md")
-_DAY = re.compile(r"(?:.*/)?memory/(\d{4}-\d\d-\d\d)\.md")
-_BLANK = re.compile(r"[*_]?\*?[(（].*[)）]\*?[*_]?|[-*]\s*\*\*[^*]*\*\*[:：]\s*(?:\*[(（].*)?|---+")
-"""Lines of its templates that nobody has filled in."""
-_BOLD = re.compile(r"\*\*([^*]+)\*\*")
-"""The marks that its templates have around the names of things; a line of memory is shown as it
-stands."""
 COUNTERPARTS = {
     "agent_max_context_turns": "agent_max_context_turns",
     "agent_max_context_tokens": "agent_max_context_tokens",
@@ -64,6 +56,7 @@ class CowAgent:
         self.skipped = SkippedItems()
         self._skills = skills
         self._archive = Archive(path)
+        self._files = Workspace(self._archive, self.skipped)
         names = self._archive.names
         there = [name for name in names if name in _DATABASES or name.endswith(".db")]
         found = [_open_database(self._archive, name) for name in there]
@@ -73,7 +66,7 @@ class CowAgent:
         self._config = as_object(
             self._archive.json("config.json") if "config.json" in names else {}
         )
-        is_workspace = {"MEMORY.md", *_SELVES} & {*names} or any(map(_DAY.fullmatch, names))
+        is_workspace = {"MEMORY.md", *_SELVES} & {*names} or any(map(DAY.fullmatch, names))
         if not (self._databases or is_workspace or self._config):
             raise MovingError(
                 f"There is nothing of CowAgent in {path}; name its workspace (~/cow unless "
@@ -107,13 +100,11 @@ class CowAgent:
         )
 
     def read_profile(self) -> ImportedProfile:
-        own = ImportedProfile(days=self._days())
+        own = ImportedProfile(days=self._files.days())
         for name in ("USER.md", "MEMORY.md"):
-            own.memory += [_BOLD.sub(r"\1", line) for line in _filled_lines(self._text(name))]
+            own.memory += self._files.lines(name)
         texts = [as_text(self._config.get("character_desc")).strip()]
-        texts += [
-            "\n".join(_filled_lines(self._text(name), keeps_headings=True)) for name in _SELVES
-        ]
+        texts += [self._files.page(name) for name in _SELVES]
         if prompt := "\n\n".join(filter(None, texts)):
             own.personas.append(Persona("cowagent", "who CowAgent was", prompt))
         own.settings += self._settings()
@@ -122,25 +113,6 @@ class CowAgent:
 
     def picture(self, name: str) -> bytes | None:
         return None
-
-    def _text(self, name: str) -> str:
-        text = self._archive.text(name) if name in self._archive.names else ""
-        if text is None:
-            self.skipped.add_unread_file()
-        return text or ""
-
-    def _days(self) -> dict[date, str]:
-        found = {}
-        for name in self._archive.names:
-            if (match := _DAY.fullmatch(name)) and "/users/" not in f"/{name}":
-                try:
-                    day = date.fromisoformat(match[1])
-                except ValueError:
-                    continue
-                text = re.sub(r"\A# Daily Memory: [\d-]+\s*", "", self._text(name)).strip()
-                if text:
-                    found[day] = text
-        return found
 
     def _settings(self) -> list[ForeignSetting]:
         found = []
@@ -166,9 +138,7 @@ class CowAgent:
         others = {name.split("/")[2] for name in names if name.startswith("memory/users/")}
         own = "with a memory of their own (memory/users)"
         add(len(others), f"person {own}", f"people {own}")
-        skills = sum(PurePosixPath(name).name == "SKILL.md" for name in names)
-        there = f"(skills/: look through them, and copy them into {self._skills})"
-        add(skills, f"skill {there}", f"skills {there}")
+        self._files.name_skills(self._skills)
         knowledge = sum(name.startswith("knowledge/") for name in names)
         add(knowledge, "file of knowledge (knowledge/)", "files of knowledge (knowledge/)")
         if "scheduler/tasks.json" in names:
@@ -193,64 +163,13 @@ def _open_database(archive: Archive, name: str) -> ForeignDatabase | None:
         return None
 
 
-_BLOCKS = {"text", "thinking", "redacted_thinking", "tool_use", "tool_result"}
-
-
 def _read(row: Mapping[str, Any], skipped: SkippedItems) -> list[ForeignMessage]:
     """Return what a row of `messages` says; what can't be read of it is counted."""
     if isinstance(row, TooLargeRow):
         skipped.add_too_large("message", "messages")
         return []
-    at, kept, role = as_time(row["created_at"]), as_text(row["content"]), row["role"]
+    kept, role = as_text(row["content"]), as_text(row["role"])
     content = load_json(kept)
     if not isinstance(content, str | list):
         content = kept
-    blocks = [as_object(one) for one in content] if isinstance(content, list) else []
-    text = content if isinstance(content, str) else _texts(blocks)
-    for kind in (as_text(one.get("type")) for one in blocks):
-        if kind not in _BLOCKS:
-            skipped.add_unread("content", kind)
-    if role == "user":
-        results = [_read_result(one, row) for one in blocks if one.get("type") == "tool_result"]
-        return [*results, ForeignMessage("user", text, at)] if text.strip() else results
-    if role != "assistant":
-        skipped.add_unread("message", as_text(role))
-        return []
-    thoughts = [as_text(one.get("thinking")) for one in blocks if one.get("type") == "thinking"]
-    calls = tuple(_read_call(one) for one in blocks if one.get("type") == "tool_use")
-    reasoning = "\n\n".join(filter(None, thoughts))
-    return [ForeignMessage("assistant", text, at, reasoning=reasoning, calls=calls)]
-
-
-def _texts(blocks: list[Mapping[str, Any]]) -> str:
-    return "\n\n".join(
-        filter(None, (as_text(one.get("text")) for one in blocks if one.get("type") == "text"))
-    )
-
-
-def _read_call(block: Mapping[str, Any]) -> ToolCall:
-    arguments = json.dumps(as_object(block.get("input")), ensure_ascii=False)
-    return ToolCall(as_text(block.get("id")), as_text(block.get("name")), arguments)
-
-
-def _read_result(block: Mapping[str, Any], row: Mapping[str, Any]) -> ForeignMessage:
-    content = block.get("content")
-    text = _texts([as_object(one) for one in as_list(content)]) or as_text(content)
-    return ForeignMessage(
-        "tool",
-        text,
-        as_time(row["created_at"]),
-        call_id=as_text(block.get("tool_use_id")),
-        tool="tool",
-        is_error=block.get("is_error") is True,
-    )
-
-
-def _filled_lines(text: str, *, keeps_headings: bool = False) -> list[str]:
-    """Return the lines that say something: not the titles and blanks of its templates."""
-    found = []
-    for line in text.splitlines():
-        said = line.strip()
-        if said and not _BLANK.fullmatch(said) and (keeps_headings or not said.startswith("#")):
-            found.append(line.rstrip() if keeps_headings else said)
-    return [] if all(one.lstrip().startswith("#") for one in found) else found
+    return read_blocks(role, content, as_time(row["created_at"]), skipped)

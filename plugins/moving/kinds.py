@@ -10,16 +10,26 @@ from typing import Any
 
 from memory.record.store import StoreError
 from plugins.moving.chatgpt import ChatGpt
+from plugins.moving.claude_code import ClaudeCode
 from plugins.moving.cowagent import CowAgent
+from plugins.moving.hermes import Hermes
 from plugins.moving.open_webui import OpenWebUi
+from plugins.moving.openclaw import OpenClaw
 from plugins.moving.plain_arrival import PlainExport
 from plugins.moving.reading import Archive
 from plugins.moving.source import ForeignChat, ForeignSource, MovingError
 
+_WITH_SKILLS: Mapping[str, type[CowAgent | Hermes | OpenClaw | ClaudeCode]] = {
+    "hermes": Hermes,
+    "openclaw": OpenClaw,
+    "claude-code": ClaudeCode,
+    "cowagent": CowAgent,
+}
+"""Programs that have skills, and are told where the bot keeps its own."""
 OPENERS: Mapping[str, Callable[[Path], ForeignSource]] = {
     "chatgpt": ChatGpt,
     "open-webui": OpenWebUi,
-    "cowagent": CowAgent,
+    **_WITH_SKILLS,
     "parley": PlainExport,
 }
 _MOST_LOOKED_AT = 2_000  # values
@@ -35,7 +45,9 @@ def open_source(kind: str, path: Path, user: str, data: Path) -> ForeignSource:
             "--user is for open-webui alone, in whose database several people may have chats; "
             f"leave it out for {kind}."
         )
-    return CowAgent(path, data / "skills") if kind == "cowagent" else OPENERS[kind](path)
+    if kind in _WITH_SKILLS:
+        return _WITH_SKILLS[kind](path, data / "skills")
+    return OPENERS[kind](path)
 
 
 def suggest(kind: str, path: Path) -> str:
@@ -54,6 +66,9 @@ _LOOKS = {
     "chatgpt": "a ChatGPT export",
     "open-webui": "chats of Open WebUI",
     "cowagent": "a workspace of CowAgent",
+    "hermes": "a folder of Hermes",
+    "openclaw": "a folder of OpenClaw",
+    "claude-code": "sessions of Claude Code",
     "parley": "an export of Parley",
 }
 
@@ -78,7 +93,7 @@ def _name_stranger(path: Path) -> str:
     found = next((who for who, sign in _STRANGERS.items() if _has_field(entries, sign)), "")
     return found and (
         f"This looks like an export of {found}, from which nothing can be imported; Parley imports "
-        "from ChatGPT, Open WebUI and CowAgent."
+        "from ChatGPT, Open WebUI, OpenClaw, Hermes, Claude Code and CowAgent."
     )
 
 

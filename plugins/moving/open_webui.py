@@ -6,7 +6,6 @@ model thought and what tools did stands in its text, in `<details>`.
 
 from __future__ import annotations
 
-import base64
 import html
 import json
 import re
@@ -15,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from memory.messages import ToolCall
+from plugins.moving.blocks import decode_picture
 from plugins.moving.reading import MOST_PICTURE, Archive, load_json
 from plugins.moving.record.foreign import ForeignDatabase, TooLargeRow
 from plugins.moving.source import (
@@ -40,7 +40,6 @@ _CLOSING = "</details>"
 _ATTRIBUTE = re.compile(r'\b(id|name|arguments|result)="([^"]*)"')
 _SUMMARY = re.compile(r"\s*<summary>[^<]*</summary>\s*")
 _NAME = re.compile(r"[^A-Za-z0-9_-]+")
-_DATA = re.compile(r"data:image/[\w.+-]+;base64,")
 _OTHER_TABLES = {
     "prompt": ("prompt by a slash command", "prompts by a slash command"),
     "tool": ("tool in Python", "tools in Python"),
@@ -112,12 +111,8 @@ class OpenWebUi:
         return self._database.read_profile() if self._database else ImportedProfile()
 
     def picture(self, name: str) -> bytes | None:
-        if found := _DATA.match(name):
-            try:
-                content = base64.b64decode(name[found.end() :], validate=False)
-            except ValueError:
-                return None
-            return content if len(content) <= MOST_PICTURE else None
+        if name.startswith("data:"):
+            return decode_picture(name)
         parts = re.split(r"[/?]", name)
         file = next((self._uploads[one] for one in parts if one in self._uploads), "")
         return self._files.read(file, MOST_PICTURE) if file else None

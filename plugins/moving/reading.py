@@ -29,12 +29,17 @@ MOST_JSON = 8_000_000_000
 """Bytes of a JSON file; with a million long messages it has two thousand million."""
 MOST_PIECE = 150_000_000
 """Bytes that one entry of it may take in memory (`weigh`); one that would take more is left out."""
+MOST_LINES = 2 * MOST_PIECE
+"""Bytes that the lines of a file may take in memory together, each with some for itself."""
+_LINE = 100
 MOST_TEXT = 2_000_000
 """Bytes of any other text."""
 MOST_PICTURE = 20_000_000
 MOST_FILES = 200_000
 _MOST_RATIO = 400  # of what is unpacked to what is packed; of texts it is 5 to 30
 _LEVELS = 4  # of folders that are looked into
+_PASSED_OVER = frozenset({".git", "node_modules", "venv", ".venv", "__pycache__"})
+"""Folders of tools, with more files than all that is looked for."""
 _BROKEN_ZIP = (
     zipfile.BadZipFile,
     zipfile.LargeZipFile,
@@ -138,6 +143,23 @@ class Archive:
         with self.open(name) as file:
             for piece in _split(_Metered(file, where), where):
                 yield UnreadableChat(TOO_LARGE) if piece is None else load_json(piece)
+
+    def lines(self, name: str) -> Iterator[Any]:
+        """Yield the objects of a file that has one in each line; None for a line that is damaged,
+        and UnreadableChat, as the last, where the file is too large. Raises MovingError."""
+        with self.open(name) as file:
+            piece, weight = bytearray(), 0
+            for chunk in chain(_Metered(file, name).chunks(), [b"\n"]):
+                weight += weigh(chunk) + _LINE * chunk.count(b"\n")
+                if weight > MOST_LINES:
+                    yield UnreadableChat(TOO_LARGE)
+                    return
+                *whole, rest = chunk.split(b"\n")
+                if whole:
+                    yield from map(_load_object, filter(bytes.strip, [bytes(piece + whole[0])]))
+                    yield from map(_load_object, filter(bytes.strip, whole[1:]))
+                    piece.clear()
+                piece += rest
 
     def close(self) -> None:
         if self._zip is not None:
@@ -263,6 +285,11 @@ class _ListSplitter:
         return False
 
 
+def _load_object(line: bytes) -> Any:
+    found = load_json(line)
+    return found if isinstance(found, dict) else None
+
+
 def load_json(data: object) -> Any:
     """Parse a piece of JSON, which is bytes or text; returns None where it is too large or too
     deep, or none. (A database may hold a number where its program would have put a text.)"""
@@ -306,8 +333,9 @@ def _walk(folder: Path, levels: int) -> Iterator[tuple[str, Path]]:
                 count += 1
                 _check_number(count, folder)
                 path = Path(entry.path)
-                if entry.is_dir(follow_symlinks=False) and level < levels:
-                    waiting.append((path, level + 1))
+                if entry.is_dir(follow_symlinks=False):
+                    if level < levels and entry.name not in _PASSED_OVER:
+                        waiting.append((path, level + 1))
                 elif entry.is_file(follow_symlinks=False):
                     yield path.relative_to(folder).as_posix(), path
 

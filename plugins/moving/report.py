@@ -80,6 +80,10 @@ def _describe_memory(arrived: Arrived, options: argparse.Namespace) -> list[str]
         waits = f"; {_wait(arrived.days)} there: /memory pending"
         said = f"{count(arrived.days, 'part')} of daily memory, for {chat}"
         lines.append(said if options.mine else f"{said}{waits}")
+    if arrived.schedules:
+        said = f"{count(arrived.schedules, 'scheduled task')}, for {chat}"
+        rest = "it rests" if arrived.schedules == 1 else "they rest"
+        lines.append(f"{said}; {rest} there until you resume what you want: /jobs")
     for (noun, where), number in arrived.carried.items():
         said = f"{count(number, noun)}, for its chats"
         lines.append(said if options.mine else f"{said}; {_wait(number)} there: {where}")

@@ -17,7 +17,7 @@ ForeignRole = Literal["user", "assistant", "tool"]
 _EARLIEST = datetime(1990, 1, 1, tzinfo=UTC).timestamp()
 _MILLISECONDS, _MICROSECONDS, _NANOSECONDS = 1e11, 1e14, 1e17
 """Numbers from which a time in seconds would be in a far future."""
-_LONGEST_KIND = 40  # characters
+_LONGEST_KIND, _LONGEST_TIME = 40, 40  # characters
 _MOST_GAPS = 100  # in a tree: each costs as much time as there are nodes
 
 
@@ -77,6 +77,17 @@ class ForeignSetting(Struct, frozen=True):
     value: Any
 
 
+class ForeignSchedule(Struct, frozen=True):
+    """A task of another program that came at times: its `rule` is one of a job here ("": once, at
+    `anchor`, in seconds since 1970)."""
+
+    name: str
+    text: str
+    rule: str = ""
+    anchor: float = 0.0
+    zone: str = ""
+
+
 class SkippedItems(Struct):
     """Items that had no counterpart: how many of each kind, which has a name for one of them and
     one for several, and sentences about single things."""
@@ -98,6 +109,20 @@ class SkippedItems(Struct):
         """Count one of a kind that is too large to be read."""
         self.add(1, f"{one} that is {TOO_LARGE}", f"{many} that are {TOO_LARGE}")
 
+    def add_other_version(self, number: int) -> None:
+        """Count messages on branches that were not taken."""
+        what = "not on the newest branch (edits, retries)"
+        self.add(number, f"message {what}", f"messages {what}")
+
+    def add_damaged_lines(self, number: int) -> None:
+        """Count lines of a file that are no objects of JSON."""
+        self.add(number, "line of a session that is damaged", "lines of sessions that are damaged")
+
+    def add_files(self, names: Sequence[str], why: str) -> None:
+        """Tell of files that are left out on purpose."""
+        if names:
+            self.remarks.append(f"{', '.join(names)}: {why}.")
+
     def add_unread_file(self) -> None:
         """Count a file of which text was wanted, that is none or too large."""
         what = "no text, or too large"
@@ -108,16 +133,17 @@ class SkippedItems(Struct):
 
 
 class ImportedProfile(Struct):
-    """All that there is besides conversations: lines for `MEMORY.md`, notes for days, personas and
-    settings."""
+    """All that there is besides conversations: lines for `MEMORY.md`, notes for days, personas,
+    settings, and tasks that came at times."""
 
     memory: list[str] = field(default_factory=list)
     days: Mapping[date, str] = field(default_factory=dict)
     personas: list[Persona] = field(default_factory=list)
     settings: list[ForeignSetting] = field(default_factory=list)
+    schedules: list[ForeignSchedule] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.memory or self.days or self.personas or self.settings)
+        return any((self.memory, self.days, self.personas, self.settings, self.schedules))
 
 
 class ForeignSource(Protocol):
@@ -148,8 +174,14 @@ class ForeignSource(Protocol):
 
 
 def as_time(value: object) -> datetime | None:
-    """Return a time in seconds since 1970, or in thousandths, millionths or billionths of one; None
-    for what can't be one."""
+    """Return a time in seconds since 1970, or in thousandths, millionths or billionths of one, or
+    as ISO 8601 writes it (of UTC, where it names no zone); None for what can't be one."""
+    if isinstance(value, str):
+        try:
+            found = datetime.fromisoformat(value[:_LONGEST_TIME])
+            value = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e20:
         return None
     seconds = float(value)

@@ -52,7 +52,7 @@ MOST_UNPACKED = 300
 """Times its own size that a backup may have when it is unpacked, beyond 100 MB."""
 _WORK = ".parley-restore-"
 _OWN = (
-    *("audiences", "cache", "logs", "plugins", "quarantine", SET_ASIDE, "skills"),
+    *("audiences", "cache", "logs", "plugins", "quarantine", SET_ASIDE, "skills", "versions"),
     *(DATABASE, MOVED_ASIDE, "terminal_history"),
 )
 """The beginnings of the names that a bot gives in its data folder."""

@@ -8,15 +8,14 @@ import unicodedata
 from bot.listing import LONGEST_TITLE
 from memory.context.receipt import Receipt
 from memory.context.shapes import find_kind
+from memory.patterns import lazy
 
-_THOUGHT = re.compile(
-    r"<(think|thinking|thought|reasoning)>.*?(</\1>|\Z)", re.IGNORECASE | re.DOTALL
-)
-_TAG = re.compile(r"</?[A-Za-z][^<>]*>|<!--.*?-->|^```.*$", re.MULTILINE)
-_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_START = re.compile(r"^(?:#{1,6}(?=\s|$)|[-*+•>–—](?=\s|$)|\d{1,2}[.)](?=\s)|\|)\s*")
-_END = re.compile(r"\s*(?:\||\s#+|(?<!\.\.)(?<!…)[.。]|[:;,：；，、])$")
-_LABEL = re.compile(
+_THOUGHT = lazy(r"<(think|thinking|thought|reasoning)>.*?(</\1>|\Z)", re.IGNORECASE | re.DOTALL)
+_TAG = lazy(r"</?[A-Za-z][^<>]*>|<!--.*?-->|^```.*$", re.MULTILINE)
+_LINK = lazy(r"!?\[([^\]]*)\]\([^)]*\)")
+_START = lazy(r"^(?:#{1,6}(?=\s|$)|[-*+•>–—](?=\s|$)|\d{1,2}[.)](?=\s)|\|)\s*")
+_END = lazy(r"\s*(?:\||\s#+|(?<!\.\.)(?<!…)[.。]|[:;,：；，、])$")
+_LABEL = lazy(
     r"^\W*(?:(?:chat|conversation|suggested|short)\s+)?"
     r"(?:title|titel|titre|t[ií]tulo|titolo|标题|標題|タイトル|제목|заголовок|название|subject|"
     r"betreff|thema|topic|name)\W*[:：](?:\*+(?=\s))?\s*",
@@ -27,7 +26,7 @@ _EMPHASIS = (
     re.compile(r"(`+)(.+?)\1"),
     re.compile(r"(?<!\w)(_+)(?=[^\s_])(.+?)(?<=[^\s_])\1(?!\w)"),
 )
-_CODE_NAME = re.compile(r"_+[a-z0-9_]+_+")
+_CODE_NAME = lazy(r"_+[a-z0-9_]+_+")
 _QUOTES = "\"'“”„‟‘’‚‛«»‹›「」『』《》〈〉＂＇`´"
 _PAIRED = "()", "[]", "{}", "（）", "【】"
 _NO_TITLE = frozenset(("refusal", "call", "loop", "thoughts"))

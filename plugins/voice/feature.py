@@ -26,6 +26,7 @@ from bot.turns import SpeechToText
 from channels.language import _, explain
 from channels.message import clean_text
 from memory.keys import ConversationKey
+from memory.patterns import lazy
 from memory.record import mailbox
 from memory.record.database import Database
 from memory.record.store import StoreError
@@ -143,15 +144,15 @@ def _is_unheard(file: Stored) -> bool:
     return is_sound and file.is_data and file.heard is None and not file.is_told
 
 
-_FENCED = re.compile(r"^(`{3,}|~{3,}).*?(^\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
+_FENCED = lazy(r"^(`{3,}|~{3,}).*?(^\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
 # Bounded, since a model that says "[" without end must hold up nobody.
 _LABEL = r"\[([^\[\]\n]{0,1000})\]\([^)\n]{0,2000}\)"
 _PICTURE, _LINK = re.compile("!" + _LABEL), re.compile(_LABEL)
-_ADDRESS = re.compile(r"https?://\S+")
-_TABLE = re.compile(r"^[^\S\n]*\|.*$", re.MULTILINE)
-_MARKS = re.compile(r"(^\s{0,3}(#{1,6}|>|[-*+]|\d+[.)])\s+)|[*_`~]{1,3}", re.MULTILINE)
+_ADDRESS = lazy(r"https?://\S+")
+_TABLE = lazy(r"^[^\S\n]*\|.*$", re.MULTILINE)
+_MARKS = lazy(r"(^\s{0,3}(#{1,6}|>|[-*+]|\d+[.)])\s+)|[*_`~]{1,3}", re.MULTILINE)
 # The lookbehind and the possessive quantifiers read each run of marks once.
-_SENTENCE_END = re.compile(r"(?<![.!?。！？…])[.!?。！？…]++[\"'”’)]*+\s|\n")
+_SENTENCE_END = lazy(r"(?<![.!?。！？…])[.!?。！？…]++[\"'”’)]*+\s|\n")
 
 
 def to_spoken(text: str) -> str:

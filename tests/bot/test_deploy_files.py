@@ -1,23 +1,26 @@
-"""The files of `deploy/cluster/` and `deploy/single/`: what they name is there, and they fit
-together."""
+"""The files of `deploy/`: what they name is there, they fit together, and those who read them find
+them well formed."""
 
 from __future__ import annotations
 
 import json
 import re
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
+import pytest
 import yaml
 
 from bot.settings import load_layers
 from bot.settings.book import SettingsStore
 from main import make_parser
+from tests.deploy.image import DOCKERFILE, ROOT, Step, read
 
-ROOT = Path(__file__).parents[2]
 CLUSTER = ROOT / "deploy" / "cluster"
 SINGLE = ROOT / "deploy" / "single"
-DOCKERFILE = (SINGLE / "Dockerfile").read_text()
+STORES = ROOT / "deploy" / "stores"
 
 
 def services() -> dict[str, dict[str, Any]]:
@@ -36,10 +39,149 @@ def service() -> dict[str, Any]:
     return dict(one)
 
 
-def copied() -> list[tuple[str, str]]:
-    """Return what the image takes from the project's folder, and where to."""
-    lines = re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, re.M)
-    return [(source, target) for *sources, target in map(str.split, lines) for source in sources]
+def steps() -> list[Step]:
+    return [*read(DOCKERFILE.read_text("utf-8"))]
+
+
+def the(word: str) -> str:
+    """Return what follows this word in the last stage, which has it once."""
+    last = max(place for place, step in enumerate(steps()) if step.word == "FROM")
+    (found,) = [step.rest for step in steps()[last:] if step.word == word]
+    return found
+
+
+# --- the image ------------------------------------------------------------------------------
+
+
+def test_the_image_is_made_of_files_that_are_there_and_let_through() -> None:
+    copied = [step.rest.split() for step in steps() if step.word == "COPY"]
+    names = [name for line in copied if "--from" not in line[0] for name in line[:-1]]
+    assert {"main.py", "bot", "memory", "requirements.txt", "pyproject.toml"} <= {*names}
+    ignore = DOCKERFILE.with_name("Dockerfile.dockerignore").read_text()
+    for name in names:
+        assert (ROOT / name).exists(), name
+        assert any(f"!{part}\n" in ignore for part in (name, name.split("/")[0])), name
+    assert "**/.env\n" in ignore
+
+
+def test_the_image_runs_as_nobody_special_and_says_how_it_is() -> None:
+    assert [step.word for step in steps()].count("FROM") == 2, "what downloads is not in the image"
+    assert the("USER") == "10001:10001"
+    assert "/parley/health.py" in the("HEALTHCHECK")
+    assert "libgomp1" in the("RUN"), "the embedded model needs it"
+    assert "platform" not in "".join(step.rest for step in steps()), "one for all machines"
+    command = json.loads(the("ENTRYPOINT"))
+    place = command.index("parley")
+    options = make_parser().parse_args([*command[place + 1 :], *json.loads(the("CMD"))])
+    assert (str(options.config), str(options.data)) == ("/parley/config.json", "/data")
+
+
+# --- formats of others ----------------------------------------------------------------------
+
+COMPOSE = sorted((ROOT / "deploy").rglob("*compose.y*ml"))
+LOCALE = re.compile(r"[a-z]{2}_[A-Z]{2}")
+
+
+@pytest.mark.parametrize("file", COMPOSE, ids=lambda file: file.parent.name)
+def test_compose_files_fit_their_specification(file: Path) -> None:
+    """By the schema of the Compose Specification (github.com/compose-spec/compose-spec), of which
+    the package check-jsonschema brings a copy."""
+    vendored = files("check_jsonschema") / "builtin_schemas" / "vendor" / "compose-spec.json"
+    schema = json.loads(vendored.read_text("utf-8"))
+    document = yaml.safe_load(file.read_text("utf-8"))
+    jsonschema_rs.validate(schema, document)
+    for name, one in document["services"].items():
+        if "parley" in str(one.get("image", "")):
+            assert (one["read_only"], one["cap_drop"]) == (True, ["ALL"]), name
+            assert int(one["stop_grace_period"].removesuffix("s")) > 5, name
+
+
+UMBREL: dict[str, Any] = {
+    "type": "object",
+    "required": [
+        *("manifestVersion", "id", "name", "tagline", "category", "version", "port", "path"),
+        *("description", "developer", "website", "submitter", "submission", "support"),
+        *("gallery", "dependencies"),
+    ],
+    "properties": {
+        "manifestVersion": {"enum": [1, 1.1, 1.2]},
+        "id": {"type": "string", "pattern": "^(?!umbrel-app-store)[a-z]+(-[a-z]+)*$"},
+        "name": {"type": "string", "minLength": 1, "maxLength": 50},
+        "tagline": {"type": "string", "minLength": 1, "maxLength": 100, "pattern": "[^.]$"},
+        "category": {
+            "enum": [
+                *("files", "bitcoin", "media", "networking", "social", "automation", "finance"),
+                *("ai", "developer"),
+            ]
+        },
+        "version": {"type": "string", "minLength": 1},
+        "port": {"type": "integer", "minimum": 0, "maximum": 65535},
+        "description": {"type": "string", "minLength": 1, "maxLength": 5000},
+        "developer": {"type": "string", "minLength": 1, "maxLength": 50},
+        "submitter": {"type": "string", "minLength": 1, "maxLength": 50},
+        "gallery": {"type": "array", "items": {"type": "string"}},
+        "dependencies": {"type": "array", "items": {"type": "string"}},
+        "deterministicPassword": {"type": "boolean"},
+    },
+}
+"""The rules of umbrel-app.yml, as the linter of Umbrel's app store states them after
+packages/umbreld/source/modules/apps/schema.ts in github.com/getumbrel/umbrel."""
+
+
+def test_the_app_of_umbrel_keeps_its_rules() -> None:
+    jsonschema_rs.validate(UMBREL, yaml.safe_load((STORES / "umbrel/umbrel-app.yml").read_text()))
+    document = yaml.safe_load((STORES / "umbrel/docker-compose.yml").read_text())
+    proxy = document["services"]["app_proxy"]["environment"]
+    # Containers are called APP_SERVICE_1 (README of github.com/getumbrel/umbrel-apps).
+    assert proxy == {"APP_HOST": "parley_web_1", "APP_PORT": 8080}
+    assert all(volume.startswith("${APP_DATA_DIR}/") for volume in volumes(document, "web"))
+
+
+def test_the_app_of_casaos_keeps_its_rules() -> None:
+    """docs/specs/compose-and-x-casaos.md in github.com/IceWhaleTech/CasaOS-AppStore."""
+    document = yaml.safe_load((STORES / "casaos/docker-compose.yml").read_text())
+    about = document["x-casaos"]
+    wanted = {"id", "main", "index", "port_map", "icon", "title", "category", "version"}
+    assert wanted <= about.keys()
+    assert re.fullmatch(r"[\w-]+(\.[\w-]+)+", about["id"])
+    main = document["services"][about["main"]]
+    assert isinstance(about["port_map"], str)
+    assert [port["published"] for port in main["ports"]] == [about["port_map"]]
+    assert about["category"] in {
+        *("Media", "Productivity", "Home", "Networking", "AI", "Finance", "Social"),
+        *("Developer", "Others"),
+    }
+    for words in (about["title"], about["tagline"], about["description"]):
+        assert "en_US" in words
+        assert all(LOCALE.fullmatch(name) for name in words)
+    assert not main["image"].endswith(":latest")
+    assert all(volume.startswith("/DATA/AppData/") for volume in volumes(document, "parley"))
+
+
+def test_the_addon_of_home_assistant_keeps_its_rules() -> None:
+    """supervisor/addons/validate.py and options.py in github.com/home-assistant/supervisor."""
+    folder = STORES / "home-assistant"
+    addon = yaml.safe_load((folder / "config.yaml").read_text())
+    assert {"name", "version", "slug", "description", "arch"} <= addon.keys()
+    assert re.fullmatch(r"[-_.A-Za-z0-9]+", addon["slug"])
+    assert {*addon["arch"]} <= {"amd64", "aarch64"}
+    assert re.fullmatch(r"https?://\[HOST\]:\[PORT:8080\].*", addon["watchdog"])
+    assert re.fullmatch(r"https?://\[HOST\]:\[PORT:8080\].*", addon["webui"])
+    assert addon["ports"].keys() == addon["ports_description"].keys() == {"8080/tcp"}
+    assert 10 <= addon["timeout"] <= 300
+    assert addon["startup"] in {"initialize", "system", "services", "application", "once"}
+    assert addon["backup"] in {"hot", "cold"}
+    kinds = re.compile(r"(str|bool|email|url|password|port|int|float)(\(.*\))?\??")
+    assert all(kinds.fullmatch(kind) for kind in addon["schema"].values())
+    assert addon["options"].keys() <= addon["schema"].keys()
+    built = yaml.safe_load((folder / "build.yaml").read_text())["build_from"]
+    assert built.keys() == {*addon["arch"]}
+
+
+def volumes(document: dict[str, Any], service: str) -> list[str]:
+    found = document["services"][service]["volumes"]
+    assert [volume.rpartition(":")[2] for volume in found] == ["/data", "/backups"]
+    return list(found)
 
 
 # --- a cluster -------------------------------------------------------------------------------
@@ -56,18 +198,6 @@ def test_the_files_that_services_name_are_there() -> None:
             assert context == ROOT
             assert (context / service["build"]["dockerfile"]).is_file()
         assert {*service.get("depends_on", ())} <= services().keys()
-
-
-def test_the_image_of_a_cluster_is_made_of_files_that_are_there_and_let_through() -> None:
-    dockerfile = (CLUSTER / "Dockerfile").read_text()
-    copied = re.findall(r"^COPY (\S+) ", dockerfile, re.M)
-    assert {"main.py", "bot", "memory"} <= {*copied}
-    ignore = (CLUSTER / "Dockerfile.dockerignore").read_text()
-    for name in copied:
-        assert (ROOT / name).exists(), name
-        assert f"!{name.split('/')[0]}\n" in ignore, name
-    for wanted in re.findall(r"-r (\S+)", dockerfile):
-        assert wanted in copied
 
 
 def test_only_the_proxy_can_be_reached_from_outside_and_only_from_this_machine() -> None:
@@ -100,30 +230,6 @@ def test_the_command_lines_and_the_settings_are_understood() -> None:
 
 
 # --- one process -----------------------------------------------------------------------------
-
-
-def test_the_image_of_one_process_is_made_of_files_that_are_there_and_let_through() -> None:
-    names = [source for source, _ in copied()]
-    assert {"main.py", "bot", "memory", "requirements.txt"} <= {*names}
-    ignore = (SINGLE / "Dockerfile.dockerignore").read_text()
-    for name in names:
-        assert (ROOT / name).exists(), name
-        assert any(f"!{part}\n" in ignore for part in (name, name.split("/")[0])), name
-    assert "**/.env\n" in ignore
-
-
-def test_the_image_runs_as_nobody_special_and_says_how_it_is() -> None:
-    stages = re.split(r"^FROM ", DOCKERFILE, flags=re.M)
-    assert len(stages) == 3, "what compiles and downloads is not in the image"
-    assert "USER 10001:10001" in stages[2]
-    assert "HEALTHCHECK" in stages[2]
-    assert "libgomp1" in stages[2], "the embedded model needs it"
-    assert "platform" not in stages[1] + stages[2].lower(), "one file for all kinds of machine"
-    found = re.search(r"^ENTRYPOINT (\[.*\])$", DOCKERFILE, re.M)
-    command = json.loads(found[1]) if found else []
-    place = command.index("main.py")
-    options = make_parser().parse_args([*command[place + 1 :], "--web"])
-    assert (str(options.config), str(options.data)) == ("/parley/config.json", "/data")
 
 
 def test_compose_takes_from_the_container_what_it_does_not_need() -> None:

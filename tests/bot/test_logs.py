@@ -147,3 +147,24 @@ def test_a_folder_that_cannot_be_made_is_an_os_error(begin: Begin, tmp_path: Pat
 
     with pytest.raises(OSError, match="data"):
         begin()
+
+
+async def test_a_line_off_the_record_has_none_of_the_words_that_were_filled_in(
+    begin: Begin,
+) -> None:
+    async def work() -> None:
+        try:
+            raise ValueError("my zebra")
+        except ValueError:
+            log.exception("the answer to %s failed", "my zebra")
+
+    file = begin()
+    with logs.off_record():
+        await asyncio.create_task(work())
+        logging.getLogger("openai").warning("Retrying my zebra")
+        log.info("%s", "my zebra")
+    log.info("%s is told", "all else")
+    said = file.read_text()
+    assert "zebra" not in said
+    assert "the answer to %s failed (ValueError, off the record)" in said
+    assert "all else is told" in said

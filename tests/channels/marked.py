@@ -29,6 +29,7 @@ from plugins.api import HookContext
 from plugins.builtin import session
 from plugins.builtin.context import overview, ranges, show, state
 from plugins.builtin.help import GROUPS, STRATEGIES, THE_BOT
+from plugins.file_versions.feature import VersionRows
 from plugins.instructions.record import InstructionRows
 from plugins.jobs import commands as job_commands
 from plugins.jobs import recurrence, wording
@@ -67,7 +68,7 @@ def _marked() -> Iterator[str]:
 def _named() -> Iterator[str]:
     """Yield the texts that are given by a name that only the running bot knows."""
     loaded = load(Path("/nonexistent"), HookContext())
-    nouns = (InstructionRows.noun, *(row.noun for row in loaded.rows))
+    nouns = (InstructionRows.noun, VersionRows.noun, *(row.noun for row in loaded.rows))
     yield from (f"{{n}} {noun}{ending}" for noun in nouns for ending in ("", "s"))
     for command in loaded.commands.values():
         yield command.summary

@@ -41,6 +41,7 @@ LINES = """
 /memory nightly|/memory nightly on|/memory nightly on|/memory nightly x|/memory nightly off
 /memory search|/memory list|/remember Ann likes tea|/remember|/memory list|/memory why 1
 /memory why|/memory why zebra|/memory diff|/memory edit|/cancel|/memory history|/memory undo
+/files|/files x|/files undo|/files restore t1|/files restore t1 t2|/files restore branch
 /why|/why t1|/why t99|/without t9|/without t1 t2|/branches 1|/rules|/rules add
 /rules add ⟦Never write to my boss.⟧|/rules|/rules keep 1|/rules edit 1|/rules history
 /rules edit 1 ⟦Never write to Ann.⟧|/rules move 1|/rules move 1 chat|/rules undo|/rules dismiss 1
@@ -60,6 +61,7 @@ LINES = """
 /mcp|/mcp nonsense|/mcp add|/mcp add files no-such-program|/mcp add files x|/mcp|/mcp tools web
 /mcp tools files|/mcp restart files|/mcp trim|/mcp trim undo|/mcp remove files|/mcp
 /tour|/tour x|/tour fill|/new|/tour fill|/tour forecast
+/private|/private on|/private|/private on|/private x|/context|/undo|/private off|/private off
 /logins|/logins end 9|/logins x|/forget|/forget t1|/forget yes|/forget chat
 """
 

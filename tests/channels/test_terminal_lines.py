@@ -50,3 +50,14 @@ async def test_the_terminal_is_a_channel_that_remembers(tmp_path: Path) -> None:
     assert isinstance(terminal, Remembering)
     terminal.forget(["a secret"])
     assert await remembered(Lines(path)) == ["fine"]
+
+
+async def test_lines_off_the_record_are_behind_the_arrow_keys_and_in_no_file(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "history"
+    lines = await typed(path, "one", "/private on", "zebra", "/help", "/private off", "two")
+    assert "zebra" in lines.get_strings()
+    lines.is_private = lambda: True  # it was begun elsewhere
+    lines.append_string("zebra again")
+    assert await remembered(Lines(path)) == ["two", "/private off", "one"]

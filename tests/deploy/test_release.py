@@ -72,3 +72,22 @@ def test_each_thing_that_is_missing_is_told(release: ModuleType, project: Path) 
     (cache / "lastfailed").unlink()
     (cache / "nodeids").unlink()
     assert "the last run of the tests found nothing" in wanting(release, project)
+
+
+def test_the_files_of_a_release_name_its_version_its_address_and_its_image(
+    release: ModuleType, tmp_path: Path
+) -> None:
+    wheel = tmp_path / "parley_bot-1.2.3-py3-none-any.whl"
+    wheel.write_bytes(b"a wheel")
+    published = release.Published("1.2.3", "https://example.org/parley", "example.org/parley")
+    release.write_templates(SCRIPT.parents[1], tmp_path, published)
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and path != wheel]
+    texts = {path.relative_to(tmp_path).as_posix(): path.read_text("utf-8") for path in written}
+    assert not [name for name, text in texts.items() if "{{" in text]
+    assert 'url=${PARLEY_URL:-"https://example.org/parley"}' in texts["install.sh"]
+    for name in ("stores/umbrel/docker-compose.yml", "stores/casaos/docker-compose.yml"):
+        assert 'image: "example.org/parley:1.2.3"' in texts[name]
+    assert 'version: "1.2.3"' in texts["stores/home-assistant/config.yaml"]
+    done = subprocess.run(["sha256sum", "--check", "SHA256SUMS"], cwd=tmp_path, check=False)
+    assert done.returncode == 0
+    assert wheel.name in texts["SHA256SUMS"]

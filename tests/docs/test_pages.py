@@ -21,7 +21,7 @@ NAMED = re.compile(r"`((?:agent|bot|channels|docs|memory|plugins|tests)/[\w/.]+)
 FUNCTION = re.compile(r"`([\w/]+\.py)`: `(\w+)`")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
-GENERATED = {"commands.md", "configuration.md"}
+GENERATED = {"commands.md", "configuration.md", "openapi.md"}
 
 
 @cache

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from playwright.async_api import async_playwright, expect
 
 from tests.docs import site
 from tests.docs.pages import ROOT
+from tests.web.browser import CHROMIUM, Tab, needs_chromium
 
 LOADED = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=[\"']?(https?:)?//")
 STYLE = re.compile(r"url\([\"']?(?:https?:)?//|@import[^;]*(?:https?:)?//")
@@ -41,8 +43,9 @@ def test_links_out_of_the_pages_lead_to_the_repository_or_are_text() -> None:
     assert decision == "[a](../a.md) b"
 
 
+@needs_chromium
 @pytest.mark.usefixtures("processes")
-def test_the_site_builds_with_all_its_links_and_loads_nothing_from_elsewhere(
+async def test_the_site_builds_with_all_its_links_loads_nothing_from_elsewhere_and_can_be_searched(
     tmp_path: Path,
 ) -> None:
     built = site.build(tmp_path)
@@ -53,3 +56,14 @@ def test_the_site_builds_with_all_its_links_and_loads_nothing_from_elsewhere(
     assert "Undone" in (built / "first-hour.html").read_text("utf-8")
     assert (built / "web.png").exists()
     assert len(list(built.glob("*.html"))) > 40
+    async with async_playwright() as playwright:
+        program = await playwright.chromium.launch(
+            executable_path=str(CHROMIUM), args=["--no-sandbox"]
+        )
+        tab = Tab(await program.new_page())
+        await tab.page.goto((built / "decisions" / "index.html").as_uri())
+        await tab.page.locator(".md-search__button").click()
+        await tab.page.get_by_role("combobox").fill("compaction")
+        await expect(tab.page.get_by_text(re.compile(r"\d+ results"))).to_be_visible()
+        await program.close()
+    assert (tab.hosts, tab.faults) == ({""}, [])

@@ -168,6 +168,9 @@ class FakeBot:
     def admits(self, address: Address) -> bool:
         return True
 
+    def is_private(self, address: Address) -> bool:
+        return False
+
     async def command(self, address: Address, line: str) -> Reply:
         self.commands.append(line)
         name = line.removeprefix("/").partition(" ")[0]

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import pytest
 
-from bot import first_steps, packages
+from bot import first_steps, installing, packages
 from bot.command_line import CommandRefused
 from bot.shell_completion import script_for
 from channels import program
@@ -77,27 +77,42 @@ def test_each_requirement_file_of_the_program_is_an_extra() -> None:
 
 def test_an_extra_is_installed_by_pip_or_by_uv(monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[Sequence[str]] = []
-
-    def install(words: Sequence[str], **_: object) -> int:
-        called.append(words)
-        return 0
+    codes = {"uv": 0, "pip": 0}
 
     def run(words: Sequence[str], **_: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.CompletedProcess(words, install(words))
+        called.append(words)
+        return subprocess.CompletedProcess(words, codes["uv"])
 
-    monkeypatch.setattr("bot.packages.installing.main", install)
-    assert main(["add", "embedded"]) == 0
-    assert called.pop() == ("--no-deps", "-r", str(ROOT / EXTRAS["embedded"]))
-    monkeypatch.setattr(packages, "find_spec", lambda name: None)
-    monkeypatch.setattr("bot.packages.shutil.which", lambda name: f"/bin/{name}")
-    monkeypatch.setattr("bot.packages.subprocess.run", run)
+    def by_pip(words: Sequence[str], _: object) -> int:
+        called.append(("pip", *words))
+        return codes["pip"]
+
+    monkeypatch.setattr("bot.installing.subprocess.run", run)
+    monkeypatch.setattr("bot.installing.install", by_pip)
+    monkeypatch.setattr("bot.installing.find_uv", lambda python: "/bin/uv")
+    wanted = ("-r", str(ROOT / EXTRAS["discord"]))
     assert main(["add", "discord"]) == 0
-    (command,) = called
-    assert command[:3] == ("/bin/uv", "pip", "install")
-    assert command[-1] == str(ROOT / EXTRAS["discord"])
-    monkeypatch.setattr("bot.packages.shutil.which", lambda name: None)
+    (by_uv,) = called
+    assert (*by_uv[:3], *by_uv[-2:]) == ("/bin/uv", "pip", "install", *wanted)
+    codes["uv"] = 2
+    assert main(["add", "discord"]) == 0
+    assert called[1:] == [by_uv, ("pip", *wanted)], "pip may know of an index that uv does not"
+    codes["pip"] = 1
+    assert main(["add", "discord"]) == 1
+    monkeypatch.setattr("bot.installing.find_uv", lambda python: None)
+    monkeypatch.setattr(packages, "find_spec", lambda name: None)
     with pytest.raises(CommandRefused, match="Neither pip nor uv is here"):
         packages.find_installer()
+
+
+@pytest.mark.usefixtures("processes")
+def test_an_environment_is_made_with_what_python_itself_brings_where_nothing_else_is_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    assert installing.make_environment(tmp_path / "venv") == 0
+    assert [*(tmp_path / "venv").rglob("site-packages/pip/__main__.py")]
 
 
 @pytest.mark.usefixtures("processes")

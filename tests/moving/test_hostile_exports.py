@@ -30,15 +30,11 @@ GIGABYTE = 1_000_000_000
 READ = """
 import sys
 from pathlib import Path
-from plugins.moving.chatgpt import ChatGpt
-from plugins.moving.cowagent import CowAgent
-from plugins.moving.open_webui import OpenWebUi
+from plugins.moving.kinds import OPENERS
 from plugins.moving.source import MovingError
 from memory.record.store import StoreError
 try:
-    source = {"chatgpt": ChatGpt, "cowagent": CowAgent, "open-webui": OpenWebUi}[sys.argv[1]](
-        Path(sys.argv[2])
-    )
+    source = OPENERS[sys.argv[1]](Path(sys.argv[2]))
     for chat in source.chats():
         print("chat", repr(chat)[:500])
     for name in ("file-abc", "../secret", "data:image/png;base64,!!!"):
@@ -108,6 +104,13 @@ def test_damaged_and_endless_json_ends_in_a_sentence(
     path = tmp_path / "conversations.json"
     write(path)
     assert read("chatgpt", path).startswith("sentence ")
+
+
+@pytest.mark.parametrize("write", [deep, one_long_text])
+def test_endless_lines_are_told(tmp_path: Path, write: Callable[[Path], None]) -> None:
+    (tmp_path / "sessions").mkdir()
+    write(tmp_path / "sessions" / "session.jsonl")
+    assert "chat UnreadableChat(" in read("openclaw", tmp_path)
 
 
 def test_json_of_other_shapes_is_nothing_to_read(tmp_path: Path) -> None:

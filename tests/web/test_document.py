@@ -12,6 +12,7 @@ import pytest
 
 from channels import guessing
 from channels.web import guard
+from tests.docs.openapi import FILE, PAGE, file_of, find_document, page_of
 from tests.fakes.openai_server import Say
 from tests.web.site import serving
 
@@ -48,8 +49,9 @@ async def test_nothing_that_fits_the_document_or_does_not_breaks_the_bot(
 
 
 async def test_every_operation_is_described_with_its_bodies(tmp_path: Path) -> None:
-    async with serving(tmp_path) as site:
-        _, document = await site.get("/openapi.json")
+    document = await find_document(tmp_path)
+    assert FILE.read_text("utf-8") == file_of(document), "make docs writes it anew"
+    assert PAGE.read_text("utf-8") == page_of(document), "make docs writes it anew"
     assert {"/api/sessions", "/api/sessions/{id}/compact", "/v1/chat/completions"} <= set(
         document["paths"]
     )

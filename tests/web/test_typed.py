@@ -190,3 +190,31 @@ async def test_whoever_signs_out_leaves_nothing_typed_behind(
         await has_kept_files(tab, "main", 0)
         assert "secret" not in await tab.page.evaluate("JSON.stringify(localStorage)")
         tab.faults.clear()  # the browser notes each 401
+
+
+async def test_what_is_typed_off_the_record_is_in_this_tab_alone(
+    tmp_path: Path, browser: Browser
+) -> None:
+    in_browser = """async () => {
+        const kept = await import("/page/kept.js");
+        return JSON.stringify(localStorage) + JSON.stringify(await kept.outbox());
+    }"""
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as tab:
+        await site.says("Hello", "one")
+        await tab.opens(site.url, "one")
+        await tab.page.fill("#text", "/private on")
+        await tab.page.press("#text", "Enter")
+        await tab.sees("#private")
+        await tab.page.fill("#text", "my zebra")
+        await tab.page.press("#text", "Enter")
+        await tab.sees("#log .turn[data-turn=p1]")
+        await tab.page.fill("#text", "half a zebra")
+        assert "zebra" not in await tab.page.evaluate(in_browser)
+        await tab.page.reload()
+        await tab.sees("#log .turn[data-turn=p1]")  # the bot has it still
+        await expect(tab.page.locator("#list .channel")).to_have_text("Off the record now")
+        await tab.page.click("#private button")
+        await expect(tab.page.locator("#private")).to_be_hidden()
+        await tab.sees("#log .turn[data-turn=t1]")
+        await expect(tab.page.locator("#log")).not_to_contain_text("zebra")
+        assert "zebra" not in await tab.page.evaluate(in_browser)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.fakes.openai_server import Call, Received, Say
-from tests.whole.distilling import SETTINGS, commands, file_of, prompt
+from tests.whole.distilling import SETTINGS, commands, distilled_to, file_of, prompt, write
 from tests.whole.testbot import run_bot
 
 
@@ -29,6 +29,17 @@ async def test_a_correction_in_the_chat_reaches_the_prompt_and_proposes_an_edit(
         await bot.says("Fine?")
         assert "The meeting is on 4 May." in prompt(bot)
         assert "the memory was changed" in (await bot.says("/context history")).text
+
+
+async def test_a_corrected_value_is_not_distilled(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, distilled_to([]), SETTINGS) as bot:
+        await bot.says("The meeting is on 3 May.")
+        await bot.says("no, the meeting is on 4 May, not 3 May")
+        write(tmp_path, "The meeting is on 3 May.", 1, turns="t1 to t1")
+        await bot.says("/memory distill")
+        asked = next(str(one.body["messages"]) for one in bot.server.requests if one.is_distilling)
+        assert "The meeting is on 4 May (corrected in t2)." in asked
+        assert "3 May" not in asked
 
 
 async def test_what_is_wrong_is_corrected_in_lines_and_summaries_after_a_yes(

@@ -48,7 +48,7 @@ async def test_it_shows_what_stands_there_and_what_can_be_done_about_it(tmp_path
         assert shown.text.startswith("**s1** replaces t1 to t2 · ")
         assert "by gpt-4o-mini" in shown.text
         assert "> They talked about Lisbon." in shown.text
-        assert [action.label for action in shown.actions] == ["Edit", "Undo"]
+        assert [action.label for action in shown.actions] == ["Edit", "Undo", "That's wrong"]
         await bot.says(shown.actions[1].command)
         assert (await bot.says("/context summary")).text.startswith("There is no summary")
         assert "is not in the context now" in (await bot.says("/context summary s1")).text
@@ -101,7 +101,7 @@ async def test_an_edit_stands_from_the_next_request_on_and_can_be_undone(tmp_pat
 async def test_the_form_has_what_stands_and_the_next_message_replaces_it(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await compacted(bot)
-        edit, _ = (await bot.says("/context summary")).actions
+        edit, *_ = (await bot.says("/context summary")).actions
         form = (await bot.says(edit.command)).form
         assert form is not None
         assert (form.command, form.text) == (
@@ -187,7 +187,7 @@ async def test_a_summary_that_is_being_replaced_is_not_changed(tmp_path: Path) -
         assert "is being written and will replace s1; nothing was changed" in refused.text
         shown = await bot.says("/context summary")
         assert "which will replace it" in shown.text
-        assert [action.label for action in shown.actions] == ["Undo"]
+        assert [action.label for action in shown.actions] == ["Undo", "That's wrong"]
         await bot.says("/context clear")
 
 

@@ -20,7 +20,7 @@ from bot.settings import load_layers
 from channels.base import Accepted, Activity, Bot
 from channels.message import Address, Attachment, Inbound, Outbound, Reply
 from tests.fakes.openai_server import OpenAIServer, Script
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, ended
 
 
 @dataclass
@@ -156,4 +156,4 @@ async def running(
         yield
     finally:
         bot.leave()
-        await asyncio.wait_for(task, PATIENCE)
+        await ended(task)

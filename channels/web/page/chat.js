@@ -41,8 +41,9 @@ export class Chat {
 
   /** Draw the newest turns; returns where the events go on after them. */
   async load(session) {
-    const { messages, event } = await api.messages(session);
+    const { messages, event, private: isPrivate } = await api.messages(session);
     if (session !== this.#session) return event;
+    await this.#page.offRecord(isPrivate);
     this.#known.clear(); // in another branch the same name is another turn
     const written = this.#beingWritten();
     this.#log.replaceChildren(...this.#drawn(messages));

@@ -138,7 +138,7 @@ export class Composer {
       } else await this.restore({ session, text, files });
       return;
     }
-    await this.#page.say({ id: fresh(), session, text, files, at: Date.now(), why: "" });
+    await this.#page.say({ id: fresh(), session, text, files, at: Date.now(), why: "", private: kept.isOff(session) });
     await this.#sent(session, text);
   }
 

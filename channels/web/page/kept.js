@@ -31,7 +31,8 @@ async function within(name, mode, work, instead) {
   });
 }
 
-const put = (name, key, value) => within(name, "readwrite", (store) => store.put(value, key), (map) => map.set(key, value))
+const put = async (name, key, value) => (value.private || off.has(key) ? void memory[name].set(key, value) : written(name, key, value));
+const written = (name, key, value) => within(name, "readwrite", (store) => store.put(value, key), (map) => map.set(key, value))
   .catch(() => { memory[name].set(key, value); }); // the disk may be full: as long as the tab lives, then
 const drop = (name, key) => {
   memory[name].delete(key);
@@ -44,10 +45,27 @@ const everything = async (name) => {
 
 const place = (session) => `draft/${session}`;
 
-/** The text that was typed in a session and not sent. */
-export const draft = (session) => recall(place(session)) ?? "";
+// What is off the record is kept as long as this page is open, and in nothing that outlives it. The
+// names of these sessions are remembered, so that it is known before the bot has answered.
+const off = new Set(JSON.parse(recall("private") ?? "[]"));
+const drafts = new Map();
 
-export const keepDraft = (session, text) => remember(place(session), text || null);
+export const isOff = (session) => off.has(session);
+
+/** A session is off the record from now on, or on it again; nothing that was typed there stays. */
+export async function keepOff(session, is) {
+  if (is === off.has(session)) return;
+  drafts.delete(session);
+  if (is) await forget(session);
+  for (const map of is ? [] : Object.values(memory)) map.delete(session);
+  off[is ? "add" : "delete"](session);
+  remember("private", off.size ? JSON.stringify([...off]) : null);
+}
+
+/** The text that was typed in a session and not sent. */
+export const draft = (session) => (off.has(session) ? drafts.get(session) : recall(place(session))) ?? "";
+
+export const keepDraft = (session, text) => (off.has(session) ? void drafts.set(session, text) : remember(place(session), text || null));
 
 /** The files that were put to it. */
 export async function files(session) {
@@ -73,7 +91,7 @@ export async function belongTo(user) {
 
 /** Whoever signs out leaves nothing behind. */
 export async function clear() {
-  for (const name of remembered()) if (["session", "commands"].includes(name) || name.startsWith("draft/")) remember(name, null);
+  for (const name of remembered()) if (["session", "commands", "private"].includes(name) || name.startsWith("draft/")) remember(name, null);
   for (const name of ["files", "outbox"]) {
     memory[name].clear();
     await within(name, "readwrite", (store) => store.clear(), () => {}).catch(() => {});

@@ -18,10 +18,12 @@ import { Settings } from "./settings.js";
 import { close, show as showSide, toggle } from "./sides.js";
 import { recall, remember } from "./storage.js";
 import { tabbed } from "./tabs.js";
-import { byId } from "./dom.js";
+import { byId, h } from "./dom.js";
+import * as kept from "./kept.js";
 import { icon } from "./icons.js";
 import { t } from "./language.js";
 
+const OFF = "/private off";
 const RETRY = 3000; // milliseconds until a bot that is away is asked again
 
 const chat = new Chat({
@@ -33,6 +35,7 @@ const chat = new Chat({
   known: () => panel.known,
   marked: (turns) => chat.mark({ ...panel.known, turns }),
   loaded: () => outbox.draw(),
+  offRecord,
   run: (line, how) => run(line, how),
   ask: (line) => ask(line),
   quote,
@@ -146,7 +149,7 @@ async function run(line, { isQuiet = false } = {}) {
     const reply = await api.command(session, line);
     if (name !== session) chat.notice(plain(reply.text)); // it was left: a card here would act on this one
     else if (reply.data?.is_current) await show(reply.data.number);
-    else if (reply.data?.loaded?.length) await chat.load(name);
+    else if (reply.data?.loaded?.length || typeof reply.data?.private === "boolean") await reload(name);
     if (!isQuiet && !isContext && name === session) chat.reply(line, reply);
     return reply;
   } catch (error) {
@@ -233,6 +236,27 @@ function waitFor(name) {
   left.set(name, over);
 }
 
+let reloading = null;
+
+/** Load the session that is open anew, once however many ask for it. */
+const reload = (name) => (reloading ??= chat.load(name).finally(() => { reloading = null; }));
+
+/** Say that what is said here is off the record, or no more; this browser keeps it no longer than the page. */
+async function offRecord(is) {
+  const name = session;
+  const typed = is && kept.draft(name);
+  await kept.keepOff(name, is);
+  if (typed) kept.keepDraft(name, typed);
+  if (name !== session) return;
+  document.body.toggleAttribute("data-private", is);
+  const bar = byId("private");
+  if (is === !bar.hidden) return;
+  bar.hidden = !is;
+  bar.replaceChildren(...(is ? [
+    h("span", { role: "status" }, h("strong", {}, t("Off the record.")), " ", t("What is said here now is not kept. The context panel shows the conversation on the record.")),
+    h("button", { type: "button", onclick: () => run(OFF) }, t("End and forget it"))] : []));
+}
+
 /** Show a session: what was said, then all that happens, without a gap between. */
 async function open(name) {
   if (isRunning && session && name !== session) waitFor(session);
@@ -290,6 +314,7 @@ async function load(name) {
     draft: (draft) => chat.draft(draft),
     context: (usage) => { panel.usage(usage); panel.refresh(); },
     branch: async ({ branch: number }) => { await show(number); panel.refresh(); },
+    private: async ({ private: is }) => { if (is !== document.body.hasAttribute("data-private")) await reload(name); panel.refresh(); listed(); },
     title: listed,
     deleted: ({ turns }) => { chat.forget(turns); panel.refresh(); listed(); },
     notice: ({ text }) => chat.notice(text),

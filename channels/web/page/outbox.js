@@ -10,7 +10,7 @@ const AWAY = new Set([502, 503, 504]); // what a proxy says of a bot that is not
 
 export class Outbox {
   #page;
-  #messages = []; // {id, session, text, files, at, why}; why: what the bot said against it
+  #messages = []; // {id, session, text, files, at, why, private}; why: what the bot said against it
   #going = null;
   #timer = 0;
   #pause = 1000;
@@ -76,7 +76,7 @@ export class Outbox {
   async #send(message) {
     try {
       const attachments = await Promise.all(message.files.map(encoded));
-      const { is_answered: isAnswered } = await api.say(message.session, { id: message.id, text: message.text, attachments });
+      const { is_answered: isAnswered } = await api.say(message.session, { id: message.id, text: message.text, attachments, private: message.private ?? false });
       await this.#remove(message);
       isAnswered ? this.#page.known(message) : this.#page.sent(message);
     } catch (error) {

@@ -144,7 +144,7 @@ export class Sessions {
   }
 
   #item(session, words) {
-    const { name, title, channel, snippet } = session;
+    const { name, title, channel, snippet, private: isPrivate } = session;
     const label = title || "…";
     const box = this.#selected && h("input", { type: "checkbox", "aria-label": t("Choose {label}", { label }), checked: this.#selected.has(name), onchange: (event) => {
       this.#selected[event.target.checked ? "add" : "delete"](name);
@@ -154,6 +154,7 @@ export class Sessions {
       box,
       h("button", { type: "button", class: "session", onclick: () => this.#open(session) },
         h("span", { class: "title", dir: "auto" }, label),
+        isPrivate && h("small", { class: "channel" }, t("Off the record now")),
         channel !== "web" && h("small", { class: "channel" }, nameOf(channel)),
         snippet && h("small", { class: "snippet", dir: "auto" }, marked(snippet.text, words))),
       !this.#selected && h("button", { type: "button", class: "icon", "aria-haspopup": "menu", "aria-label": t("More for {label}", { label }), onclick: (event) => this.#menu(session, event.currentTarget) }, "⋯"));

@@ -15,7 +15,7 @@ def main() -> int:
     sys.path.insert(0, str(Path(__file__).resolve().with_name("_app")))
     from bot import early as steps  # noqa: PLC0415 - it is found only now
 
-    steps.end_at_interrupts()
+    steps.begin_loading()
     early = steps.open_input(sys.argv[1:])  # before what takes long to load
     from main import main as run  # noqa: PLC0415
 

@@ -14,11 +14,12 @@ from datetime import MAXYEAR, MINYEAR, date
 from functools import cache
 from typing import NamedTuple
 
+from memory.patterns import lazy
 from memory.record.search.languages import LANGUAGES
 
 _LONGEST = 1_000  # characters that are read, the last; what is longer is no question
 _MOST = 5  # dates that are looked for
-_DIGIT = re.compile(r"\d")
+_DIGIT = lazy(r"\d")
 
 
 class NamedDate(NamedTuple):

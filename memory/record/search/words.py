@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from memory.patterns import lazy
 from memory.record.search.dates import NamedDate, find_dates
 from memory.record.search.languages import language_of
 
@@ -23,8 +24,8 @@ _CJK = (
     "\uac00-\ud7a3\U00020000-\U000323af"
 )
 _UNKNOWN = "\u19b0-\u19c9\u1cf2\u1cf3"  # letters to Python, but no letters to SQLite
-_RUN = re.compile(rf"([{_CJK}]+)|[^\W_{_CJK}{_UNKNOWN}]+")
-_IDEOGRAPH = re.compile(f"[{_CJK}]")
+_RUN = lazy(rf"([{_CJK}]+)|[^\W_{_CJK}{_UNKNOWN}]+")
+_IDEOGRAPH = lazy(f"[{_CJK}]")
 
 LONGEST = 64
 """Characters of a word that count; what is longer is no word, but a key or a picture as text."""

@@ -23,6 +23,7 @@ from plugins.builtin.context import ranges, receipts
 from plugins.builtin.context.overview import hold, list_touched
 from plugins.builtin.context.show import UNDO, by, explain_hold, moment, name_kind
 from plugins.builtin.context.state import say_gone, say_of
+from plugins.offers import numbers_in_context, with_offers
 from plugins.turn_names import ids, split_turns, turns_of
 from plugins.wording import amount, clip, count, format_list, format_turns, literal
 
@@ -349,7 +350,9 @@ async def _report_move(done: str, event: ViewEvent, before: View, ask: Ask) -> R
         "tokens_before": before.tokens,
         "tokens_after": after.tokens,
     }
-    return Reply(text, data, await _redo(ask) if done == "Undone" else (UNDO,))
+    reply = Reply(text, data, await _redo(ask) if done == "Undone" else (UNDO,))
+    last = max(numbers_in_context(conversation), default=None)
+    return reply if last is None else await with_offers(reply, ask, conversation.key, last)
 
 
 def _describe_event(event: ViewEvent, zone: tzinfo) -> str:

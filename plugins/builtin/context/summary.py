@@ -16,6 +16,8 @@ from plugins.turn_names import ids
 from plugins.wording import amount, clip, format_turns, literal
 
 EDIT = "/context summary edit"
+WRONG = Action("That's wrong", "/memory wrong ?")
+"""Asks what is wrong and what is right, and changes all places that say so."""
 _NUMBER = re.compile(r"s(\d{1,9})(?=\s|$)\s*", re.IGNORECASE)
 
 
@@ -140,7 +142,7 @@ def _actions(standing: StandingSummary) -> tuple[Action, ...]:
     edit = () if standing.coming else (Action(_("Edit"), f"{EDIT} {standing.summary.name}"),)
     undo = (Action(_("Undo"), f"/context undo e{standing.event}"),) if standing.event else ()
     keep = () if standing.coming else receipts.actions(standing.summary, is_named=standing.is_range)
-    return (*edit, *undo, *keep)
+    return (*edit, *undo, WRONG, *keep)
 
 
 def _to_data(one: Summary, standing: StandingSummary | None = None) -> dict[str, Any]:

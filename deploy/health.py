@@ -1,14 +1,16 @@
 """The health check of the bot in this container: exit code 0 where it is well. Asked every half a
 minute, so it imports next to nothing.
 
-`PARLEY_HEALTH` is the address that is asked. Where it is empty (a bot without the web page), it is
-enough that a bot holds the data folder."""
+`HEALTH_ADDRESS` is the address that is asked. Where it is empty (a bot without the web page), it is
+enough that a bot holds the data folder. (The names of settings, and they alone, begin with PARLEY.)
+"""
 
 import os
 import sys
 
-ADDRESS = os.environ.get("PARLEY_HEALTH", "http://127.0.0.1:8080/ready")
-DATA = os.environ.get("PARLEY_DATA", "/data")
+PORT = os.environ.get("PARLEY_WEB__PORT", "8080")
+ADDRESS = os.environ.get("HEALTH_ADDRESS", f"http://127.0.0.1:{PORT}/ready")
+DATA = os.environ.get("HEALTH_DATA", "/data")
 
 
 def answers(address: str) -> bool:

@@ -1,0 +1,384 @@
+"""Conversations off the record: what is said in them is in this process's memory and nowhere else.
+
+A message of such a chat turns off before the inbox (`bot/intake.py`), and its answer goes to the
+channel without the outbox. What is here has no access to a transcript, and hands nothing to what
+has. The disk holds three things, none of them words: that the chat is private, the ids of its
+messages, so that a platform that sends one again after a crash is not answered in the open, and
+what the calls have cost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+
+import orjson
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from agent.models.base import ModelError
+from bot.access import CLOSED, Access, name_of
+from bot.activity import EventBus
+from bot.delivery import Delivery
+from bot.links import Links
+from bot.logs import in_turn, off_record
+from bot.ports import Processes
+from bot.problems import BROKEN, problem_of
+from bot.queues import KeyedQueues
+from bot.received import CommandLine, Received, unescape_slash
+from bot.runtime import RuntimeConfig
+from bot.turn_runner import describe_timeout
+from bot.turn_tasks import STOPPED, StoppableTasks
+from channels.base import (
+    Delta,
+    Done,
+    PrivateChanged,
+    Said,
+    StepRestarted,
+    Thought,
+    TurnStarted,
+    TurnUsage,
+)
+from channels.language import ENGLISH, _, explain, number_of, speaking
+from channels.message import Action, Address, Inbound, Problem, Reply
+from memory.context.emergency import NoRoom
+from memory.conversations import Conversations
+from memory.keys import ConversationKey
+from memory.messages import Message, ToolCall
+from memory.private import PrivateTalk, PrivateTurn
+from memory.record import channel_state
+from memory.record.database import Database
+from memory.record.store import StoreError
+from memory.record.tables import UNREADABLE
+from memory.tasks import cancel_and_wait
+from plugins.api import CommandError, PrivateInfo
+
+log = logging.getLogger(__name__)
+
+STATE = "private"
+"""The first word of the names under which the disk has what it has of private chats."""
+MOST_IDS = 200
+"""Messages of a chat, the newest, that are known when their platform sends them again."""
+MOST_WAITING = 20
+"""Messages of a private conversation that may wait for their answers."""
+ENDS_WITH_PROCESS = ("terminal", "pipe", "ask")
+"""Channels over which nothing comes that was written before the process began."""
+OPEN = frozenset({"private", "stop", "cancel", "help", "status", "whoami", "version"})
+"""The commands of a private conversation: none of these keeps what follows its name."""
+READ_BY_CHANNELS = frozenset(
+    f"/{line}"
+    for line in (
+        *("branches", "model list", "agent", "approve", "config", "context json"),
+        *("context turns", "context history", "context requests", "context map json"),
+    )
+)
+"""The lines by which the page and the terminal read the conversation on the record, to show it."""
+FOOTER = "*Off the record: nothing of this is kept.*"
+REFUSED = (
+    "/{name} works on what is kept, and this conversation is off the record, so nothing was done. "
+    "/private off ends it; /context shows it."
+)
+NO_FILES = (
+    "Files would be kept on the disk, and this conversation is off the record, so your message was "
+    "not taken in. Send its text alone, or end the private conversation with /private off."
+)
+GONE = (
+    "The private conversation here ended when the bot was restarted, and nothing is left of it. "
+    "This message was not taken in. /private on begins a new one; /private off goes on with the "
+    "conversation on the record."
+)
+FULL = "{n} of your messages wait for their answers; send this one again when some are answered."
+TOGETHER = (
+    "Private conversations are not possible where several processes are one bot: your messages "
+    "would pass through the queues between them. Nothing was changed."
+)
+ENDED = "The private conversation ended before this message was answered, so it is forgotten."
+
+
+class PrivatePlace(Struct):
+    """The part of a private chat that is on the disk: `home` is the id of its first conversation,
+    or of the one that it is linked to."""
+
+    home: str
+    is_on: bool
+    ids: list[str] = field(default_factory=list)
+
+
+class PrivateTalks:
+    """The private conversations of this process, one for a chat at most."""
+
+    def __init__(
+        self,
+        conversations: Conversations,
+        config: RuntimeConfig,
+        delivery: Delivery,
+        bus: EventBus,
+        access: Access,
+        links: Links,
+        processes: Processes,
+    ) -> None:
+        self._conversations, self._config, self._delivery = conversations, config, delivery
+        self._bus, self._access, self._links, self._processes = bus, access, links, processes
+        self._talks: dict[str, PrivateTalk] = {}
+        self._places: dict[tuple[str, str, str], PrivatePlace] = {}
+        self._tasks = StoppableTasks()
+        self.queues = KeyedQueues("private turn")
+
+    async def take_up(self) -> None:
+        """Read which chats were private when the process before this one ended."""
+        store = self._conversations.services.store
+        for channel, _name, text in await store.read(lambda db: channel_state.list_of(db, STATE)):
+            with suppress(*UNREADABLE):
+                whole = orjson.loads(text)
+                at, place = whole["at"], PrivatePlace(whole["home"], whole["on"], whole["ids"])
+                self._places[channel, at[0], at[1]] = place
+
+    # --- which chats ---------------------------------------------------------------------------
+
+    def covers(self, key: ConversationKey) -> bool:
+        """Return whether what is said in this chat is off the record, or would be said to a private
+        conversation that is gone."""
+        home = key.home
+        return home in self._talks or any(p.is_on and p.home == home for p in self._places.values())
+
+    def knows(self, inbound: Inbound) -> bool:
+        """Return whether this message was taken in off the record, before a restart even."""
+        place = self._places.get(_place_of(inbound.address))
+        return place is not None and inbound.id in place.ids
+
+    def look(self, key: ConversationKey) -> PrivateInfo | None:
+        talk = self._talks.get(key.home)
+        if talk is not None:
+            return PrivateInfo(len(talk.turns), talk.in_view, talk.tokens, is_alive=True)
+        return PrivateInfo(0, 0, 0, is_alive=False) if self.covers(key) else None
+
+    async def begin(self, key: ConversationKey, address: Address) -> None:
+        if self._processes.owners is not None or self._processes.survey is not None:
+            raise CommandError(_(TOGETHER))
+        await self._keep(address, key.home, is_on=True)
+        conversations = self._conversations
+        self._talks[key.home] = PrivateTalk(conversations.services, conversations.models, key)
+        self._bus.publish(key.home, PrivateChanged(True))
+
+    async def end(self, key: ConversationKey) -> PrivateInfo | None:
+        was, home = self.look(key), key.home
+        self.stop(key)
+        for name, place in list(self._places.items()):
+            if place.home == home and place.is_on:
+                await self._keep(Address(*name), home, is_on=False)
+        self._talks.pop(home, None)
+        self._bus.publish(home, PrivateChanged(False))
+        return was
+
+    async def _keep(self, address: Address, home: str, *, is_on: bool, id: str = "") -> None:
+        """Have the disk know that a chat is private, or is not any more, and this message's id.
+        Raises StoreError."""
+        if address.channel in ENDS_WITH_PROCESS:
+            return
+        name = _place_of(address)
+        known = self._places.get(name)
+        ids = [*(known.ids if known else ()), *((id,) if id else ())][-MOST_IDS:]
+        whole = {"at": [address.chat, address.thread], "home": home, "on": is_on, "ids": ids}
+        text, words = orjson.dumps(whole).decode(), f"{STATE} {address.chat} {address.thread}"
+
+        def work(db: Database) -> None:
+            channel_state.put(db, address.channel, words.rstrip(), text)
+
+        await self._conversations.services.store.write(work)
+        self._places[name] = PrivatePlace(home, is_on, ids)
+
+    # --- messages ------------------------------------------------------------------------------
+
+    def refuse(
+        self, inbound: Inbound, key: ConversationKey, line: CommandLine | None
+    ) -> Reply | None:
+        """Return why a message of a private chat is not taken in; None: it is."""
+        if line is not None or self.knows(inbound):
+            return None
+        if key.home not in self._talks:
+            return _gone()
+        if inbound.attachments:
+            return Reply(_(NO_FILES), problem="refused")
+        waiting = self.queues.depth(key.home)
+        if waiting >= MOST_WAITING:
+            return Reply(_(FULL, n=waiting), problem="busy")
+        return None
+
+    async def note(self, inbound: Inbound, key: ConversationKey) -> bool:
+        """Keep the id of a message that is taken in; False where it was known. Raises
+        StoreError."""
+        if self.knows(inbound):
+            return False
+        await self._keep(inbound.address, key.home, is_on=self.covers(key), id=inbound.id)
+        return True
+
+    def answer_command(self, key: ConversationKey, line: CommandLine) -> Reply | None:
+        """Return the answer to a command in a private chat; None: the command itself answers."""
+        whole = f"/{line.name} {line.rest}".strip()
+        if whole == "/context":
+            return self._overview(key)
+        if line.name in OPEN or whole in READ_BY_CHANNELS:
+            return None
+        return Reply(_(REFUSED, name=line.name), problem="command_refused")
+
+    def _overview(self, key: ConversationKey) -> Reply:
+        info = self.look(key)
+        assert info is not None, "only private chats are asked about"
+        if not info.is_alive:
+            return _gone()
+        left = info.turns - info.in_view
+        text = _(
+            "The model sees {turns} of this private conversation, {tokens:,} tokens, and nothing "
+            "of the conversation on the record. What is remembered (/memory) is in its prompt. No "
+            "tool runs.",
+            turns=number_of(info.in_view, "{n} turn", "{n} turns"),
+            tokens=info.tokens,
+        )
+        if left:
+            gone = number_of(left, "{n} older turn", "{n} older turns")
+            text += " " + _("For want of room, {turns} left its view.", turns=gone)
+        off = Action(_("End it"), "/private off")
+        return Reply(text, {"private": {"turns": info.turns, "tokens": info.tokens}}, (off,))
+
+    def mark(self, key: ConversationKey, reply: Reply) -> Reply:
+        """Return a reply that says that it is off the record."""
+        if key.home not in self._talks:
+            return reply
+        return replace(reply, text=f"{reply.text}\n\n{_(FOOTER)}")
+
+    async def send(self, received: Received, reply: Reply, turn: str | None = None) -> None:
+        """Hand a reply to its channel, without the outbox."""
+        with off_record():
+            answer = await self._delivery.prepare(received, reply, turn)
+            answer.ids = [0] * len(answer.rows)
+            self._delivery.send_prepared(answer)
+
+    def put(self, received: Received) -> None:
+        """Add a message to the line of its private conversation."""
+        with off_record():
+            self.queues.put(received.key.home, lambda: self._answer(received))
+
+    async def _answer(self, received: Received) -> None:
+        talk = self._talks.get(received.key.home)
+        with off_record(), self._delivery.speaking_to(received.address, received.key.id):
+            turn = None
+            try:
+                reply, turn = await self._work(talk, received)
+            except (ModelError, NoRoom, StoreError) as error:
+                log.warning("a private answer failed", exc_info=error)
+                reply = Reply(explain(str(error)), problem=problem_of(error))
+            except _NotAnswered as error:
+                reply = Reply(explain(str(error)), problem=error.problem)
+            except Exception:
+                log.exception("a private answer failed")
+                reply = Reply(_(BROKEN), problem="failed")
+            usage = TurnUsage()
+            if turn is not None:
+                usage = TurnUsage(turn.bill.prompt, turn.bill.cached, turn.bill.completion)
+            name = f"p{turn.number}" if turn is not None else None
+            done = Done(received.id, name, usage)
+            if self._links.followers(received.key.home):
+                done = Done(received.id, name, usage, received.address, reply.text)
+            await self.send(received, self.mark(received.key, reply), name)
+            self._bus.publish(received.key.home, done)
+            self._bus.end_turn(received.key.home)
+
+    async def _work(
+        self, talk: PrivateTalk | None, received: Received
+    ) -> tuple[Reply, PrivateTurn]:
+        if talk is None:
+            raise _NotAnswered(_(ENDED), "refused")
+        if (person := self._access.identify(received.address)) is None:
+            raise _NotAnswered(_(CLOSED), "refused")
+        key, config, user = talk.key, self._config, person.limited
+        if refusal := config.spending.refusal(key, user):
+            raise _NotAnswered(refusal, "spent")
+        shared = received.address if self._links.followers(key.home) else None
+        self._bus.publish(key.home, TurnStarted(received.id, received.text, shared))
+        config.spending.begin(key, user)
+        text = unescape_slash(received.text)
+        turn = await talk.open(text, received.speaker, name_of(received.address))
+        agent = config.agent_off_record(key, user)
+        with in_turn(f"{key.id} private"), speaking(ENGLISH):
+            task = asyncio.create_task(agent.answer_aside(turn, _Streamed(self._bus, key)))
+        seconds = config.turn_timeout(key)
+        with self._tasks.running(key, task) as running:
+            done, _pending = await asyncio.wait({task}, timeout=seconds)
+            if not done:
+                await cancel_and_wait(task)
+                raise _NotAnswered(describe_timeout(seconds), "timeout")
+        if running.stopped or task.cancelled():
+            raise _NotAnswered(running.stopped or STOPPED, "")
+        answer: Message = task.result()
+        talk.keep(turn)
+        warnings = await config.spending.warnings(key, user)
+        return Reply("\n\n".join((answer.told, *warnings))), turn
+
+    def stop(self, key: ConversationKey) -> bool:
+        talk = self._talks.get(key.home)
+        return talk is not None and self._tasks.stop(talk.key, STOPPED)
+
+    def transcript(self, key: ConversationKey, before: int, most: int) -> Sequence[Said] | None:
+        """Return the newest turns of a private conversation, or those before this one; None where
+        the chat is on the record."""
+        if not self.covers(key):
+            return None
+        talk = self._talks.get(key.home)
+        turns = [one for one in talk.turns if not before or one.number < before] if talk else []
+        return [
+            Said(
+                f"p{turn.number}",
+                entry.message.role,
+                entry.message.told,
+                entry.at,
+                reasoning=entry.message.reasoning,
+                notice=explain(entry.message.notice) if entry.message.notice else "",
+            )
+            for turn in turns[-most:]
+            for entry in turn.entries
+        ]
+
+    async def close(self) -> None:
+        """Forget them all: they end with the process."""
+        await self.queues.close()
+        self._talks.clear()
+
+
+def _place_of(address: Address) -> tuple[str, str, str]:
+    return address.channel, address.chat, address.thread
+
+
+def _gone() -> Reply:
+    ways = (Action(_("Private again"), "/private on"), Action(_("Go on"), "/private off"))
+    return Reply(_(GONE), actions=ways, problem="refused")
+
+
+class _NotAnswered(Exception):
+    """There is no answer; the text is a sentence that says why."""
+
+    def __init__(self, sentence: str, problem: Problem) -> None:
+        super().__init__(sentence)
+        self.problem: Problem = problem
+
+
+class _Streamed:
+    """Shows whoever watches the chat what streams."""
+
+    def __init__(self, bus: EventBus, key: ConversationKey) -> None:
+        self._bus, self._home = bus, key.home
+
+    def delta(self, text: str) -> None:
+        if text:
+            self._bus.publish(self._home, Delta(text))
+
+    def thought(self, text: str) -> None:
+        self._bus.publish(self._home, Thought(text))
+
+    def step_restarted(self) -> None:
+        self._bus.publish(self._home, StepRestarted())
+
+    def tool_started(self, call: ToolCall) -> None: ...
+
+    def tool_ended(self, call: ToolCall, is_error: bool) -> None: ...

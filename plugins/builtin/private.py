@@ -1,0 +1,110 @@
+"""`/private`: a conversation off the record, which is in memory alone."""
+
+from __future__ import annotations
+
+from msgspec.structs import asdict
+
+from channels.language import _, number_of
+from plugins.api import Action, Ask, Command, CommandError, PrivateInfo, Reply, command, hookimpl
+
+_WORDS = ("on", "off")
+
+
+@command(
+    "private",
+    "Talk off the record: nothing of it is kept, and it ends with /private off",
+    "[on|off]",
+    subs=[("on", "begin a conversation off the record"), ("off", "end and forget it")],
+    leads=True,
+    interrupted="The bot was restarted; send /private to see whether this chat is off the record.",
+)
+async def private(ask: Ask) -> Reply:
+    """`/private`, `/private on`, `/private off`; words after these are refused, since they would be
+    on the record."""
+    key, port = ask.conversation.key, ask.bot.private
+    now, words = port.look(key), [word.lower() for word in ask.words]
+    if words[1:] or not set(words) <= set(_WORDS):
+        raise CommandError(
+            _("/private takes on or off and nothing else; nothing was changed.")
+            if now
+            else _(
+                "/private takes on or off and nothing else, so nothing was changed. What you wrote "
+                "after it is on the record, as a command."
+            )
+        )
+    if words == ["off"]:
+        return _describe_end(await port.end(key)) if now else _on_record()
+    if words == ["on"] and not (now and now.is_alive):
+        await port.begin(key, ask.address)
+        return _describe_beginning(ask)
+    return _describe(now) if now else _on_record()
+
+
+def _describe_beginning(ask: Ask) -> Reply:
+    everybody = _(
+        "It holds for everybody in this chat: all see it, and each may end it with /private off."
+    )
+    text = _(
+        "**Off the record.** What is said here from now on is in the bot's memory alone, and gone "
+        "with /private off or when the bot stops. The model begins afresh: it sees nothing of the "
+        "conversation before, and nothing of this afterwards.\n\nThe model's provider, and the "
+        "messenger that you may be writing in, still see your messages and may keep them. All that "
+        "is kept here is when you wrote and what it cost. Tools, files, voice messages and notes "
+        "are off meanwhile, and so are the commands that work on what is kept."
+    )
+    is_alone = ask.address.is_private or not ask.address.user
+    whole = text if is_alone else f"{text}\n\n{everybody}"
+    return Reply(whole, {"private": True}, (_end(),))
+
+
+def _describe_end(was: PrivateInfo | None) -> Reply:
+    turns = number_of(was.turns if was else 0, "{n} turn", "{n} turns")
+    return Reply(
+        _(
+            "On the record again. The private conversation ({turns}) is forgotten; what you say "
+            "from now on is kept, and follows what was said before it.",
+            turns=turns,
+        ),
+        {"private": False},
+    )
+
+
+def _describe(now: PrivateInfo) -> Reply:
+    if not now.is_alive:
+        return Reply(
+            _(
+                "The private conversation here ended when the bot was restarted. /private on "
+                "begins a new one, /private off goes on with the conversation on the record."
+            ),
+            {"private": asdict(now)},
+            (Action("Private again", "/private on"), Action("Go on", "/private off")),
+        )
+    return Reply(
+        _(
+            "This conversation is off the record: {turns} so far. /private off ends and forgets "
+            "it.",
+            turns=number_of(now.turns, "{n} turn", "{n} turns"),
+        ),
+        {"private": asdict(now)},
+        (_end(),),
+    )
+
+
+def _on_record() -> Reply:
+    return Reply(
+        _(
+            "This conversation is on the record: it is kept. /private on begins one that is in "
+            "memory alone."
+        ),
+        {"private": False},
+        (Action("Go off the record", "/private on"),),
+    )
+
+
+def _end() -> Action:
+    return Action("End and forget it", "/private off")
+
+
+@hookimpl
+def parley_commands() -> list[Command]:
+    return [private]

@@ -1,0 +1,383 @@
+"""The versions of an audience's files, in a folder beside its workspace.
+
+    {sha256}      a version: what a file held
+    log.jsonl     the changes, a line each (`points.ChangeRow`)
+    state.json    how the files were when they were last looked at, and which tools run
+
+A version is on disk before its file is changed, and what runs before it begins: after a crash, the
+next look finds what the tool had changed until then, and keeps it as that tool's change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+
+import msgspec
+from msgspec import Struct, field
+
+from agent.tools import ToolError
+from agent.tools.workspace import (
+    WRITABLE,
+    files_below,
+    open_file,
+    open_folder,
+    resolve,
+    save_file,
+)
+from memory.record import fence
+from memory.record.offload import write_whole
+from plugins.file_versions.points import ChangeRow, FileStep, Kind, plan
+
+log = logging.getLogger(__name__)
+
+MOST_FILES = 5_000
+"""Files of a workspace up to which all are looked at when a command runs."""
+MOST_ROWS = 5_000
+"""Changes that are kept of an audience's files; a fifth goes where there are more."""
+_COARSE = 20_000_000  # nanoseconds by which the clock of files may be behind
+_VERSION = re.compile(r"[0-9a-f]{64}")
+_LOG, _STATE = "log.jsonl", "state.json"
+_PIECE = 1 << 20
+
+
+class SeenFile(Struct, frozen=True, array_like=True):
+    """A file when it was last looked at. One that is not `is_settled` had been changed just before,
+    and may have been again without a trace in its times."""
+
+    version: str
+    size: int
+    modified: int
+    changed: int
+    number: int
+    is_settled: bool
+
+    def is_same(self, status: os.stat_result) -> bool:
+        now = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+        return self.is_settled and now == (self.size, self.modified, self.changed, self.number)
+
+
+class Running(Struct, frozen=True):
+    """A tool, or a restore, that may change these files now (None: any)."""
+
+    conversation: str
+    turn: int
+    kind: Kind = "tool"
+    paths: tuple[str, ...] | None = None
+
+
+class ArchiveState(Struct):
+    """The content of `state.json`; what runs, by an id."""
+
+    files: dict[str, SeenFile] = field(default_factory=dict)
+    running: dict[str, Running] = field(default_factory=dict)
+
+
+class TooManyFiles(Exception):
+    """The workspace holds more files than are looked at."""
+
+
+class VersionArchive:
+    """The versions of one audience. Its methods are for threads, one at a time; they raise OSError,
+    and StoreError where another process has taken over."""
+
+    def __init__(self, folder: Path, workspace: Path) -> None:
+        self._folder, self._workspace = folder, workspace
+        self._lock, self._live = threading.RLock(), set[str]()
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Let nobody else change anything meanwhile."""
+        with self._lock:
+            yield
+
+    def begin(self, running: Running, most: int) -> str:
+        """Keep the files as they are before a tool changes them, within `most` bytes; return an id
+        for `finish`. Raises TooManyFiles."""
+        with self._lock:
+            state, name = self._load(most), token_hex(8)
+            self._note(state, running.paths, self._find_wide(state), most)
+            state.running[name] = running
+            self._live.add(name)
+            self._save(state)
+            return name
+
+    def finish(self, name: str, most: int) -> None:
+        """Keep what a tool has changed."""
+        with self._lock:
+            self._live.discard(name)
+            state = self._load(most)  # which finishes what is not live
+            self._sweep(state, self.rows())
+
+    def rows(self) -> list[ChangeRow]:
+        """Return all changes, oldest first. A line that a crash cut off is left out."""
+        with self._lock:
+            try:
+                lines = (self._folder / _LOG).read_bytes().splitlines()
+            except FileNotFoundError:
+                return []
+            return [row for row in map(_read_row, lines) if row is not None]
+
+    def mark(self, running: Running) -> None:
+        """Keep that a chat has come to a conversation."""
+        with self._lock:
+            self._append([ChangeRow(0, 0, time.time(), running.conversation, running.turn, "here")])
+
+    def plan(
+        self,
+        rows: Sequence[ChangeRow],
+        since: int,
+        is_kept: Callable[[ChangeRow], bool],
+        paths: Iterable[str] | None = None,
+    ) -> list[FileStep]:
+        """Return what would set files back to how they were before the changes of these rows after
+        the row `since`."""
+        with self._lock:
+            return plan(rows, since, self._read_version, self._has, is_kept, paths)
+
+    def restore(self, steps: Sequence[FileStep], running: Running, most: int) -> dict[str, str]:
+        """Set files back; return those for which that failed, and why. Files that are deleted make
+        room for those that are written."""
+        failed: dict[str, str] = {}
+        with self._lock:
+            name = self.begin(running, most)
+            try:
+                for step in sorted(steps, key=lambda step: (bool(step.wanted), step.path)):
+                    try:
+                        self._put(step)
+                    except (OSError, ToolError) as error:
+                        failed[step.path] = str(getattr(error, "strerror", "") or error).rstrip(".")
+            finally:
+                self.finish(name, most)
+        return failed
+
+    def weigh(self, steps: Sequence[FileStep]) -> int:
+        """Return how many bytes more the files take when they are set back."""
+        more = 0
+        for step in steps:
+            with suppress(OSError):
+                more += (self._folder / step.wanted).stat().st_size if step.wanted else 0
+            with suppress(OSError):
+                more -= (self._workspace / step.path).lstat().st_size
+        return more
+
+    def forget(self, goes: Callable[[ChangeRow], bool]) -> None:
+        """Delete changes, and the versions that only they have."""
+        with self._lock:
+            rows = self.rows()
+            rest = [row for row in rows if not goes(row)]
+            if not any(row.path for row in rest) and not self._live:
+                with suppress(FileNotFoundError):
+                    shutil.rmtree(self._folder)
+                return
+            if len(rest) == len(rows):
+                return
+            self._write_rows(rest)
+            self._sweep(self._read_state(), rest)
+
+    def measure(self) -> int:
+        """Return the bytes that versions take."""
+        with self._lock:
+            return sum(self._sizes().values())
+
+    def _put(self, step: FileStep) -> None:
+        target = resolve(self._workspace, step.path, must_write=True)
+        if step.wanted:
+            content = (self._folder / step.wanted).read_bytes()
+            if hashlib.sha256(content).hexdigest() != step.wanted:
+                raise ToolError("its version is damaged")
+            save_file(self._workspace, target, content)
+            return
+        fence.confirm()
+        with suppress(FileNotFoundError), open_folder(self._workspace, target.parent) as folder:
+            folder.unlink(target.name)
+        with suppress(OSError):  # the folders that are empty now, as far as they are
+            for parent in target.relative_to(self._workspace).parents:
+                if len(parent.parts) < 2:
+                    break
+                (self._workspace / parent).rmdir()
+
+    # --- looking -----------------------------------------------------------------------------
+
+    def _load(self, most: int) -> ArchiveState:
+        """Return the state, after what a crash, or the end of a tool, has left was kept: what may
+        change only some files first."""
+        state = self._read_state()
+        over = [(name, one) for name, one in state.running.items() if name not in self._live]
+        for name, one in sorted(over, key=lambda item: item[1].paths is None):
+            del state.running[name]
+            try:
+                self._note(state, one.paths, one, most)
+            except TooManyFiles:
+                log.warning("a command left more than %d files; none is kept", MOST_FILES)
+            self._save(state)
+        return state
+
+    def _find_wide(self, state: ArchiveState) -> Running | None:
+        """Return a command that may be changing any file just now."""
+        return next((one for one in state.running.values() if one.paths is None), None)
+
+    def _note(
+        self,
+        state: ArchiveState,
+        paths: tuple[str, ...] | None,
+        by: Running | None,
+        most: int,
+    ) -> None:
+        """Look at files, and keep what has changed there as the change of `by`, or (None) of people
+        and others."""
+        before = _versions(state, paths)
+        for path in sorted({*before, *self._list()} if paths is None else paths):
+            self._look(state, path, most)
+        after = _versions(state, paths)
+        if by is None:
+            return
+        now = time.time()
+        self._append(
+            ChangeRow(0, 0, now, by.conversation, by.turn, by.kind, path, old, new)
+            for path in sorted({*before, *after})
+            if (old := before.get(path, "")) != (new := after.get(path, ""))
+        )
+
+    def _list(self) -> list[str]:
+        found: list[str] = []
+        with suppress(FileNotFoundError):
+            for path in files_below(self._workspace, self._workspace / WRITABLE):
+                name = path.relative_to(self._workspace).as_posix()
+                is_draft = path.name.startswith(".") and path.name.endswith(".draft")
+                if name.isprintable() and not is_draft:  # others could not be restored
+                    found.append(name)
+                if len(found) > MOST_FILES:
+                    raise TooManyFiles
+        return found
+
+    def _look(self, state: ArchiveState, path: str, most: int) -> None:
+        """Take a file as it is now into the state, and keep its version."""
+        try:
+            with open_file(self._workspace, self._workspace / path) as file:
+                status = os.fstat(file.fileno())
+                known = state.files.get(path)
+                if known and known.is_same(status) and self._is_kept(known, most):
+                    return
+                now = time.time_ns()
+                content = file.read() if status.st_size <= most // 4 else b""
+                sha256 = hashlib.sha256(content)
+                while piece := file.read(_PIECE):
+                    sha256.update(piece)
+        except (OSError, ValueError):
+            state.files.pop(path, None)
+            return
+        version = sha256.hexdigest()
+        state.files[path] = SeenFile(
+            version,
+            status.st_size,
+            status.st_mtime_ns,
+            status.st_ctime_ns,
+            status.st_ino,
+            status.st_ctime_ns < now - _COARSE,
+        )
+        if status.st_size <= most // 4:
+            self._keep(state, version, content, most)
+
+    def _is_kept(self, known: SeenFile, most: int) -> bool:
+        return known.size > most // 4 or self._has(known.version)
+
+    def _read_version(self, path: str) -> str:
+        """Return the version that a file holds now; "" where there is none."""
+        try:
+            with open_file(self._workspace, self._workspace / path) as file:
+                sha256 = hashlib.sha256()
+                while piece := file.read(_PIECE):
+                    sha256.update(piece)
+                return sha256.hexdigest()
+        except OSError:
+            return ""
+
+    def _has(self, version: str) -> bool:
+        return (self._folder / version).exists()
+
+    # --- keeping -----------------------------------------------------------------------------
+
+    def _keep(self, state: ArchiveState, version: str, content: bytes, most: int) -> None:
+        """Put a version on disk. The oldest go where there is no room, but never one of a file that
+        is there now; where that is not enough, this one is not kept."""
+        if self._has(version):
+            os.utime(self._folder / version)
+            return
+        sizes = self._sizes()
+        room = most - len(content) - sum(sizes.values())
+        if room < 0:
+            here = {file.version for file in state.files.values()}
+            for old in sorted(sizes.keys() - here, key=self._age):
+                (self._folder / old).unlink()
+                if (room := room + sizes[old]) >= 0:
+                    break
+        if room >= 0:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(self._folder / version, content)
+
+    def _age(self, version: str) -> tuple[int, str]:
+        return (self._folder / version).stat().st_mtime_ns, version
+
+    def _sizes(self) -> dict[str, int]:
+        try:
+            with os.scandir(self._folder) as found:
+                return {e.name: e.stat().st_size for e in found if _VERSION.fullmatch(e.name)}
+        except FileNotFoundError:
+            return {}
+
+    def _sweep(self, state: ArchiveState, rows: Sequence[ChangeRow]) -> None:
+        """Delete the versions that nothing has any more."""
+        used = {one for row in rows for one in (row.before, row.after)}
+        used |= {file.version for file in state.files.values()}
+        for version in self._sizes().keys() - used:
+            (self._folder / version).unlink()
+
+    def _append(self, rows: Iterable[ChangeRow]) -> None:
+        """Put rows at the end of the log, with numbers."""
+        if not (new := list(rows)):
+            return
+        known = self.rows()
+        first = known[-1].seq + 1 if known else 1
+        known += [
+            msgspec.structs.replace(row, seq=first + place, batch=first)
+            for place, row in enumerate(new)
+        ]
+        if len(known) > MOST_ROWS:
+            known = known[-MOST_ROWS * 4 // 5 :]
+        self._write_rows(known)
+
+    def _write_rows(self, rows: Sequence[ChangeRow]) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+        write_whole(self._folder / _LOG, lines)
+
+    def _read_state(self) -> ArchiveState:
+        try:
+            return msgspec.json.decode((self._folder / _STATE).read_bytes(), type=ArchiveState)
+        except (FileNotFoundError, msgspec.DecodeError):
+            return ArchiveState()
+
+    def _save(self, state: ArchiveState) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(self._folder / _STATE, msgspec.json.encode(state))
+
+
+def _versions(state: ArchiveState, paths: tuple[str, ...] | None) -> dict[str, str]:
+    wanted = state.files if paths is None else [path for path in paths if path in state.files]
+    return {path: state.files[path].version for path in wanted}
+
+
+def _read_row(line: bytes) -> ChangeRow | None:
+    with suppress(msgspec.DecodeError):
+        return msgspec.json.decode(line, type=ChangeRow)
+    return None

@@ -1,0 +1,109 @@
+"""Pure functions of the log of changes of files: those that came after the end of a turn.
+
+The log has one order for all conversations of a chat. A file's state at the end of a turn is what
+the first change after it found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+Kind = Literal["tool", "restore", "here"]
+
+
+class ChangeRow(Struct, frozen=True):
+    """A change of a file: what it held before and after, by hash ("": it was not there). Rows of
+    one `batch` belong together. A `tool` ran in this turn; a `restore` came after it, or the chat
+    was led to this conversation then (`here`, without a file)."""
+
+    seq: int
+    batch: int
+    at: float
+    conversation: str
+    turn: int
+    kind: Kind
+    path: str = ""
+    before: str = ""
+    after: str = ""
+
+    def is_within(self, turn: int) -> bool:
+        """Return whether this had happened when a turn of its conversation ended."""
+        return self.turn <= turn if self.kind == "tool" else self.turn < turn
+
+
+class FileStep(Struct, frozen=True):
+    """A file that is to be set back to a version ("": it was not there). `is_foreign`: somebody
+    else has changed it meanwhile; `is_kept`: so has a turn that the conversation still has;
+    `is_lost`: the version is not kept any more."""
+
+    path: str
+    wanted: str
+    is_foreign: bool = False
+    is_kept: bool = False
+    is_lost: bool = False
+
+    @property
+    def needs_yes(self) -> bool:
+        return self.is_foreign or self.is_kept
+
+
+Line = Sequence[tuple[str, int]]
+"""A conversation and those that it was branched off, each with the last turn that it has of it."""
+
+
+def find_end(rows: Sequence[ChangeRow], line: Line) -> int:
+    """Return the last row from before the end of the last turn of this line."""
+    last = dict(line)
+    return max(
+        (row.seq for row in rows if row.is_within(last.get(row.conversation, -1))), default=0
+    )
+
+
+def find_leaving(rows: Sequence[ChangeRow], conversation: str, line: Line) -> int:
+    """Return the last row from before the chat left this conversation, to which it came back; where
+    it was never there, from before the end of this line."""
+    own = [row for row in rows if row.conversation == conversation]
+    came = max((row.seq for row in own if row.kind == "here"), default=0)
+    before = [row.seq for row in own if row.seq < came]
+    return before[-1] if before else find_end(rows, line)
+
+
+def plan(
+    rows: Sequence[ChangeRow],
+    since: int,
+    read: Callable[[str], str],
+    has: Callable[[str], bool],
+    is_kept: Callable[[ChangeRow], bool],
+    paths: Iterable[str] | None = None,
+) -> list[FileStep]:
+    """Return what sets the files back that these rows have changed after the row `since`; `read`
+    tells what a file holds now."""
+    changes: dict[str, list[ChangeRow]] = {}
+    for row in rows:
+        if row.path and row.seq > since:
+            changes.setdefault(row.path, []).append(row)
+    wanted = changes.keys() if paths is None else changes.keys() & {*paths}
+    steps = [_plan_one(changes[path], read(path), has, is_kept) for path in sorted(wanted)]
+    return [step for step in steps if step is not None]
+
+
+def _plan_one(
+    changes: Sequence[ChangeRow],
+    now: str,
+    has: Callable[[str], bool],
+    is_kept: Callable[[ChangeRow], bool],
+) -> FileStep | None:
+    first, *others = changes
+    if now == first.before:
+        return None
+    found = [*(row.before for row in others), now]
+    return FileStep(
+        first.path,
+        first.before,
+        is_foreign=any(row.after != next_ for row, next_ in zip(changes, found, strict=True)),
+        is_kept=any(row.kind == "tool" and is_kept(row) for row in changes),
+        is_lost=bool(first.before) and not has(first.before),
+    )

@@ -1,0 +1,26 @@
+"""The setting of the versions of files, in the section `tools`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from memory.setting_notes import TURN
+from plugins.features import SettingsSection
+
+
+class VersionSettings(SettingsSection):
+    """The setting that this feature adds to the section `tools`."""
+
+    SECTION: ClassVar[str] = "tools"
+
+    versions_quota: int = Field(
+        default=100,
+        ge=0,
+        le=1_000_000,
+        description="How much space the versions of a chat's files may take, from which /files "
+        "restores what tools have changed; the oldest go first, and a file larger than a quarter "
+        "of it has none. 0: no versions are kept.",
+        json_schema_extra={"unit": "MB", **TURN},
+    )

@@ -1,0 +1,232 @@
+"""Watches what tools change in `files/`, and offers to restore it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+
+from msgspec import Struct
+
+from agent.tools import ToolError
+from agent.tools.allowance import MEGABYTE, refusal
+from agent.tools.base import ToolContext
+from agent.tools.changes import FileKeeper
+from agent.tools.workspace import resolve
+from bot.kernel import Kernel
+from channels.language import _, explain
+from memory.conversation import Conversation
+from memory.keys import ConversationKey, home_of
+from memory.record.store import StoreError
+from plugins.api import Ask, CommandError
+from plugins.file_versions.archive import Running, TooManyFiles, VersionArchive
+from plugins.file_versions.points import ChangeRow, FileStep, Line, find_end, find_leaving
+from plugins.file_versions.settings import VersionSettings
+from plugins.offers import numbers_in_context
+
+log = logging.getLogger(__name__)
+
+FOLDER = "versions"
+"""The folder in the data folder, with one for each audience."""
+_ALL = 1 << 60  # more than any turn
+
+
+class FilesPoint(Struct, frozen=True):
+    """The moment to which files may be set back: the end of a turn, or (None) when the chat had
+    last left the branch that it is in; `since` is the last change before it."""
+
+    turn: int | None
+    since: int
+    rows: Sequence[ChangeRow]
+    steps: Sequence[FileStep]
+
+    @property
+    def free(self) -> list[FileStep]:
+        """Return the files that are set back without another yes."""
+        return [step for step in self.steps if not (step.needs_yes or step.is_lost)]
+
+    @property
+    def doubtful(self) -> list[FileStep]:
+        return [step for step in self.steps if step.needs_yes and not step.is_lost]
+
+    @property
+    def lost(self) -> list[FileStep]:
+        return [step for step in self.steps if step.is_lost]
+
+
+class FilesRestored(Struct, frozen=True):
+    """The outcome of a restore: the files that were set back, and those where that failed, with the
+    reason."""
+
+    done: Sequence[FileStep]
+    failed: dict[str, str]
+
+
+class FileVersions(FileKeeper):
+    """The versions of all audiences."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._folder, self._config = kernel.data / FOLDER, kernel.config
+        self._archives: dict[str, VersionArchive] = {}
+        self._processes = kernel.processes
+
+    def quota(self, key: ConversationKey) -> int:
+        """Return the bytes that versions may take there; 0: none are kept."""
+        settings = self._config.settings(key).tools
+        return settings.versions_quota * MEGABYTE if isinstance(settings, VersionSettings) else 0
+
+    def archive(self, audience: str) -> VersionArchive:
+        if audience not in self._archives:
+            workspace = self._config.data / "audiences" / audience
+            self._archives[audience] = VersionArchive(self._folder / audience, workspace)
+        return self._archives[audience]
+
+    @asynccontextmanager
+    async def watch(self, context: ToolContext, path: str | None) -> AsyncIterator[None]:
+        """See `FileKeeper`."""
+        most, conversation = self.quota(context.key), context.conversation
+        if not most or conversation is None:
+            yield
+            return
+        state = conversation.context
+        turn = state.current or state.newest + 1  # a person's command becomes the next turn
+        archive = self.archive(context.key.audience)
+        begun = await _attempt(partial(_begin, archive, context, turn, path, most))
+        try:
+            yield
+        finally:
+            if begun:
+                await asyncio.shield(_attempt(partial(archive.finish, begun, most)))
+
+    def forget(self, audience: str, goes: Callable[[ChangeRow], bool]) -> None:
+        """Delete changes with their versions. In a thread; raises OSError."""
+        self.archive(audience).forget(goes)
+
+    def list_audiences(self) -> list[str]:
+        """Return the audiences whose versions this process may delete: where there are several
+        processes, those that it has worked with."""
+        if self._processes.owners is not None:
+            return [*self._archives]
+        return [path.name for path in self._folder.iterdir()] if self._folder.is_dir() else []
+
+    async def come(self, key: ConversationKey, turn: int) -> None:
+        """Keep that a chat has come to this conversation, where its tools have changed files."""
+        archive = self.archive(key.audience)
+        rows = await self.rows(key)
+        if rows and rows[-1].conversation != key.id:
+            await _attempt(partial(archive.mark, Running(key.id, turn)))
+
+    async def rows(self, key: ConversationKey) -> list[ChangeRow]:
+        """Return what was changed in a chat, in all its branches."""
+        found = await asyncio.to_thread(self.archive(key.audience).rows)
+        return [row for row in found if home_of(row.conversation) == key.home]
+
+    async def measure(self, key: ConversationKey) -> int:
+        """Return the bytes that the versions there take."""
+        return await asyncio.to_thread(self.archive(key.audience).measure)
+
+    async def point(self, ask: Ask, key: ConversationKey, turn: int | None) -> FilesPoint:
+        """Return what the state at the end of a turn takes (None: when the chat had left)."""
+        rows = await self.rows(key)
+        if not rows:
+            return FilesPoint(turn, 0, (), ())
+        if turn is None:
+            line = await find_line(ask, key, _ALL)
+            since = find_leaving(rows, key.id, line[1:])
+        else:
+            since = find_end(rows, await find_line(ask, key, turn))
+        return await self._plan(ask, key, turn, rows, since)
+
+    async def last_restore(self, ask: Ask, key: ConversationKey) -> FilesPoint | None:
+        """Return what would take back the last restore of a conversation; None where there was
+        none."""
+        rows = await self.rows(key)
+        mine = [row for row in rows if row.kind == "restore" and row.conversation == key.id]
+        if not mine:
+            return None
+        batch = mine[-1].batch
+        paths = [row.path for row in mine if row.batch == batch]
+        return await self._plan(ask, key, None, rows, batch - 1, paths)
+
+    async def _plan(
+        self,
+        ask: Ask,
+        key: ConversationKey,
+        turn: int | None,
+        rows: Sequence[ChangeRow],
+        since: int,
+        paths: Sequence[str] | None = None,
+    ) -> FilesPoint:
+        archive = self.archive(key.audience)
+        is_kept = await self._find_kept(ask, key)
+        steps = await asyncio.to_thread(archive.plan, rows, since, is_kept, paths)
+        return FilesPoint(turn, since, rows, steps)
+
+    async def _find_kept(self, ask: Ask, key: ConversationKey) -> Callable[[ChangeRow], bool]:
+        """Return what says whether a change was made in a turn that is in the context there."""
+        if ask.conversation.key != key:  # a branch that was just made, or come to
+            return lambda row: False
+        last, held = dict(await find_line(ask, key, _ALL)), numbers_in_context(ask.conversation)
+        shown = frozenset(held)
+        return lambda row: row.turn in shown and row.turn <= last.get(row.conversation, -1)
+
+    async def restore(self, ask: Ask, steps: Sequence[FileStep]) -> FilesRestored:
+        """Set files back. Raises CommandError where there is no room for them."""
+        key = ask.conversation.key
+        archive, workspace = self.archive(key.audience), ask.bot.workspace(key)
+        running = Running(
+            key.id,
+            newest_over(ask.conversation),
+            "restore",
+            tuple(step.path for step in steps),
+        )
+        more = await asyncio.to_thread(archive.weigh, steps)
+        quota = self._config.files_quota(key)
+        if why := await asyncio.to_thread(refusal, workspace, quota, more):
+            raise CommandError(_("Nothing was restored, because {why}.", why=explain(why)))
+        failed = await asyncio.to_thread(archive.restore, steps, running, self.quota(key))
+        return FilesRestored([step for step in steps if step.path not in failed], failed)
+
+
+def newest_over(conversation: Conversation) -> int:
+    """Return the number of the newest turn that does not run."""
+    state = conversation.context
+    return state.current - 1 if state.current else state.newest
+
+
+async def find_line(ask: Ask, key: ConversationKey, turn: int) -> Line:
+    """Return the conversation and those that it was branched off, with the last turn of each that a
+    state at the end of this turn has."""
+    every = {one.number: one for one in await ask.bot.branches.all(key)}
+    line, here = [(key.id, turn)], every.get(key.number)
+    while here is not None and here.parent > 0:
+        turn = min(turn, here.turn)
+        line.append((key.branch(here.parent).id, turn))
+        here = every.get(here.parent)
+    return line
+
+
+def _begin(
+    archive: VersionArchive, context: ToolContext, turn: int, path: str | None, most: int
+) -> str | None:
+    paths = None
+    if path is not None:
+        try:
+            target = resolve(context.workspace, path, must_write=True)
+        except ToolError:
+            return None  # the tool refuses it, too
+        paths = (target.relative_to(context.workspace).as_posix(),)
+    return archive.begin(Running(context.key.id, turn, "tool", paths), most)
+
+
+async def _attempt(work: Callable[[], str | None]) -> str | None:
+    """Return what came of it; a fault is logged, since tools run without it."""
+    try:
+        return await asyncio.to_thread(work)
+    except TooManyFiles:
+        log.warning("too many files for their versions to be kept when a command runs")
+    except (OSError, StoreError):
+        log.exception("the versions of files could not be kept")
+    return None

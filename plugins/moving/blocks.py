@@ -1,0 +1,93 @@
+"""Content in blocks, as Anthropic's API has it and other programs keep it: texts, thoughts, calls
+of tools and their results."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from memory.messages import ToolCall
+from plugins.moving.reading import MOST_PICTURE
+from plugins.moving.source import ForeignMessage, SkippedItems, as_list, as_object, as_text
+
+_KINDS = {"text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image"}
+_DATA = re.compile(r"data:image/[\w.+-]+;base64,")
+
+
+def read_blocks(
+    role: str, content: object, at: datetime | None, skipped: SkippedItems
+) -> list[ForeignMessage]:
+    """Return what a message of such content says: results of tools first, since they answer what
+    was before. What can't be read of it is counted."""
+    blocks = [as_object(one) for one in as_list(content)]
+    text = as_text(content) or join_texts(blocks)
+    for kind in (as_text(one.get("type")) for one in blocks):
+        if kind not in _KINDS:
+            skipped.add_unread("content", kind)
+    if role == "user":
+        results = [_read_result(one, at) for one in blocks if one.get("type") == "tool_result"]
+        pictures = tuple(find_pictures(blocks))
+        if text.strip() or pictures:
+            return [*results, ForeignMessage("user", text, at, pictures=pictures)]
+        return results
+    if role != "assistant":
+        skipped.add_unread("message", role)
+        return []
+    thoughts = [as_text(one.get("thinking")) for one in blocks if one.get("type") == "thinking"]
+    calls = tuple(_read_call(one) for one in blocks if one.get("type") == "tool_use")
+    reasoning = "\n\n".join(filter(None, thoughts))
+    return [ForeignMessage("assistant", text, at, reasoning=reasoning, calls=calls)]
+
+
+def join_texts(blocks: Iterable[Mapping[str, Any]]) -> str:
+    """Return the blocks of text as one."""
+    texts = (as_text(one.get("text")) for one in blocks if one.get("type") == "text")
+    return "\n\n".join(filter(None, texts))
+
+
+def write_arguments(value: object) -> str:
+    """Return the arguments of a call as the text that they are here."""
+    return json.dumps(as_object(value), ensure_ascii=False)
+
+
+def find_pictures(blocks: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the pictures that stand in blocks themselves, as `decode_picture` reads them."""
+    found = []
+    for one in (one for one in blocks if one.get("type") == "image"):
+        source = as_object(one.get("source")) or one
+        kind = as_text(source.get("media_type")) or as_text(source.get("mimeType"))
+        found.append(f"data:{kind};base64,{as_text(source.get('data'))}")
+    return found
+
+
+def decode_picture(name: str) -> bytes | None:
+    """Return the bytes of a picture that is written as an address with its content; None where it
+    is none, or too large."""
+    if not (found := _DATA.match(name)):
+        return None
+    try:
+        content = base64.b64decode(name[found.end() :], validate=False)
+    except ValueError:
+        return None
+    return content if len(content) <= MOST_PICTURE else None
+
+
+def _read_call(block: Mapping[str, Any]) -> ToolCall:
+    arguments = write_arguments(block.get("input"))
+    return ToolCall(as_text(block.get("id")), as_text(block.get("name")), arguments)
+
+
+def _read_result(block: Mapping[str, Any], at: datetime | None) -> ForeignMessage:
+    content = block.get("content")
+    return ForeignMessage(
+        "tool",
+        join_texts(map(as_object, as_list(content))) or as_text(content),
+        at,
+        call_id=as_text(block.get("tool_use_id")),
+        tool="tool",
+        is_error=block.get("is_error") is True,
+    )

@@ -1,0 +1,271 @@
+"""Claude Code: `~/.claude`, its folder `projects`, or one session.
+
+Nobody documents the format; these rules are from sessions that @anthropic-ai/claude-code 2.1.197
+wrote here, and from Huntehhh/claude-code-chat `docs/claude-cli-jsonl-format.md` (2.0.74) and
+alicoding/claude-parser `docs/JSONL-STRUCTURE.md` (1.0.83):
+
+- `projects/SLUG/SESSION.jsonl` is a session; `agent-*.jsonl`, and lines with `isSidechain`, are of
+  subagents.
+- A line has a `type`. Those of `user` and `assistant` have a `message` as Anthropic's API has it.
+  Each has a `uuid` and names its parent (`parentUuid`; `logicalParentUuid` across a compaction),
+  and so do lines of other types, which stand between them.
+- A reply with several blocks is several lines with one `message.id`. Results of tools are lines of
+  `user`; those of calls side by side hang on several branches.
+- `isMeta`, `isCompactSummary` and `isVisibleInTranscriptOnly` mark what no person said.
+- Titles are lines `summary`, `ai-title` and `custom-title`.
+- `CLAUDE.md` has instructions, `projects/SLUG/memory/*.md` what is remembered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from msgspec import Struct, field
+
+from plugins.moving.blocks import decode_picture, read_blocks
+from plugins.moving.reading import Archive
+from plugins.moving.source import (
+    ForeignChat,
+    ForeignMessage,
+    ImportedProfile,
+    MovingError,
+    Persona,
+    SkippedItems,
+    UnreadableChat,
+    as_object,
+    as_text,
+    as_time,
+    find_path,
+)
+from plugins.moving.workspace import Workspace
+
+_TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
+"""Lines that name the session, with the field that does; the later ones have precedence."""
+_COMMAND = re.compile(r"<command-name>([^<]*)</command-name>")
+_ARGUMENTS = re.compile(r"<command-args>([^<]*)</command-args>")
+_MACHINE = re.compile(r"\s*<(local-command-\w+|command-message|system-reminder|task-notification)>")
+_NO_PERSON = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
+
+
+class ClaudeCode:
+    """The sessions of one person; see `ForeignSource`."""
+
+    name = "Claude Code"
+
+    def __init__(self, path: Path, skills: Path = Path("data/skills")) -> None:
+        self.skipped = SkippedItems()
+        self._archive, self._skills = Archive(path, levels=6), skills
+        names = self._archive.names
+        self._sessions = [
+            one
+            for one in names
+            if one.endswith(".jsonl") and _is_in_project(one) and not _is_subagent(one)
+        ]
+        self._subagents = sum(one.endswith(".jsonl") and _is_subagent(one) for one in names)
+        self._notes = [one for one in names if "/memory/" in f"/{one}" and one.endswith(".md")]
+        if not (self._sessions or self._notes or "CLAUDE.md" in names):
+            raise MovingError(
+                f"There is no session of Claude Code in {path}; name its folder (~/.claude), or "
+                "one of those in ~/.claude/projects."
+            )
+
+    def count(self) -> int:
+        return len(self._sessions)
+
+    def chats(self) -> Iterator[ForeignChat | UnreadableChat]:
+        for name in self._sessions:
+            session = _Session()
+            for line in self._archive.lines(name):
+                if isinstance(line, UnreadableChat):
+                    yield line
+                    break
+                session.take(line)
+            else:
+                if session.is_none:
+                    yield UnreadableChat("no lines in the shape that Claude Code writes")
+                else:
+                    yield session.as_chat(PurePosixPath(name).stem, self.skipped)
+
+    def read_profile(self) -> ImportedProfile:
+        own = ImportedProfile()
+        files = Workspace(self._archive, self.skipped)
+        if prompt := files.text("CLAUDE.md").strip():
+            own.personas.append(Persona("claude-code", "instructions of Claude Code", prompt))
+        for name in self._notes:
+            own.memory += files.lines(name)
+        files.name_skills(self._skills)
+        add, names = self.skipped.add, self._archive.names
+        for folder, one in (("commands", "command of its own"), ("agents", "subagent of its own")):
+            found = [name for name in names if name.startswith(f"{folder}/")]
+            add(len(found), f"{one} ({folder}/)", f"{one.replace(' of', 's of')} ({folder}/)")
+        add(self._subagents, "session of a subagent", "sessions of subagents")
+        self.skipped.add_files(
+            [
+                name
+                for name in ("settings.json", ".credentials.json", "history.jsonl")
+                if name in names
+            ],
+            "not read",
+        )
+        return own
+
+    def picture(self, name: str) -> bytes | None:
+        return decode_picture(name)
+
+
+def _is_in_project(name: str) -> bool:
+    """Return whether a file may be a session: beside the folder of the projects, and in plugins,
+    lie files of lines that are none."""
+    parts = PurePosixPath(name).parts
+    return (
+        "projects" not in parts[1:]
+        and (len(parts) <= 2 or parts[0] == "projects")
+        and (parts[-1] != "history.jsonl")
+    )
+
+
+def _is_subagent(name: str) -> bool:
+    return PurePosixPath(name).name.startswith("agent-") or "/subagents/" in name
+
+
+class _Session(Struct):
+    """A session as it is read, line by line. `_replies` has the parts of each reply."""
+
+    _nodes: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _replies: dict[tuple[str, int], list[str]] = field(default_factory=dict)
+    _reply_of: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _titles: dict[str, str] = field(default_factory=dict)
+    _last: str = ""
+    _questions: int = 0
+    _aside: int = 0
+    _damaged: int = 0
+    _lines: int = 0
+
+    @property
+    def is_none(self) -> bool:
+        """Return whether no line was one of a session."""
+        return not (self._nodes or self._titles or self._aside)
+
+    def take(self, line: Mapping[str, Any] | None) -> None:
+        """Take in a line; None for one that is damaged."""
+        if line is None:
+            self._damaged += 1
+            return
+        kind, name = as_text(line.get("type")), as_text(line.get("uuid"))
+        if kind in _TITLES and (title := as_text(line.get(_TITLES[kind]))):
+            self._titles[kind] = title
+        elif line.get("isSidechain") is True:
+            self._aside += 1
+        elif name:
+            above = as_text(line.get("parentUuid")) or as_text(line.get("logicalParentUuid"))
+            kept = {key: line.get(key) for key in ("type", "message", "timestamp", *_NO_PERSON)}
+            self._nodes[name] = {**kept, "above": above, "name": name}
+            if kind in ("user", "assistant"):
+                self._last = name
+            self._questions += _is_question(line)
+            if identity := as_text(as_object(line.get("message")).get("id")):
+                self._reply_of[name] = identity, self._questions
+                self._replies.setdefault(self._reply_of[name], []).append(name)
+
+    def as_chat(self, identity: str, skipped: SkippedItems) -> ForeignChat:
+        """Return the newest branch of it as a conversation."""
+        path = find_path(self._nodes, self._last, "above", _time)
+        taken = self._with_whole_replies([as_text(node["name"]) for node in path])
+        said = {name: self._read(name, skipped) for name in self._nodes}
+        results = {
+            one.call_id: one for found in said.values() for one in found if one.role == "tool"
+        }
+        left = self._nodes.keys() - taken
+        skipped.add_other_version(
+            sum(any(one.role != "tool" for one in said[name]) for name in left)
+        )
+        skipped.add(self._aside, "message of a subagent", "messages of subagents")
+        skipped.add_damaged_lines(self._damaged)
+        title = next((self._titles[kind] for kind in reversed(_TITLES) if kind in self._titles), "")
+        messages = _pair((one for name in taken for one in said[name]), results)
+        return ForeignChat(identity, title, tuple(messages))
+
+    def _with_whole_replies(self, path: list[str]) -> Mapping[str, None]:
+        """Return the path with all parts of each reply in the place of its first."""
+        found: dict[str, None] = {}
+        for name in path:
+            parts = self._replies[self._reply_of[name]] if name in self._reply_of else [name]
+            found.update(dict.fromkeys(parts))
+        return found
+
+    def _read(self, name: str, skipped: SkippedItems) -> list[ForeignMessage]:
+        node = self._nodes[name]
+        kind, message = as_text(node["type"]), as_object(node["message"])
+        if kind not in ("user", "assistant") or any(node[mark] is True for mark in _NO_PERSON):
+            return []
+        found = read_blocks(kind, message.get("content"), as_time(node["timestamp"]), skipped)
+        return [one for one in map(_as_said, found) if one is not None]
+
+
+def _pair(
+    messages: Iterable[ForeignMessage], results: Mapping[str, ForeignMessage]
+) -> Iterator[ForeignMessage]:
+    """Yield the messages with calls side by side as one, and each result after its call, wherever
+    it stood."""
+    told = set[str]()
+    waiting: ForeignMessage | None = None
+    for one in [*messages, None]:
+        if one and one.role == "tool" and one.call_id in told:
+            continue
+        if waiting and (one is None or one.role != "assistant"):
+            yield waiting
+            for call in waiting.calls:
+                if call.id in results and call.id not in told:
+                    told.add(call.id)
+                    yield results[call.id]
+            waiting = None
+        if one is None or (one.role == "tool" and one.call_id in told):
+            continue
+        if one.role != "assistant":
+            yield one
+        elif waiting is None:
+            waiting = one
+        else:
+            waiting = _join(waiting, one)
+
+
+def _join(first: ForeignMessage, second: ForeignMessage) -> ForeignMessage:
+    return ForeignMessage(
+        "assistant",
+        "\n\n".join(filter(None, (first.text, second.text))),
+        first.at,
+        reasoning="\n\n".join(filter(None, (first.reasoning, second.reasoning))),
+        calls=(*first.calls, *second.calls),
+    )
+
+
+def _as_said(message: ForeignMessage) -> ForeignMessage | None:
+    """Return what a person has said, without what the program has written around it; None where
+    nothing is left."""
+    if message.role != "user":
+        return message
+    text = message.text
+    if found := _COMMAND.search(text):
+        arguments = _ARGUMENTS.search(text)
+        text = f"{found[1].strip()} {arguments[1].strip() if arguments else ''}".strip()
+    elif _MACHINE.match(text):
+        text = ""
+    if not text.strip() and not message.pictures:
+        return None
+    return ForeignMessage("user", text, message.at, pictures=message.pictures)
+
+
+def _is_question(line: Mapping[str, Any]) -> bool:
+    """Return whether a line is something else than a reply and results of tools."""
+    content = as_object(line.get("message")).get("content")
+    blocks = content if isinstance(content, list) else []
+    is_result = any(as_object(one).get("type") == "tool_result" for one in blocks)
+    return line.get("type") == "user" and not is_result
+
+
+def _time(node: Mapping[str, Any]) -> float:
+    at = as_time(node.get("timestamp"))
+    return at.timestamp() if at else 0.0

@@ -1,0 +1,270 @@
+"""Hermes Agent: its folder, `~/.hermes`, or that of a profile in it.
+
+Rules from hermes-agent 0.19.0 (NousResearch/hermes-agent: `hermes_state.py`, `cron/jobs.py`,
+`tools/memory_tool.py`, `agent/context_compressor.py`), with whose `SessionDB` sessions were written
+to look at:
+
+- `state.db` has `sessions` and `messages`, in the order of their ids. Content that is no text is
+  JSON after a mark, and calls are as OpenAI's API has them.
+- Of a row that is not `active`, `compacted` says whether it was summarised or taken back.
+- A compaction writes the beginning and the end of what there was once more, around a summary: into
+  the same session, or into one whose parent ended by `compression`.
+- Sessions that a parent has otherwise are of subagents, but for those that `/branch` made.
+- Older versions kept `sessions/SESSION.jsonl`, and `sessions/session_SESSION.json`.
+- `memories/MEMORY.md` and `USER.md` have entries with a line of § between, `SOUL.md` who it is,
+  `cron/jobs.json` tasks. `.env`, `auth.json` and `config.yaml` have keys, and are not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from memory.messages import ToolCall
+from plugins.moving.blocks import decode_picture
+from plugins.moving.reading import Archive, load_json
+from plugins.moving.record.foreign import ForeignDatabase, TooLargeRow
+from plugins.moving.schedules import read_hermes_job
+from plugins.moving.source import (
+    TOO_LARGE,
+    ForeignChat,
+    ForeignMessage,
+    ImportedProfile,
+    MovingError,
+    Persona,
+    SkippedItems,
+    UnreadableChat,
+    as_list,
+    as_object,
+    as_text,
+    as_time,
+)
+from plugins.moving.workspace import Workspace
+
+_DATABASE, _JOBS = "state.db", "cron/jobs.json"
+_JSON = "\x00json:"
+_SUMMARIES = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]")
+_MOST_CHAIN = 1_000  # sessions that are one conversation
+_MOST_COPIED = 1_000  # messages, by a compaction
+_COLUMNS = (
+    *("role", "content", "tool_calls", "tool_call_id", "tool_name", "timestamp"),
+    *("reasoning", "reasoning_content", "active", "compacted"),
+)
+
+Row = Mapping[str, Any]
+
+
+class Hermes:
+    """The folder of one profile; see `ForeignSource`."""
+
+    name = "Hermes"
+
+    def __init__(self, path: Path, skills: Path = Path("data/skills")) -> None:
+        self.skipped = SkippedItems()
+        self._archive, self._skills = Archive(path), skills
+        self._files = Workspace(self._archive, self.skipped)
+        names = self._archive.names
+        database = _DATABASE if _DATABASE in names else ""
+        if path.is_file() and len(names) == 1 and names[0].endswith(".db"):
+            database = names[0]
+        place = self._archive.place(database) if database else None
+        if database and place is None:
+            raise MovingError(f"{path} is a ZIP; unpack it, and name the folder.")
+        self._database = ForeignDatabase(place) if place else None
+        if self._database and not self._database.has("messages", "session_id", "role", "content"):
+            raise MovingError(f"{path} is no database of Hermes: it has no table of messages.")
+        self._older = [
+            name
+            for name in names
+            if name.startswith("sessions/") and name.endswith((".jsonl", ".json"))
+        ]
+        if not (self._database or self._older or {_JOBS, "memories/MEMORY.md"} & {*names}):
+            raise MovingError(
+                f"There is no {_DATABASE} of Hermes in {path}; name its folder (~/.hermes, or "
+                "~/.hermes/profiles/NAME)."
+            )
+
+    def count(self) -> int:
+        return self._database.count("sessions") if self._database else len(self._older)
+
+    def chats(self) -> Iterator[ForeignChat | UnreadableChat]:
+        known = set[str]()
+        if self._database:
+            sessions: dict[str, Row] = {}
+            columns = ("id", "title", "source", "parent_session_id", "end_reason", "model_config")
+            for row in self._database.rows("sessions", (*columns, "started_at"), {}, ("id",)):
+                if isinstance(row, TooLargeRow):
+                    yield UnreadableChat(TOO_LARGE)
+                else:
+                    sessions[as_text(row["id"])] = row
+            known = {*sessions}
+            for chain in _find_chains(sessions, self.skipped):
+                yield self._chat(self._database, [sessions[name] for name in chain])
+        for name in self._older:
+            identity = PurePosixPath(name).stem.removeprefix("session_")
+            if identity not in known and not name.endswith("sessions.json"):
+                known.add(identity)
+                yield self._older_chat(name, identity)
+
+    def _chat(self, database: ForeignDatabase, chain: Sequence[Row]) -> ForeignChat:
+        said: list[ForeignMessage] = []
+        for session in chain:
+            for row in database.rows("messages", _COLUMNS, {"session_id": session["id"]}, ("id",)):
+                if isinstance(row, TooLargeRow):
+                    self.skipped.add_too_large("message", "messages")
+                elif row["active"] in (1, None) or row["compacted"]:
+                    said += self._read(row)
+                else:
+                    self.skipped.add(1, "message that was taken back", "messages taken back")
+        titles = [as_text(one["title"]) for one in chain]
+        first = chain[0]
+        return ForeignChat(
+            as_text(first["id"]),
+            next(filter(None, reversed(titles)), ""),
+            tuple(unfold(said)),
+            at=as_time(first["started_at"]),
+        )
+
+    def _older_chat(self, name: str, identity: str) -> ForeignChat | UnreadableChat:
+        found: list[Any] = []
+        title = ""
+        if name.endswith(".jsonl"):
+            found = list(self._archive.lines(name))
+            self.skipped.add_damaged_lines(found.count(None))
+        else:
+            entry = as_object(next(self._archive.entries(name), None))
+            found, title = as_list(entry.get("messages")), as_text(entry.get("title"))
+        if found and isinstance(found[-1], UnreadableChat):
+            return found[-1]
+        rows = [one for one in found if isinstance(one, dict) and as_text(one.get("role"))]
+        if not rows:
+            return UnreadableChat("no messages in the shape that Hermes writes")
+        said = [message for row in rows for message in self._read(row)]
+        return ForeignChat(identity, title, tuple(unfold(said)))
+
+    def read_profile(self) -> ImportedProfile:
+        own = ImportedProfile()
+        for name in ("memories/USER.md", "memories/MEMORY.md"):
+            entries = self._files.text(name).replace("\r\n", "\n").split("\n§\n")
+            own.memory += [" ".join(one.split()) for one in entries if one.strip()]
+        if prompt := self._files.page("SOUL.md").strip():
+            own.personas.append(Persona("hermes", "who Hermes was", prompt))
+        if self._archive.has(_JOBS):
+            jobs = as_object(self._archive.json(_JOBS))
+            for job in map(as_object, as_list(jobs.get("jobs"))):
+                own.schedules += read_hermes_job(job, self.skipped)
+        Workspace(self._archive, self.skipped, "skills/").name_skills(self._skills)
+        names = self._archive.names
+        self.skipped.add_files(
+            [name for name in ("config.yaml", ".env", "auth.json") if name in names], "not read"
+        )
+        profiles = {one.split("/")[1] for one in names if one.startswith("profiles/")}
+        for name in sorted(profiles)[:10]:
+            self.skipped.remarks.append(
+                f"Its profile {name[:60]} is a folder of its own: import profiles/{name[:60]}, too."
+            )
+        return own
+
+    def picture(self, name: str) -> bytes | None:
+        return decode_picture(name)
+
+    def _read(self, row: Row) -> list[ForeignMessage]:
+        role, at = as_text(row.get("role")), as_time(row.get("timestamp"))
+        content: object = row.get("content")
+        if isinstance(content, str) and content.startswith(_JSON):
+            content = load_json(content.removeprefix(_JSON))
+        parts = [as_object(one) for one in as_list(content)]
+        pictures = [as_text(as_object(one.get("image_url")).get("url")) for one in parts]
+        for part in parts:
+            if part.get("type") not in ("text", "image_url"):
+                self.skipped.add_unread("content", as_text(part.get("type")))
+        texts = filter(None, (as_text(one.get("text")) for one in parts))
+        text = as_text(content) or "\n\n".join(texts)
+        if role == "user":
+            return [ForeignMessage("user", text, at, pictures=tuple(filter(None, pictures)))]
+        if role == "tool":
+            identity, tool = as_text(row.get("tool_call_id")), as_text(row.get("tool_name"))
+            tool = tool or as_text(row.get("name")) or "tool"
+            return [ForeignMessage("tool", text, at, call_id=identity, tool=tool)]
+        if role == "assistant":
+            calls = row.get("tool_calls")
+            listed = as_list(load_json(calls) if isinstance(calls, str) else calls)
+            reasoning = as_text(row.get("reasoning")) or as_text(row.get("reasoning_content"))
+            made = tuple(map(_read_call, map(as_object, listed)))
+            return [ForeignMessage("assistant", text, at, reasoning=reasoning, calls=made)]
+        if role not in ("system", "session_meta"):
+            self.skipped.add_unread("message", role)
+        return []
+
+
+def _read_call(call: Mapping[str, Any]) -> ToolCall:
+    asked = as_object(call.get("function"))
+    return ToolCall(
+        as_text(call.get("id")), as_text(asked.get("name")), as_text(asked.get("arguments"))
+    )
+
+
+def _find_chains(sessions: Mapping[str, Row], skipped: SkippedItems) -> list[list[str]]:
+    """Return the sessions that are conversations, each with those that go on with it after a
+    compaction."""
+    following: dict[str, list[str]] = {}
+    roots = []
+    for name, row in sessions.items():
+        parent = as_text(row["parent_session_id"])
+        marks = as_object(load_json(row["model_config"] or ""))
+        above = sessions.get(parent)
+        is_branch = bool(marks.get("_branched_from")) or (
+            above is not None and above["end_reason"] == "branched"
+        )
+        if as_text(row["source"]) == "cron":
+            skipped.add(1, "run of a scheduled task", "runs of scheduled tasks")
+        elif marks.get("_delegate_from") or (
+            above is not None and not is_branch and above["end_reason"] != "compression"
+        ):
+            skipped.add(1, "session of a subagent", "sessions of subagents")
+        elif above is not None and not is_branch:
+            following.setdefault(parent, []).append(name)
+        else:
+            roots.append(name)
+    return [_follow(root, following) for root in roots]
+
+
+def _follow(root: str, following: Mapping[str, Sequence[str]]) -> list[str]:
+    chain = [root]
+    while len(chain) < _MOST_CHAIN and (after := following.get(chain[-1])):
+        chain.append(after[-1])
+    return chain
+
+
+def unfold(messages: Sequence[ForeignMessage]) -> list[ForeignMessage]:
+    """Return what was said without summaries, and without what was written once more around
+    them."""
+    said: list[ForeignMessage] = []
+    parts: list[list[ForeignMessage]] = [[]]
+    for message in messages:
+        if message.role != "tool" and message.text.lstrip().startswith(_SUMMARIES):
+            parts.append([])
+        else:
+            parts[-1].append(message)
+    for number, part in enumerate(parts, 1):
+        said += part[_count_copied(said, part) :]
+        if number < len(parts):
+            del said[len(said) - _count_copied(said, said[: len(said) // 2]) :]
+    return said
+
+
+def _count_copied(said: Sequence[ForeignMessage], following: Sequence[ForeignMessage]) -> int:
+    """Return how many messages at the end of one are at the beginning of the other."""
+    most = min(len(said), len(following), _MOST_COPIED)
+    return next((n for n in range(most, 0, -1) if _are_same(said[-n:], following[:n])), 0)
+
+
+def _are_same(first: Sequence[ForeignMessage], second: Sequence[ForeignMessage]) -> bool:
+    return all(_sign(one) == _sign(other) for one, other in zip(first, second, strict=True))
+
+
+def _sign(message: ForeignMessage) -> object:
+    """Return by what a copy is known: results of tools are shortened in it."""
+    calls = tuple(call.id for call in message.calls)
+    return (message.role, message.call_id or (message.text, message.pictures), calls)

@@ -1,0 +1,343 @@
+"""OpenClaw: its folder, `~/.openclaw`, or a workspace.
+
+Rules from the package openclaw 2026.9.6 (openclaw/openclaw): `docs/reference/database-schemas`,
+`docs/reference/session-management-compaction`, `docs/concepts/agent-workspace.md`,
+`docs/automation/cron-jobs`, and `src/config/sessions/transcript-tree.ts`:
+
+- `agents/AGENT/agent/openclaw-agent.sqlite` has sessions (`session_windows`, named by
+  `session_nodes`) and their `transcript_events`, as JSON or packed by zstd. Older versions (to
+  2026.7.1) have `agents/AGENT/sessions/SESSION.jsonl` with the same events, and `sessions.json`.
+- Events are a tree by `id` and `parentId`; the last is the leaf, unless one of the type `leaf`
+  chooses another (`targetId`), or it was appended beside (`appendMode`).
+- An event `message` has a role `user`, `assistant` or `toolResult`, and blocks of the types `text`,
+  `thinking`, `toolCall` and `image`. All others say what the program did.
+- Session keys with `:subagent:` and `:cron:` are of subagents and of scheduled tasks.
+- `state/openclaw.sqlite` has `cron_jobs`; older versions have `cron/jobs.json`.
+- `openclaw.json`, `credentials/` and auth profiles have keys; they are not read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from msgspec import Struct, field
+
+from memory.messages import ToolCall
+from memory.record.store import StoreError
+from plugins.moving.blocks import decode_picture, find_pictures, join_texts, write_arguments
+from plugins.moving.packed import unpack
+from plugins.moving.reading import Archive, load_json
+from plugins.moving.record.foreign import ForeignDatabase, TooLargeRow
+from plugins.moving.schedules import read_openclaw_job
+from plugins.moving.source import (
+    TOO_LARGE,
+    ForeignChat,
+    ForeignMessage,
+    ImportedProfile,
+    MovingError,
+    Persona,
+    SkippedItems,
+    UnreadableChat,
+    as_list,
+    as_object,
+    as_text,
+    as_time,
+    find_path,
+)
+from plugins.moving.workspace import Workspace
+
+_DATABASE = re.compile(r"(?:agents/[^/]+/)?(?:agent/)?openclaw-agent\.sqlite")
+_SESSION = re.compile(r"(?:agents/[^/]+/)?(?:sessions/)?([^/]+?)\.jsonl(?:\.reset\.[^/]*)?")
+_STATE, _JOBS = "state/openclaw.sqlite", "cron/jobs.json"
+_SELVES = ("SOUL.md", "IDENTITY.md")
+_NOT_TAKEN = ("AGENTS.md", "TOOLS.md", "HEARTBEAT.md", "BOOT.md", "BOOTSTRAP.md")
+_OWN = re.compile(r"agent:[^:]*:")
+_OTHERS = {
+    ":subagent:": ("session of a subagent", "sessions of subagents"),
+    ":cron:": ("run of a scheduled task", "runs of scheduled tasks"),
+}
+_CANONICAL = frozenset(
+    (
+        *("message", "thinking_level_change", "model_change", "compaction", "reset"),
+        *("branch_summary", "custom", "custom_message", "label", "session_info"),
+    )
+)
+_BLOCKS = frozenset(("text", "thinking", "toolCall", "image"))
+_MOST_EVENT = 4_194_304  # bytes of one that is packed
+
+
+class OpenClaw:
+    """The folder of one installation; see `ForeignSource`."""
+
+    name = "OpenClaw"
+
+    def __init__(self, path: Path, skills: Path = Path("data/skills")) -> None:
+        self.skipped = SkippedItems()
+        self._archive, self._skills = Archive(path), skills
+        names = self._archive.names
+        self._databases = [
+            found for name in names if _DATABASE.fullmatch(name) and (found := self._open(name))
+        ]
+        self._sessions = [name for name in names if _SESSION.fullmatch(name)]
+        marks = (*_SELVES, "AGENTS.md", "MEMORY.md", "USER.md")
+        roots = {name[: -len(mark)] for mark in marks for name in names if name.endswith(mark)}
+        self._workspaces = sorted(at for at in roots if not at or _is_workspace(at))
+        kept = (self._databases, self._sessions, self._workspaces, {_STATE, _JOBS} & {*names})
+        if not any(kept):
+            raise MovingError(
+                f"There is no session and no workspace of OpenClaw in {path}; name its folder "
+                "(~/.openclaw), or a workspace."
+            )
+
+    def _open(self, name: str) -> ForeignDatabase | None:
+        place = self._archive.place(name)
+        if place is None:
+            raise MovingError(f"{self._archive.path} is a ZIP; unpack it, and name the folder.")
+        found = ForeignDatabase(place)
+        return found if found.has("transcript_events", "session_id", "seq") else None
+
+    def count(self) -> int:
+        return sum(one.count("session_windows") for one in self._databases) + len(self._sessions)
+
+    def chats(self) -> Iterator[ForeignChat | UnreadableChat]:
+        known = set[str]()
+        for database in self._databases:
+            named = _read_nodes(database)
+            columns = ("session_id", "session_key", "display_name", "created_at")
+            table = "session_windows" if "session_windows" in database.columns else "sessions"
+            for row in database.rows(table, columns, {}, ("created_at", "session_id")):
+                if isinstance(row, TooLargeRow):
+                    yield UnreadableChat(TOO_LARGE)
+                    continue
+                identity = as_text(row["session_id"])
+                known.add(identity)
+                entry = {**row, **named.get(identity, {})}
+                events = self._read_events(database, identity)
+                yield from self._as_chat(identity, entry, events, is_kept=True)
+        entries = self._read_index()
+        for name in self._sessions:
+            match = _SESSION.fullmatch(name)
+            identity = match[1] if match else name
+            if identity in known:
+                continue
+            if ".reset." not in name:  # what was before a reset has the same name
+                known.add(identity)
+            named_so = identity if ".reset." not in name else f"{PurePosixPath(name).name}"
+            yield from self._as_chat(
+                named_so, entries.get(identity, {}), self._archive.lines(name), is_kept=False
+            )
+
+    def _as_chat(
+        self, identity: str, entry: Mapping[str, Any], events: Iterable[Any], *, is_kept: bool
+    ) -> Iterator[ForeignChat | UnreadableChat]:
+        """Yield the conversation of one session; none where it is no person's."""
+        key = as_text(entry.get("session_key"))
+        if other := next((what for part, what in _OTHERS.items() if part in key), None):
+            self.skipped.add(1, *other)
+            return
+        transcript = _Transcript()
+        for event in events:
+            if isinstance(event, UnreadableChat):
+                yield event
+                return
+            transcript.take(event)
+        if not (transcript.is_one or is_kept):
+            yield UnreadableChat("no events in the shape that OpenClaw writes")
+            return
+        names = (entry.get(one) for one in ("label", "display_name", "displayName"))
+        place = _OWN.sub("", key, count=1)
+        title = next(filter(None, map(as_text, names)), "" if place == "main" else place)
+        is_archived = bool(entry.get("archived_at") or entry.get("archivedAt"))
+        is_pinned = bool(entry.get("pinned_at") or entry.get("pinnedAt"))
+        yield ForeignChat(
+            identity,
+            title,
+            tuple(transcript.messages(self.skipped)),
+            "archived" if is_archived else "pinned" if is_pinned else "",
+            at=transcript.begun or as_time(entry.get("created_at")),
+        )
+
+    def _read_events(self, database: ForeignDatabase, identity: str) -> Iterator[Any]:
+        columns = ("event_json", "event_zstd")
+        for row in database.rows("transcript_events", columns, {"session_id": identity}, ("seq",)):
+            packed = row["event_zstd"]
+            kept = unpack(packed, _MOST_EVENT) if isinstance(packed, bytes) else row["event_json"]
+            event = load_json(kept)
+            yield event if isinstance(event, dict) else None
+        cold = {"session_id": identity}
+        for row in database.rows("session_transcript_cold_archives", ("archive_name",), cold):
+            what = "packed away (openclaw restores one that is opened there)"
+            self.skipped.add(bool(row), f"session that is {what}", f"sessions that are {what}")
+
+    def _read_index(self) -> dict[str, Mapping[str, Any]]:
+        """Return what older versions kept of sessions, by their ids."""
+        found: dict[str, Mapping[str, Any]] = {}
+        for name in self._archive.names:
+            if name.endswith("sessions.json"):
+                for key, entry in as_object(self._archive.json(name)).items():
+                    identity = as_text(as_object(entry).get("sessionId"))
+                    found[identity] = {**as_object(entry), "session_key": key}
+        return found
+
+    def read_profile(self) -> ImportedProfile:
+        own = ImportedProfile()
+        names = self._archive.names
+        for at in self._workspaces:
+            files = Workspace(self._archive, self.skipped, at)
+            for name in ("USER.md", "MEMORY.md", "memory.md"):
+                own.memory += files.lines(name)
+            days = files.days()
+            joined = {
+                day: "\n\n".join(filter(None, (own.days.get(day), text)))
+                for day, text in days.items()
+            }
+            own.days = {**own.days, **joined}
+            if prompt := "\n\n".join(filter(None, map(files.page, _SELVES))):
+                agent = at.strip("/").removeprefix("workspace").strip("-")
+                name = f"openclaw-{agent}" if agent else "openclaw"
+                own.personas.append(Persona(name, "who OpenClaw was", prompt))
+            left = [f"{at}{name}" for name in _NOT_TAKEN if f"{at}{name}" in names]
+            self.skipped.add_files(left, "instructions for OpenClaw itself")
+            files.name_skills(self._skills)
+        if not {"", "skills/"} & {*self._workspaces}:
+            Workspace(self._archive, self.skipped, "skills/").name_skills(self._skills)
+        for job in self._read_jobs():
+            own.schedules += read_openclaw_job(job, self.skipped)
+        kept = [name for name in ("openclaw.json", ".env") if name in names]
+        self.skipped.add_files(kept, "not read")
+        deleted = sum(".jsonl.deleted." in name for name in names)
+        self.skipped.add(deleted, "session that was deleted there", "sessions deleted there")
+        return own
+
+    def _read_jobs(self) -> Iterator[Mapping[str, Any]]:
+        if self._archive.has(_JOBS):
+            jobs = as_object(self._archive.json(_JOBS))
+            yield from map(as_object, as_list(jobs.get("jobs")))
+        place = self._archive.place(_STATE)
+        if place is None:
+            return
+        try:
+            rows = ForeignDatabase(place).rows("cron_jobs", ("name", "job_json"))
+            for row in rows:
+                job = as_object(load_json(row["job_json"] or ""))
+                yield {**job, "name": as_text(job.get("name")) or as_text(row["name"])}
+        except StoreError as error:
+            self.skipped.remarks.append(f"Scheduled tasks: {error}")
+
+    def picture(self, name: str) -> bytes | None:
+        return decode_picture(name)
+
+
+def _is_workspace(at: str) -> bool:
+    return at.count("/") == 1 and at.startswith("workspace")
+
+
+def _read_nodes(database: ForeignDatabase) -> dict[str, Mapping[str, Any]]:
+    """Return how sessions are named, by the ids of those that they are at present."""
+    columns = ("current_session_id", "label", "display_name", "pinned_at", "archived_at")
+    return {
+        as_text(row["current_session_id"]): {key: value for key, value in row.items() if value}
+        for row in database.rows("session_nodes", columns)
+    }
+
+
+class _Transcript(Struct):
+    """A session as it is read, event by event."""
+
+    _nodes: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _leaf: str = ""
+    _damaged: int = 0
+    is_one: bool = False
+    begun: Any = None
+
+    def take(self, event: Mapping[str, Any] | None) -> None:
+        """Take in an event; None for one that is damaged."""
+        if event is None:
+            self._damaged += 1
+            return
+        kind, name = as_text(event.get("type")), as_text(event.get("id"))
+        if kind == "session":
+            self.is_one, self.begun = True, as_time(event.get("timestamp"))
+            return
+        if not name:
+            return
+        above = as_text(event.get("parentId"))
+        if kind == "leaf":
+            target = as_text(event.get("targetId"))
+            if target in self._nodes or event.get("targetId", "") is None:
+                self._nodes[name] = {"above": target}
+                self._leaf = target
+            return
+        if "parentId" not in event or (above and above not in self._nodes):
+            above = self._leaf
+        is_message = kind == "message"
+        self.is_one |= is_message
+        told = as_object(event.get("message")) if is_message else {}
+        self._nodes[name] = {"above": above, "at": event.get("timestamp"), "message": told}
+        if kind in _CANONICAL and event.get("appendMode") != "side":
+            self._leaf = name
+
+    def messages(self, skipped: SkippedItems) -> Iterator[ForeignMessage]:
+        """Yield what was said on the branch that was used last."""
+        path = find_path(self._nodes, self._leaf, "above", _time)
+        spoken = sum(_is_said(node) for node in self._nodes.values())
+        skipped.add_other_version(spoken - sum(map(_is_said, path)))
+        skipped.add_damaged_lines(self._damaged)
+        for node in path:
+            yield from _read(as_object(node.get("message")), _at(node), skipped)
+
+
+def _is_said(node: Mapping[str, Any]) -> bool:
+    return as_object(node.get("message")).get("role") in ("user", "assistant")
+
+
+def _at(node: Mapping[str, Any]) -> Any:
+    said = as_time(as_object(node.get("message")).get("timestamp"))
+    return said or as_time(node.get("at"))
+
+
+def _time(node: Mapping[str, Any]) -> float:
+    at = _at(node)
+    return at.timestamp() if at else 0.0
+
+
+def _read(message: Mapping[str, Any], at: Any, skipped: SkippedItems) -> list[ForeignMessage]:
+    if not message:
+        return []
+    content, role = message.get("content"), as_text(message.get("role"))
+    blocks = [as_object(one) for one in as_list(content)]
+    for kind in (as_text(one.get("type")) for one in blocks):
+        if kind not in _BLOCKS:
+            skipped.add_unread("content", kind)
+    text = as_text(content) or join_texts(blocks)
+    if role == "user":
+        return [ForeignMessage("user", text, at, pictures=tuple(find_pictures(blocks)))]
+    if role == "toolResult":
+        return [
+            ForeignMessage(
+                "tool",
+                text,
+                at,
+                call_id=as_text(message.get("toolCallId")),
+                tool=as_text(message.get("toolName")) or "tool",
+                is_error=message.get("isError") is True,
+            )
+        ]
+    if role != "assistant":
+        skipped.add_unread("message", role)
+        return []
+    thoughts = [as_text(one.get("thinking")) for one in blocks if one.get("type") == "thinking"]
+    calls = tuple(
+        ToolCall(
+            as_text(one.get("id")),
+            as_text(one.get("name")),
+            write_arguments(one.get("arguments")),
+        )
+        for one in blocks
+        if one.get("type") == "toolCall"
+    )
+    reasoning = "\n\n".join(filter(None, thoughts))
+    return [ForeignMessage("assistant", text, at, reasoning=reasoning, calls=calls)]

@@ -1,0 +1,40 @@
+"""Offers of features where a person has let a conversation end with another turn."""
+
+from __future__ import annotations
+
+import logging
+
+from msgspec.structs import replace
+
+from channels.message import Reply
+from memory.conversation import Conversation
+from memory.keys import ConversationKey
+from plugins.api import Ask
+
+log = logging.getLogger(__name__)
+
+
+async def with_offers(reply: Reply, ask: Ask, key: ConversationKey, turn: int | None) -> Reply:
+    """Return a reply by which a conversation ends with this turn now (None: a chat has come back to
+    it as it was left), with what features offer. One that fails offers nothing."""
+    for offer in ask.bot.offers:
+        try:
+            found = await offer(ask, key, turn)
+        except Exception:
+            log.exception("an offer failed")
+            continue
+        if found is not None:
+            reply = replace(
+                reply,
+                text=f"{reply.text}\n\n{found.text}",
+                data={**(reply.data or {}), **(found.data or {})},
+                actions=(*reply.actions, *found.actions),
+            )
+    return reply
+
+
+def numbers_in_context(conversation: Conversation) -> list[int]:
+    """Return the turns in context, and those for which a summary stands that is behind them."""
+    view = conversation.context.view()
+    numbers = [turn.number for turn in view.whole]
+    return [*numbers, *(turn for one in view.ranges for turn in one.turns)]

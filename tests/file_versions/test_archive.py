@@ -1,0 +1,162 @@
+"""Versions of files: how long they are kept, and that they never lead out of the workspace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from plugins.file_versions.archive import Running, TooManyFiles, VersionArchive
+from plugins.file_versions.points import ChangeRow, FileStep
+
+MOST = 1_000
+
+
+def opened(folder: Path) -> VersionArchive:
+    return VersionArchive(folder / "versions", folder / "audience")
+
+
+def put(folder: Path, path: str, content: str) -> None:
+    file = folder / "audience" / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(content)
+
+
+def change(folder: Path, turn: int, changes: dict[str, str], most: int = MOST) -> None:
+    """A command that writes files, or deletes them ("")."""
+    archive = opened(folder)
+    name = archive.begin(Running("pipe/main", turn), most)
+    for path, content in changes.items():
+        if content:
+            put(folder, path, content)
+        else:
+            (folder / "audience" / path).unlink()
+    archive.finish(name, most)
+
+
+def steps(folder: Path, since: int = 0) -> list[FileStep]:
+    archive = opened(folder)
+    return archive.plan(archive.rows(), since, lambda row: False)
+
+
+def restore(folder: Path, since: int = 0) -> dict[str, str]:
+    return opened(folder).restore(steps(folder, since), Running("pipe/main", 1, "restore"), MOST)
+
+
+def test_the_oldest_versions_go_first_and_what_is_lost_is_said(tmp_path: Path) -> None:
+    for turn in range(1, 9):
+        change(tmp_path, turn, {"files/a.txt": str(turn) * 240})
+    assert opened(tmp_path).measure() <= MOST
+    lost = {since: steps(tmp_path, since)[0].is_lost for since in (1, 7)}
+    assert lost == {1: True, 7: False}
+    change(tmp_path, 9, {"files/a.txt": "x" * (MOST // 4 + 1)})
+    change(tmp_path, 10, {"files/a.txt": "small"})
+    assert steps(tmp_path, 9)[0].is_lost  # too large for a version
+
+
+def test_a_version_that_is_damaged_is_not_restored(tmp_path: Path) -> None:
+    change(tmp_path, 1, {"files/a.txt": "one"})
+    change(tmp_path, 2, {"files/a.txt": "two"})
+    (step,) = steps(tmp_path, 1)
+    (tmp_path / "versions" / step.wanted).write_text("something else")
+    assert restore(tmp_path, 1) == {"files/a.txt": "its version is damaged"}
+    assert (tmp_path / "audience/files/a.txt").read_text() == "two"
+
+
+def test_a_crash_while_a_tool_runs_loses_nothing(tmp_path: Path) -> None:
+    put(tmp_path, "files/a.txt", "mine")
+    opened(tmp_path).begin(Running("pipe/main", 1), MOST)
+    put(tmp_path, "files/a.txt", "half of a command")
+    restarted = opened(tmp_path)
+    restarted.finish("", MOST)
+    (row,) = restarted.rows()
+    assert (row.turn, row.path) == (1, "files/a.txt")
+    with (tmp_path / "versions/log.jsonl").open("a") as log:
+        log.write('{"seq": 2, "ba')  # a line that was cut off
+    assert restore(tmp_path) == {}
+    assert (tmp_path / "audience/files/a.txt").read_text() == "mine"
+
+
+def test_a_file_and_a_folder_take_the_places_of_one_another(tmp_path: Path) -> None:
+    change(tmp_path, 1, {"files/a/b/c.txt": "deep"})
+    change(tmp_path, 2, {"files/a/b/c.txt": ""})
+    for folder in ("files/a/b", "files/a"):
+        (tmp_path / "audience" / folder).rmdir()
+    change(tmp_path, 3, {"files/a": "a file"})
+    assert restore(tmp_path, 1) == {}
+    assert (tmp_path / "audience/files/a/b/c.txt").read_text() == "deep"
+    assert restore(tmp_path, 3) == {}
+    assert (tmp_path / "audience/files/a").read_text() == "a file"
+
+
+def test_no_link_and_no_path_leads_out_of_the_workspace(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.txt").write_text("secret")
+    change(tmp_path, 1, {"files/d/secret.txt": "inside"})
+    (tmp_path / "audience/files/d/secret.txt").unlink()
+    (tmp_path / "audience/files/d").rmdir()
+    (tmp_path / "audience/files/d").symlink_to(outside)
+    (tmp_path / "audience/files/link.txt").symlink_to(outside / "secret.txt")
+    change(tmp_path, 2, {"files/e.txt": "e"})
+    assert {row.path for row in opened(tmp_path).rows()} == {"files/d/secret.txt", "files/e.txt"}
+    archive = opened(tmp_path)
+    wanted = archive.rows()[0].after
+    for path in ("files/d/secret.txt", "files/../../outside/secret.txt", "/etc/passwd", "x/y"):
+        for version in (wanted, ""):
+            running = Running("pipe/main", 2, "restore", (path,))
+            assert archive.restore([FileStep(path, version)], running, MOST).keys() == {path}
+    assert [file.name for file in outside.iterdir()] == ["secret.txt"]
+    assert (outside / "secret.txt").read_text() == "secret"
+
+
+def test_forgetting_keeps_what_others_still_have(tmp_path: Path) -> None:
+    archive = opened(tmp_path)
+    change(tmp_path, 1, {"files/a.txt": "one"})
+    change(tmp_path, 2, {"files/a.txt": "two"})
+    change(tmp_path, 3, {"files/a.txt": "three"})
+
+    def kept() -> set[str]:
+        return {
+            file.read_text() for file in (tmp_path / "versions").iterdir() if len(file.name) == 64
+        }
+
+    archive.forget(lambda row: row.turn == 1)
+    assert kept() == {"one", "two", "three"}
+    archive.forget(lambda row: row.turn == 2)
+    assert kept() == {"two", "three"}
+    archive.forget(lambda row: True)
+    assert not (tmp_path / "versions").exists()
+
+
+def test_a_command_that_runs_beside_another_tool_is_not_blamed_for_its_file(tmp_path: Path) -> None:
+    archive = opened(tmp_path)
+    command = archive.begin(Running("pipe/main", 1), MOST)
+    put(tmp_path, "files/a.txt", "by the command")
+    tool = archive.begin(Running("pipe/other", 7, "tool", ("files/b.txt",)), MOST)
+    put(tmp_path, "files/b.txt", "by the tool")
+    archive.finish(tool, MOST)
+    archive.finish(command, MOST)
+
+    def told(row: ChangeRow) -> tuple[str, int, str]:
+        return row.conversation, row.turn, row.path
+
+    assert sorted(map(told, archive.rows())) == [
+        ("pipe/main", 1, "files/a.txt"),
+        ("pipe/other", 7, "files/b.txt"),
+    ]
+
+
+def test_very_many_files_are_not_followed_when_a_command_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("plugins.file_versions.archive.MOST_FILES", 3)
+    for name in "abcd":
+        put(tmp_path, f"files/{name}", name)
+    archive = opened(tmp_path)
+    with pytest.raises(TooManyFiles):
+        archive.begin(Running("pipe/main", 1), MOST)
+    tool = archive.begin(Running("pipe/main", 1, "tool", ("files/a",)), MOST)
+    put(tmp_path, "files/a", "changed")
+    archive.finish(tool, MOST)
+    assert [row.path for row in archive.rows()] == ["files/a"]

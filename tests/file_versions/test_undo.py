@@ -1,0 +1,141 @@
+"""Undo and branches offer to restore what tools wrote, and a button does it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from channels.message import Reply
+from tests.fakes.openai_server import Call, Say
+from tests.whole.telegram_testbot import at_telegram
+from tests.whole.testbot import TestBot, run_bot
+
+FILES = Path("data/audiences/pipe-main/files")
+
+
+def writes(path: str, content: str) -> list[Say]:
+    call = Call("write_file", json.dumps({"path": path, "content": content}))
+    return [Say(calls=(call,)), Say("Done.")]
+
+
+def find(folder: Path, name: str) -> Path:
+    (file,) = folder.rglob(name)
+    return file
+
+
+def command(reply: Reply, label: str) -> str:
+    return next(action.command for action in reply.actions if action.label == label)
+
+
+async def press(bot: TestBot, reply: Reply, label: str) -> Reply:
+    return await bot.says(command(reply, label))
+
+
+async def test_undo_offers_the_files_and_a_button_restores_them(tmp_path: Path) -> None:
+    script = [*writes("plan.txt", "one"), *writes("plan.txt", "two")]
+    async with run_bot(tmp_path, script) as bot:
+        await bot.says("Write a plan")
+        await bot.says("Write another")
+        plan = tmp_path / FILES / "plan.txt"
+        undone = await bot.says("/undo")
+        assert undone.text.endswith(
+            "The files are not as they were at the end of t1: `plan.txt`. /files restore t1 "
+            "restores them."
+        )
+        assert plan.read_text() == "two"
+        restored = await press(bot, undone, "Restore files")
+        assert restored.text == "Restored: `plan.txt`."
+        assert plan.read_text() == "one"
+        assert (await press(bot, restored, "Undo")).text == "Restored: `plan.txt`."
+        assert plan.read_text() == "two"
+        back = await bot.says("/files undo")
+        assert plan.read_text() == "one"
+        redone = await press(bot, undone, "Bring back")
+        assert command(redone, "Restore files") == "/files restore t2"
+        await press(bot, redone, "Restore files")
+        assert plan.read_text() == "two"
+        assert "t2" in (await bot.says("/files")).text
+        assert back.data == {"restored": ["files/plan.txt"], "failed": {}, "left": []}
+
+
+async def test_branches_and_edits_offer_the_files_of_where_they_lead(tmp_path: Path) -> None:
+    script = [*writes("a.txt", "1"), *writes("a.txt", "2"), *writes("b.txt", "3")]
+    async with run_bot(tmp_path, script) as bot:
+        folder = tmp_path / FILES
+        await bot.says("One")
+        await bot.says("Two")
+        forked = await bot.says("/fork t1")
+        await press(bot, forked, "Restore files")
+        assert (folder / "a.txt").read_text() == "1"
+        await bot.says("Three")
+        first = await bot.says("/branches 1")
+        assert command(first, "Restore files") == "/files restore branch"
+        await press(bot, first, "Restore files")
+        assert {file.name: file.read_text() for file in folder.iterdir()} == {"a.txt": "2"}
+        second = await bot.says("/branches 2")
+        await press(bot, second, "Restore files")
+        there = {file.name: file.read_text() for file in folder.iterdir()}
+        assert there == {"a.txt": "1", "b.txt": "3"}
+
+
+async def test_what_a_person_changed_is_named_and_takes_another_yes(tmp_path: Path) -> None:
+    script = [*writes("a.txt", "1"), *writes("a.txt", "2")]
+    async with run_bot(tmp_path, script) as bot:
+        file = tmp_path / FILES / "a.txt"
+        await bot.says("One")
+        await bot.says("Two")
+        file.write_text("mine")
+        undone = await bot.says("/undo")
+        assert "Somebody else has changed `a.txt` since" in undone.text
+        refused = await bot.says("/files restore t1")
+        assert refused.text.startswith("Nothing was restored. Somebody else has changed `a.txt`")
+        assert file.read_text() == "mine"
+        done = await press(bot, refused, "Restore all the same")
+        assert file.read_text() == "1"
+        await press(bot, done, "Undo")
+        assert file.read_text() == "mine"
+
+
+async def test_a_turn_that_came_since_is_not_taken_back_by_an_old_button(tmp_path: Path) -> None:
+    script = [*writes("a.txt", "1"), *writes("a.txt", "2")]
+    async with run_bot(tmp_path, script) as bot:
+        file = tmp_path / FILES / "a.txt"
+        await bot.says("One")
+        edited = await bot.says("/edit t1 Another one")
+        await bot.reply_to((edited.data or {})["asked"])
+        old = await press(bot, edited, "Restore files")
+        assert "Turns that are still in the context have changed `a.txt` since" in old.text
+        assert file.read_text() == "2"
+
+
+async def test_forgetting_deletes_versions_and_the_setting_keeps_none(tmp_path: Path) -> None:
+    versions = tmp_path / "data/versions/pipe-main"
+    async with run_bot(tmp_path, [*writes("a.txt", "1"), *writes("a.txt", "2")]) as bot:
+        await bot.says("One")
+        await bot.says("Two")
+        assert versions.exists()
+        assert "2 file changes" in (await bot.says("/forget chat")).text
+        await bot.says("/forget chat yes")
+        assert not versions.exists()
+    off = {"tools": {"versions_quota": 0}}
+    async with run_bot(tmp_path, writes("a.txt", "3"), off) as bot:
+        await bot.says("Three")
+        assert not versions.exists()
+        assert "restore" not in (await bot.says("/undo")).text.replace("restores it", "")
+        assert (await bot.says("/files")).text.startswith("No versions are kept")
+
+
+async def test_the_offer_has_its_button_at_telegram(tmp_path: Path) -> None:
+    script = [*writes("a.txt", "1"), writes("a.txt", "2")[0], Say("Done again.")]
+    async with at_telegram(tmp_path, script) as bot:
+        bot.ann.says("One")
+        await bot.telegram.shown("Done.")
+        bot.ann.says("Two")
+        await bot.telegram.shown("Done again.")
+        file = find(tmp_path, "a.txt")
+        assert file.read_text() == "2"
+        bot.ann.says("/undo")
+        undone = await bot.telegram.shown("The files are not as they were at the end of t1")
+        bot.ann.presses(undone, "Restore files")
+        await bot.telegram.shown("Restored: a.txt.")
+        assert file.read_text() == "1"

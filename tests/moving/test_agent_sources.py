@@ -1,0 +1,477 @@
+"""Tests of what OpenClaw, Hermes and Claude Code keep, as it is read."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.record.store import StoreError
+from plugins.moving.claude_code import ClaudeCode
+from plugins.moving.hermes import Hermes, unfold
+from plugins.moving.openclaw import OpenClaw
+from plugins.moving.packed import unpack
+from plugins.moving.schedules import read_hermes_job, read_openclaw_job
+from plugins.moving.source import (
+    ForeignChat,
+    ForeignMessage,
+    ForeignSource,
+    MovingError,
+    SkippedItems,
+    UnreadableChat,
+)
+from tests.moving.agent_programs import (
+    GOATS,
+    SECRET,
+    claude_line,
+    claw_events,
+    compress,
+    result,
+    use,
+    write_claude,
+    write_claw_database,
+    write_claw_lines,
+    write_claw_workspace,
+    write_hermes,
+    write_hermes_rest,
+)
+
+Json = dict[str, Any]
+SOURCES: dict[str, Callable[[Path], ForeignSource]] = {
+    "openclaw": OpenClaw,
+    "hermes": Hermes,
+    "claude-code": ClaudeCode,
+}
+
+
+def read(source: ForeignSource) -> list[ForeignChat]:
+    found = list(source.chats())
+    assert [str(one) for one in found if isinstance(one, UnreadableChat)] == []
+    return [one for one in found if isinstance(one, ForeignChat)]
+
+
+def said(messages: Sequence[ForeignMessage]) -> list[tuple[str, str]]:
+    return [(one.role, one.text) for one in messages]
+
+
+def skipped(source: ForeignSource) -> dict[str, int]:
+    return {one: number for (one, _), number in source.skipped.counts.items()}
+
+
+# --- OpenClaw --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("write", [write_claw_database, write_claw_lines])
+def test_openclaws_sessions_of_today_and_of_before(
+    tmp_path: Path, write: Callable[..., Path]
+) -> None:
+    write(tmp_path, claw_events(GOATS))
+    (chat,) = read(OpenClaw(tmp_path))
+    assert (chat.identity, chat.title) == ("s1", "Hotel")
+    assert said(chat.messages) == [
+        ("user", "Where is Casa Amarela?"),
+        ("assistant", ""),
+        ("tool", "a map"),
+        ("tool", "casa amarela is yellow"),
+        ("assistant", "In Lisbon."),
+    ]
+    assert [call.id for call in chat.messages[1].calls] == ["c1", "c2"]
+    assert [one.call_id for one in chat.messages[2:4]] == ["c2", "c1"]
+    assert chat.messages[1].reasoning == "Look."
+    assert chat.messages[0].at
+    assert chat.messages[0].at.timestamp() == 1_700_000_060.0
+
+
+def test_a_session_in_both_places_comes_once(tmp_path: Path) -> None:
+    write_claw_lines(tmp_path, claw_events(GOATS))
+    write_claw_database(tmp_path, claw_events(GOATS))
+    assert len(read(OpenClaw(tmp_path))) == 1
+
+
+def test_openclaws_leaf_chooses_the_branch_and_the_other_is_counted(tmp_path: Path) -> None:
+    words = [
+        {"role": role, "content": text}
+        for role, text in zip(("user", "assistant") * 2, "abcd", strict=True)
+    ]
+    events = claw_events(words)
+    late = {
+        "type": "message",
+        "id": "e5",
+        "parentId": "e2",
+        "message": {"role": "user", "content": "x"},
+    }
+    for control, texts in (
+        ([], "abx"),
+        ([{"type": "leaf", "id": "l1", "parentId": "e5", "targetId": "e4"}], "abcd"),
+        ([{"type": "leaf", "id": "l1", "parentId": "e5", "targetId": "gone"}], "abx"),
+    ):
+        write_claw_lines(tmp_path, [*events, late, *control])
+        source = OpenClaw(tmp_path)
+        (chat,) = read(source)
+        assert "".join(one.text for one in chat.messages) == texts
+        assert sum(skipped(source).values()) == 5 - len(texts)
+
+
+def test_runs_of_subagents_and_tasks_are_counted(tmp_path: Path) -> None:
+    write_claw_database(tmp_path, claw_events(GOATS), "agent:main:cron:7:run:8", "a")
+    write_claw_database(tmp_path, claw_events(GOATS), "agent:main:subagent:9", "b")
+    source = OpenClaw(tmp_path)
+    assert read(source) == []
+    assert skipped(source) == {"run of a scheduled task": 1, "session of a subagent": 1}
+
+
+def test_openclaws_workspace_is_memory_a_persona_and_names(tmp_path: Path) -> None:
+    write_claw_workspace(tmp_path)
+    source = OpenClaw(tmp_path)
+    own = source.read_profile()
+    assert own.memory == ["- Ann likes coffee", "- Ann keeps two goats"]
+    assert [*own.days.values()] == ["- Ann sold a cheese"]
+    assert [(one.name, "Bessie" in one.prompt) for one in own.personas] == [("openclaw", True)]
+    told = " ".join(source.skipped.remarks)
+    assert "Its skills: milking." in told
+    assert "openclaw.json: not read." in told
+    assert "workspace/AGENTS.md: instructions for OpenClaw itself." in told
+    assert SECRET not in f"{own} {told}"
+
+
+def test_packed_events_end_at_a_limit() -> None:
+    assert unpack(compress(b"a" * 1_000), 1_000) == b"a" * 1_000
+    assert unpack(compress(bytes(50_000_000)), 1_000) is None
+    assert unpack(compress(b"a" * 1_000)[:-5], 1_000) is None
+    assert unpack(b"no zstd", 1_000) is None
+
+
+# --- Hermes ----------------------------------------------------------------------------------
+
+CALLED = {"id": "c1", "type": "function", "function": {"name": "terminal", "arguments": "{}"}}
+ASKED: list[Json] = [
+    {"role": "user", "content": "Where is Casa Amarela?"},
+    {"role": "assistant", "content": "Let me look.", "tool_calls": [CALLED]},
+    {"role": "tool", "content": "casa amarela is yellow", "tool_call_id": "c1"},
+    {"role": "assistant", "content": "In Lisbon."},
+]
+
+
+def test_hermes_database_and_its_older_files(tmp_path: Path) -> None:
+    new, old = tmp_path / "new", tmp_path / "old"
+    for folder in (new, old / "sessions"):
+        folder.mkdir(parents=True)
+    write_hermes(new, [{"role": "session_meta", "content": ""}, *ASKED])
+    (old / "sessions" / "h1.jsonl").write_text("".join(json.dumps(one) + "\n" for one in ASKED))
+    (old / "sessions" / "session_h2.json").write_text(json.dumps({"messages": ASKED}))
+    (old / "sessions" / "session_h1.json").write_text(json.dumps({"messages": ASKED}))
+    found = [*read(Hermes(new)), *read(Hermes(old))]
+    assert [one.identity for one in found] == ["h1", "h1", "h2"]
+    for chat in found:
+        assert said(chat.messages) == [(one["role"], one["content"]) for one in ASKED]
+        assert chat.messages[1].calls[0].name == "terminal"
+
+
+def test_what_was_taken_back_in_hermes_stays_away_and_what_was_summarised_comes(
+    tmp_path: Path,
+) -> None:
+    picture = [
+        {"type": "text", "text": "Look"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+    ]
+    rows: list[Json] = [
+        {"role": "user", "content": picture, "active": 0, "compacted": 1},
+        {"role": "assistant", "content": "A goat.", "active": 0, "compacted": 1},
+        {"role": "user", "content": "No!", "active": 0},
+        {"role": "user", "content": "[CONTEXT COMPACTION - REFERENCE ONLY] x"},
+        {"role": "assistant", "content": "A goat."},
+        {"role": "user", "content": "Whose?"},
+    ]
+    write_hermes(tmp_path, rows)
+    source = Hermes(tmp_path)
+    (chat,) = read(source)
+    assert said(chat.messages) == [("user", "Look"), ("assistant", "A goat."), ("user", "Whose?")]
+    assert source.picture(chat.messages[0].pictures[0]) == b"\0\0\0"
+    assert skipped(source) == {"message that was taken back": 1}
+
+
+def test_hermes_sessions_that_go_on_are_one_and_those_of_subagents_none(tmp_path: Path) -> None:
+    summary = {"role": "user", "content": "[CONTEXT SUMMARY]: x"}
+    write_hermes(tmp_path, ASKED, {"reason": "compression"})
+    later = [ASKED[0], summary, ASKED[3], {"role": "user", "content": "And now?"}]
+    write_hermes(tmp_path, later, {"parent": "h1", "title": "Later"}, "h2")
+    write_hermes(tmp_path, ASKED, {"parent": "h2"}, "sub")
+    write_hermes(tmp_path, ASKED, {"parent": "h2", "marks": '{"_branched_from": "h2"}'}, "branch")
+    write_hermes(tmp_path, ASKED, {"source": "cron"}, "cron_1")
+    source = Hermes(tmp_path)
+    branch, chat = read(source)
+    assert (branch.identity, chat.identity, chat.title) == ("branch", "h1", "Later")
+    assert [text for _, text in said(chat.messages)][3:] == ["In Lisbon.", "And now?"]
+    assert skipped(source) == {"session of a subagent": 1, "run of a scheduled task": 1}
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(1, 6)), max_size=5))
+def test_compactions_lose_nothing_and_double_nothing(
+    cuts: list[tuple[int, int, int]],
+) -> None:
+    whole = [ForeignMessage("user", f"m{number}") for number in range(50)]
+    written, context, at = [*whole[:8]], [*whole[:8]], 8
+    for head, tail, more in cuts:  # neither end of what is kept holds a summary
+        cut = [one.text.startswith("[") for one in context]
+        first = min(head, cut.index(True) if True in cut else head)
+        last = min(tail, cut[::-1].index(True) if True in cut else len(context) - first)
+        kept = [*context[:first], ForeignMessage("user", "[CONTEXT COMPACTION] x")]
+        kept += context[len(context) - last :]
+        context = [*kept, *whole[at : at + more]]
+        written += context
+        at += more
+    assert unfold(written) == whole[:at]
+
+
+def test_hermes_folder_is_memory_a_persona_and_names(tmp_path: Path) -> None:
+    write_hermes_rest(tmp_path)
+    source = Hermes(tmp_path)
+    own = source.read_profile()
+    assert own.memory == ["Ann keeps two goats", "The barn is red"]
+    assert own.personas[0].prompt == "You are Bessie."
+    told = " ".join(source.skipped.remarks)
+    assert "Its skills: milking." in told
+    assert "config.yaml: not read." in told
+    assert "profiles/work" in told
+    assert SECRET not in f"{own} {told}"
+
+
+# --- Claude Code -----------------------------------------------------------------------------
+
+
+def test_claude_codes_calls_side_by_side_keep_their_results(tmp_path: Path) -> None:
+    lines: list[Json | str] = [
+        claude_line("u1", None, "user", "Where is Casa Amarela?"),
+        {"type": "attachment", "uuid": "x1", "parentUuid": "u1", "attachment": {}},
+        claude_line("a1", "x1", "assistant", [{"type": "text", "text": "Hm."}], reply="m1", at=1),
+        claude_line("a2", "a1", "assistant", use("c1"), reply="m1", at=2),
+        claude_line("a3", "a2", "assistant", use("c2"), reply="m1", at=3),
+        claude_line("r1", "a2", "user", result("c1", "yellow"), at=4),
+        claude_line("r2", "a3", "user", result("c2", "a map"), at=5),
+        claude_line(
+            "a4", "r2", "assistant", [{"type": "text", "text": "Lisbon."}], reply="m2", at=6
+        ),
+        claude_line("s1", "a1", "assistant", "aside", isSidechain=True),
+        {"type": "ai-title", "aiTitle": "Hotel"},
+        {"type": "summary", "summary": "Older", "leafUuid": "a4"},
+        "{damaged",
+    ]
+    write_claude(tmp_path, lines)
+    source = ClaudeCode(tmp_path)
+    (chat,) = read(source)
+    assert (chat.identity, chat.title) == ("s1", "Hotel")
+    assert said(chat.messages) == [
+        ("user", "Where is Casa Amarela?"),
+        ("assistant", "Hm."),
+        ("tool", "yellow"),
+        ("tool", "a map"),
+        ("assistant", "Lisbon."),
+    ]
+    assert [one.call_id for one in chat.messages[2:4]] == ["c1", "c2"]
+    assert skipped(source) == {
+        "message of a subagent": 1,
+        "line of a session that is damaged": 1,
+    }
+
+
+def test_claude_codes_newest_branch_is_taken_across_compactions(tmp_path: Path) -> None:
+    lines = [
+        claude_line("u1", None, "user", "Old question"),
+        claude_line("a1", "u1", "assistant", "Old answer", at=1),
+        {
+            "type": "system",
+            "subtype": "compact_boundary",
+            "uuid": "b",
+            "parentUuid": None,
+            "logicalParentUuid": "a1",
+        },
+        claude_line("c", "b", "user", "A summary.", isCompactSummary=True, at=2),
+        claude_line("u2", "c", "user", "First try", at=3),
+        claude_line("a2", "u2", "assistant", "First answer", at=4),
+        claude_line(
+            "u3",
+            "c",
+            "user",
+            "<command-name>/review</command-name>\n<command-args>it</command-args>",
+            at=5,
+        ),
+        claude_line("o", "u3", "user", "<local-command-stdout>ok</local-command-stdout>", at=6),
+        claude_line("a3", "o", "assistant", "Second answer", at=7),
+    ]
+    write_claude(tmp_path, lines)
+    source = ClaudeCode(tmp_path)
+    (chat,) = read(source)
+    assert [text for _, text in said(chat.messages)] == [
+        *("Old question", "Old answer", "/review it", "Second answer")
+    ]
+    assert [*skipped(source).values()] == [2]
+
+
+def test_claude_codes_folder_is_memory_instructions_and_names(tmp_path: Path) -> None:
+    path = write_claude(tmp_path, [claude_line("u1", None, "user", "Hi")])
+    (tmp_path / "CLAUDE.md").write_text("Be brief.")
+    (path.parent / "memory").mkdir()
+    (path.parent / "memory" / "goats.md").write_text(
+        "---\nname: goats\n---\n\nAnn keeps two goats\n"
+    )
+    (path.parent / "agent-1.jsonl").write_text("")
+    for place in ("skills/milking", "commands"):
+        (tmp_path / place).mkdir(parents=True)
+    (tmp_path / "skills" / "milking" / "SKILL.md").write_text("# Milking")
+    (tmp_path / "commands" / "tidy.md").write_text("Tidy up")
+    source = ClaudeCode(tmp_path)
+    own = source.read_profile()
+    assert own.memory == ["Ann keeps two goats"]
+    assert own.personas[0].prompt == "Be brief."
+    assert "Its skills: milking." in source.skipped.remarks
+    assert skipped(source)["session of a subagent"] == 1
+    assert skipped(source)["command of its own (commands/)"] == 1
+    assert SECRET not in f"{own} {source.skipped}"
+    assert [one.identity for one in read(ClaudeCode(path))] == ["s1"]
+    assert [one.identity for one in read(ClaudeCode(path.parent))] == ["s1"]
+
+
+# --- tasks -----------------------------------------------------------------------------------
+
+SOON = time.time() + 86_400
+
+
+def cron(fields: str, zone: str = "") -> Json:
+    return {"schedule": {"kind": "cron", "expr": fields, "tz": zone}}
+
+
+OPENCLAW_JOBS: list[tuple[Json, Any]] = [
+    (cron("0 7 * * *", "Europe/Rome"), ("cron 0 7 * * *", 0.0, "Europe/Rome")),
+    ({"schedule": {"kind": "every", "everyMs": 3_600_000}}, ("every 3600", 0.0, "")),
+    ({"schedule": {"kind": "at", "atMs": SOON * 1_000}}, ("", SOON, "")),
+    ({"schedule": {"kind": "at", "at": "2020-01-01T00:00:00Z"}}, "its time has passed"),
+    (cron("0 0 7 * * *"), "not five fields"),
+    (cron("0 7 * * *", "../x"), "its time zone"),
+    ({"schedule": {"kind": "stream"}}, "it comes at no time"),
+    ({"schedule": {"kind": "every", "everyMs": True}}, "it comes too often"),
+    ({**cron("0 7 * * *"), "payload": {"kind": "command"}}, "it asks the model nothing"),
+]
+HERMES_JOBS: list[tuple[Json, Any]] = [
+    ({"schedule": {"kind": "interval", "minutes": 30}}, ("every 1800", 0.0, "")),
+    ({"schedule": {"kind": "once", "run_at": "2020-01-01T00:00:00"}}, "its time has passed"),
+    ({**cron("0 7 * * *"), "no_agent": True}, "it runs a script"),
+]
+
+
+@pytest.mark.parametrize(
+    ("reader", "job", "found"),
+    [
+        *((read_openclaw_job, *row) for row in OPENCLAW_JOBS),
+        *((read_hermes_job, *row) for row in HERMES_JOBS),
+    ],
+)
+def test_tasks_become_jobs_or_are_named(reader: Any, job: Json, found: Any) -> None:
+    skipped = SkippedItems()
+    whole = {"name": "Feed", "prompt": "Feed them", "payload": {"message": "Feed them"}, **job}
+    made = reader(whole, skipped)
+    if isinstance(found, str):
+        assert made == []
+        assert "The scheduled task Feed: " in skipped.remarks[0]
+        assert found in skipped.remarks[0]
+    else:
+        (one,) = made
+        assert (one.rule, one.anchor, one.zone) == (found[0], pytest.approx(found[1]), found[2])
+        assert skipped.remarks == []
+
+
+# --- whatever a folder may hold --------------------------------------------------------------
+
+
+def test_a_folder_without_anything_is_said_to_be_so(tmp_path: Path) -> None:
+    for kind in SOURCES.values():
+        with pytest.raises(MovingError, match="There is no"):
+            kind(tmp_path)
+
+
+def test_links_are_not_followed_and_a_billion_lines_are_too_many(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text(json.dumps(claude_line("u1", None, "user", SECRET)))
+    path = write_claude(tmp_path / "c", [claude_line("u1", None, "user", "Hi")])
+    path.with_name("s2.jsonl").symlink_to(tmp_path / "secret")
+    (tmp_path / "c" / "CLAUDE.md").symlink_to(tmp_path / "secret")
+    source = ClaudeCode(tmp_path / "c")
+    assert [one.identity for one in read(source)] == ["s1"]
+    assert source.read_profile().personas == []
+    for line in (b"\n", b"1\n", b"{}\n"):
+        path.write_bytes(line * 4_000_000)
+        (found,) = ClaudeCode(path).chats()
+        assert isinstance(found, UnreadableChat)
+        assert "larger than" in str(found)
+
+
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+
+
+@given(st.sampled_from([*SOURCES]), st.randoms(use_true_random=False), st.data())
+def test_damage_of_any_kind_ends_in_chats_or_a_sentence(
+    kind: str, chance: random.Random, data: st.DataObject
+) -> None:
+    events = claw_events(copy.deepcopy(GOATS))
+    lines = [
+        claude_line("u1", None, "user", "Hi"),
+        claude_line("a1", "u1", "assistant", use("c1"), reply="m"),
+        claude_line("r1", "a1", "user", result("c1", "x")),
+        {"type": "ai-title", "aiTitle": "T"},
+    ]
+    asked = copy.deepcopy(ASKED)
+    for _ in range(chance.randint(1, 4)):
+        one = chance.choice({"openclaw": events, "claude-code": lines, "hermes": asked}[kind])
+        spoil(one, chance, data.draw(junk))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if kind == "openclaw":
+            path = write_claw_lines(folder, events)
+        elif kind == "claude-code":
+            path = write_claude(folder, lines)
+        else:
+            (folder / "sessions").mkdir()
+            path = folder / "sessions" / "h.jsonl"
+            path.write_text("".join(json.dumps(one) + "\n" for one in asked))
+        content = path.read_bytes()
+        at = chance.randrange(len(content))
+        path.write_bytes(
+            content[:at] + bytes([chance.randrange(256)]) + content[at + chance.randint(0, 3) :]
+        )
+        with suppress(MovingError, StoreError):
+            source = SOURCES[kind](folder)
+            for chat in source.chats():
+                assert isinstance(chat, ForeignChat | UnreadableChat)
+            source.read_profile()
+
+
+def spoil(value: Any, chance: random.Random, junk: Any) -> None:
+    """Put something else into one place of an object: junk, its own name as its parent, or
+    nothing."""
+    key = chance.choice([*value]) if isinstance(value, dict) and value else None
+    if key is None:
+        return
+    if isinstance(value[key], dict) and chance.random() < 0.6:
+        spoil(value[key], chance, junk)
+    elif isinstance(value[key], list) and value[key] and chance.random() < 0.6:
+        spoil(chance.choice(value[key]), chance, junk)
+    elif chance.random() < 0.3:
+        value["parentId"] = value["parentUuid"] = value.get("id") or value.get("uuid")
+    elif chance.random() < 0.3:
+        del value[key]
+    else:
+        value[key] = junk
