@@ -31,6 +31,7 @@ from plugins.moving.kinds import open_source
 from plugins.moving.plain import NotPlain
 from plugins.moving.plain_arrival import PlainExport
 from plugins.moving.source import MovingError
+from tests.moving.agent_programs import claude_line, claw_events, write_claude, write_hermes
 from tests.moving.other_programs import (
     gpt_conversation,
     gpt_message,
@@ -78,6 +79,35 @@ def _write_cow(folder: Path, content: bytes) -> Path:
     return folder
 
 
+def _write_openclaw(folder: Path, content: bytes) -> Path:
+    place = folder / "agents/main/sessions"
+    place.mkdir(parents=True)
+    message = b'{"role":"assistant","content":%s}' % content
+    lines = [json.dumps(one).encode() for one in claw_events([{"role": "user", "content": "a"}])]
+    lines.append(b'{"type":"message","id":"e2","parentId":"e1","message":%s}' % message)
+    (place / "s.jsonl").write_bytes(b"\n".join(lines))
+    (folder / "workspace").mkdir()
+    (folder / "workspace/MEMORY.md").write_bytes(content)
+    return folder
+
+
+def _write_hermes(folder: Path, content: bytes) -> Path:
+    said: Any = content.decode()
+    with suppress(ValueError, RecursionError):
+        said = json.loads(said)
+    write_hermes(folder, [{"role": role, "content": said} for role in ("user", "assistant")])
+    (folder / "memories").mkdir()
+    (folder / "memories/MEMORY.md").write_bytes(content)
+    return folder
+
+
+def _write_claude(folder: Path, content: bytes) -> Path:
+    asked, answer = claude_line("u", None, "user", "a"), claude_line("a", "u", "assistant", "%s")
+    write_claude(folder, [asked, json.dumps(answer).replace('"%s"', content.decode())])
+    (folder / "CLAUDE.md").write_bytes(content)
+    return folder
+
+
 def _write_plain(folder: Path, content: bytes) -> Path:
     about = {"format": "parley-conversation", "version": 1, "id": "web/a", "title": "a"}
     (folder / "about.json").write_text(json.dumps(about))
@@ -97,6 +127,11 @@ _COW_BLOCKS = [
     {"type": "thinking", "thinking": "a"},
     {"type": "tool_use", "id": "1", "name": "a", "input": {"a": 1}},
     {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "a"}]},
+]
+_CLAW_BLOCKS = [
+    {"type": "text", "text": "a"},
+    {"type": "thinking", "thinking": "a"},
+    {"type": "toolCall", "id": "1", "name": "a", "arguments": {"a": 1}},
 ]
 _PLAIN_AT = {"turn": 1, "at": "2026-01-01T00:00:00Z", "text": "a"}
 _PLAIN = {
@@ -123,6 +158,9 @@ IMPORTERS: Mapping[str, Importer] = {
         [webui_chat("c", "C", [{"role": "assistant", "content": _WEBUI_PARTS, "files": []}])],
     ),
     "cowagent": Importer(_write_cow, _COW_BLOCKS),
+    "openclaw": Importer(_write_openclaw, _CLAW_BLOCKS),
+    "hermes": Importer(_write_hermes, [{"type": "text", "text": "a"}]),
+    "claude-code": Importer(_write_claude, _COW_BLOCKS),
     "parley": Importer(_write_plain, _PLAIN),
 }
 """By the name that `python main.py import` knows."""

@@ -7,6 +7,8 @@ A page names its encoding itself. Python would look for a codec of any such name
 it: `punycode` takes minutes for a megabyte, `idna` and `unicode_escape` are no encodings of pages
 at all. So names are looked up in the list below, which is that of the WHATWG's Encoding Standard
 (its labels and what each means); `webencodings`, which has it too, has seen no release since 2017.
+
+Readers in a process of their own load this file alone: it imports nothing of the bot.
 """
 
 from __future__ import annotations
@@ -15,23 +17,21 @@ import re
 from codecs import getincrementaldecoder
 from html import unescape
 
-from memory.patterns import lazy
-
 _SKIPPED = frozenset({"script", "style", "noscript", "template", "iframe"})
-_BLOCKS = lazy(
+_BLOCKS = re.compile(
     r"address|article|aside|blockquote|br|caption|center|dd|details|dialog|div|dl|dt|fieldset"
     r"|figcaption|figure|footer|form|h[1-6]|header|hr|legend|li|main|menu|nav|ol|optgroup|option|p|pre"
     r"|section|select|summary|svg|table|text|textarea|title|tr|ul"
 )
-_TAG = lazy(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
+_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
 _HREF, _ALT, _VALUE, _TYPE = (
     re.compile(rf"""\s{name}\s*=\s*("[^"]*"|'[^']*'|[^\s>"']+)""", re.IGNORECASE)
     for name in ("href", "alt", "value", "type")
 )
 _UNSEEN_INPUT = frozenset({"hidden", "password", "checkbox", "radio", "image", "file"})
-_SHADOW = lazy(r"\sshadowrootmode\s*=", re.IGNORECASE)
+_SHADOW = re.compile(r"\sshadowrootmode\s*=", re.IGNORECASE)
 """A template with this is shown."""
-_ENDLESS_NUMBER = lazy(r"&#[0-9]{20,};?")
+_ENDLESS_NUMBER = re.compile(r"&#[0-9]{20,};?")
 _LONGEST_TAG = 4_000  # characters of a tag in which an address is looked for
 
 

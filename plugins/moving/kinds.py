@@ -53,10 +53,12 @@ def open_source(kind: str, path: Path, user: str, data: Path) -> ForeignSource:
 def suggest(kind: str, path: Path) -> str:
     """Advise what to do where nothing could be read as one kind, and it looks like another; return
     "" where it does not."""
-    if _is_readable(kind, path):
+    if _has_chats(kind, path) or _has_profile(kind, path):
         return ""
-    other = next((one for one in OPENERS if one != kind and _is_readable(one, path)), "")
-    if not other:
+    others = [one for one in OPENERS if one != kind]
+    # Files of a memory have the same names in several programs, conversations have not.
+    found = (one for has in (_has_chats, _has_profile) for one in others if has(one, path))
+    if not (other := next(found, "")):
         return _name_stranger(path)
     command = f"python main.py import {other} {shlex.quote(str(path))}"
     return f"This looks like {_LOOKS[other]}; try: {command}"
@@ -112,15 +114,22 @@ def _has_field(entries: list[Any], name: str) -> bool:
     return False
 
 
-def _is_readable(kind: str, path: Path) -> bool:
-    """Return whether something at the beginning can be read as what that program keeps."""
+def _has_chats(kind: str, path: Path) -> bool:
+    """Return whether a conversation at the beginning can be read as that program keeps it."""
     try:
         source = OPENERS[kind](path)
         if isinstance(source, PlainExport):
             return bool(source.conversations()[0])
-        if any(isinstance(one, ForeignChat) for one in islice(source.chats(), _LOOKED_AT)):
-            return True
-        own = source.read_profile()
-        return bool(own.memory or own.days or own.personas)
+        return any(isinstance(one, ForeignChat) for one in islice(source.chats(), _LOOKED_AT))
+    except (MovingError, StoreError):
+        return False
+
+
+def _has_profile(kind: str, path: Path) -> bool:
+    """Return whether a memory or a persona can be read as that program keeps it."""
+    try:
+        source = OPENERS[kind](path)
+        own = None if isinstance(source, PlainExport) else source.read_profile()
+        return own is not None and bool(own.memory or own.days or own.personas)
     except (MovingError, StoreError):
         return False

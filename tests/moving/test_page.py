@@ -9,11 +9,11 @@ import pytest
 
 from main import main
 from tests.docs.pages import example
+from tests.moving.agent_programs import claw_events, write_claw_lines
 from tests.moving.other_programs import (
     gpt_conversation,
     gpt_message,
     webui_chat,
-    write_cow_workspace,
     write_gpt_zip,
     write_webui_database,
 )
@@ -30,14 +30,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_command_of_the_page_brings_a_conversation(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for name in ("Downloads", "open-webui/data", "cow"):
+    for name in ("Downloads", "open-webui/data"):
         Path(name).mkdir(parents=True)
     said = [gpt_message("user", "Hi"), gpt_message("assistant", "Ho")]
     write_gpt_zip(Path("Downloads/export.zip"), [gpt_conversation("c", "C", said)], {})
     chat = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]
     write_webui_database(Path("open-webui/data"), [webui_chat("w", "W", chat)])
-    session = {"s": [("user", "Hi"), ("assistant", "Ho")]}
-    write_cow_workspace(Path("cow"), session, {"agent_max_steps": 20})
+    write_claw_lines(Path(".openclaw"), claw_events(chat))
     commands = example("moving.md", "sh").splitlines()
     assert len(commands) == 4
     for line in commands:
@@ -46,7 +45,6 @@ def test_each_command_of_the_page_brings_a_conversation(
         assert main(arguments) == 0, line
         told = capsys.readouterr().out
         assert "1 conversation, into web: 1 turn, 2 messages" in told
-    assert "agent_max_steps = 20" in told
 
 
 def test_what_was_exported_comes_back(capsys: pytest.CaptureFixture[str]) -> None:
