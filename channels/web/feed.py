@@ -292,6 +292,8 @@ class Feed:
             case ContextChanged(usage):
                 self._add("context", asdict(usage))
             case BranchChanged() | PrivateChanged():
+                if activity == PrivateChanged(False):  # what was said until now is forgotten
+                    self.kept.clear()
                 self._add(*_describe_transcript(activity))
             case TurnsDeleted(turns):
                 self._add("deleted", {"turns": [f"t{turn}" for turn in turns]})

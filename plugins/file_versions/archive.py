@@ -28,6 +28,7 @@ from agent.tools import ToolError
 from agent.tools.workspace import (
     WRITABLE,
     files_below,
+    is_speakable,
     open_file,
     open_folder,
     resolve,
@@ -35,7 +36,7 @@ from agent.tools.workspace import (
 )
 from memory.record import fence
 from memory.record.offload import write_whole
-from plugins.file_versions.keeper import VersionKeeper, list_versions, name_version
+from plugins.file_versions.keeper import VersionKeeper, is_version, list_versions, name_version
 from plugins.file_versions.points import ChangeRow, FileStep, Kind, plan, without
 
 log = logging.getLogger(__name__)
@@ -257,7 +258,7 @@ class VersionArchive:
             for path in files_below(self._workspace, self._workspace / WRITABLE):
                 name = path.relative_to(self._workspace).as_posix()
                 is_draft = path.name.startswith(".") and path.name.endswith(".draft")
-                if name.isprintable() and not is_draft:  # others could not be restored
+                if is_speakable(name) and not is_draft:  # others could not be restored
                     found.append(name)
                 if len(found) > MOST_FILES:
                     raise TooManyFiles
@@ -308,7 +309,7 @@ class VersionArchive:
 
     def _sweep(self, state: ArchiveState, rows: Sequence[ChangeRow]) -> None:
         """Delete the versions that nothing has any more."""
-        used = {one for row in rows for one in (row.before, row.after)}
+        used = {one for row in rows for one in row.versions}
         used |= {file.version for file in state.files.values()}
         for version in list_versions(self._folder).keys() - used:
             (self._folder / version).unlink()
@@ -351,5 +352,7 @@ def _versions(state: ArchiveState, paths: tuple[str, ...] | None) -> dict[str, s
 
 def _read_row(line: bytes) -> ChangeRow | None:
     with suppress(*_DAMAGED):
-        return msgspec.json.decode(line, type=ChangeRow)
+        row = msgspec.json.decode(line, type=ChangeRow)
+        if "\0" not in row.path and all(not one or is_version(one) for one in row.versions):
+            return row
     return None

@@ -34,6 +34,10 @@ class ChangeRow(Struct, frozen=True):
     after: str = ""
     cut: int = 0
 
+    @property
+    def versions(self) -> tuple[str, str]:
+        return self.before, self.after
+
     def is_within(self, turn: int) -> bool:
         """Return whether this had happened when a turn of its conversation ended."""
         return self.turn <= turn if self.kind == "tool" else self.turn < turn
