@@ -135,6 +135,6 @@ class Alerts:
 
 
 def _reason_of(error: BaseException) -> str:
-    """Return what may be told of an error: a platform's words about a private answer may be those of
-    the answer."""
+    """Return what may be told of an error: a platform's words about a private answer may be the
+    answer's."""
     return type(error).__name__ if is_off_record.get() else reason_of(error)
