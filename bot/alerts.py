@@ -58,7 +58,7 @@ class Alerts:
             self.tasks.start(self._tell(f"left out {error}", sentence))
             return
         sentence = (
-            f"The channel {channel} can't be reached ({reason_of(error)}). The bot keeps trying, "
+            f"The channel {channel} can't be reached ({_reason_of(error)}). The bot keeps trying, "
             "and will go on where it left off."
         )
         self.tasks.start(self._tell(f"no way to {channel}", sentence, without=channel))
@@ -74,7 +74,7 @@ class Alerts:
     def channel_down(self, channel: str, error: BaseException) -> None:
         """Note that a channel has ended with an error, or took no reply."""
         sentence = (
-            f"The channel {channel} does not work ({reason_of(error)}). What could not be sent "
+            f"The channel {channel} does not work ({_reason_of(error)}). What could not be sent "
             "there is sent at the next start."
         )
         self.tasks.start(self._tell(f"channel {channel}", sentence, without=channel))
@@ -132,3 +132,9 @@ class Alerts:
 
     async def _last_place(self, names: list[str]) -> AddressColumns | None:
         return await self._store.read(lambda db: people.last_place(db, names))
+
+
+def _reason_of(error: BaseException) -> str:
+    """Return what may be told of an error: a platform's words about a private answer may be the
+    answer's."""
+    return type(error).__name__ if is_off_record.get() else reason_of(error)

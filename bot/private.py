@@ -175,7 +175,8 @@ class PrivateTalks:
     async def _keep(self, address: Address, home: str, *, is_on: bool, id: str = "") -> None:
         """Have the disk know that a chat is private, or is not any more, and this message's id.
         Raises StoreError."""
-        if address.channel in ENDS_WITH_PROCESS:
+        homes = (home, *self._links.followers(home))
+        if all(one.partition("/")[0] in ENDS_WITH_PROCESS for one in homes):
             return
         name = _place_of(address)
         known = self._places.get(name)
@@ -257,11 +258,11 @@ class PrivateTalks:
 
     def put(self, received: Received) -> None:
         """Add a message to the line of its private conversation."""
-        with off_record():
-            self.queues.put(received.key.home, lambda: self._answer(received))
-
-    async def _answer(self, received: Received) -> None:
         talk = self._talks.get(received.key.home)
+        with off_record():
+            self.queues.put(received.key.home, lambda: self._answer(received, talk))
+
+    async def _answer(self, received: Received, talk: PrivateTalk | None) -> None:
         with off_record(), self._delivery.speaking_to(received.address, received.key.id):
             turn = None
             try:
@@ -288,7 +289,7 @@ class PrivateTalks:
     async def _work(
         self, talk: PrivateTalk | None, received: Received
     ) -> tuple[Reply, PrivateTurn]:
-        if talk is None:
+        if talk is None or self._talks.get(received.key.home) is not talk:
             raise _NotAnswered(_(ENDED), "refused")
         if (person := self._access.identify(received.address)) is None:
             raise _NotAnswered(_(CLOSED), "refused")

@@ -60,6 +60,11 @@ def resolve(root: Path, path: str, *, must_write: bool) -> Path:
     return target
 
 
+def is_speakable(path: str) -> bool:
+    """Return whether `resolve` takes the text of a path."""
+    return not _complaint(path)
+
+
 def _complaint(path: str) -> str:
     """Return what makes the text of a path unacceptable, as a sentence, or ""."""
     parts, what = PurePosixPath(path).parts, quote(path)

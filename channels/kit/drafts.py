@@ -154,10 +154,11 @@ class _ShownDraft:
                 except Busy:
                     log.debug("a draft was not shown: the limit is near")
                 except Exception as error:  # noqa: BLE001 - as above
+                    # Not its words: they may be those of a draft that is off the record.
                     if self._pace.failure_of(error).kind in ("passing", "wait"):
-                        log.debug("a draft was not shown: %s", error)
+                        log.debug("a draft was not shown: %s", type(error).__name__)
                     else:
-                        log.info("no more drafts of this answer: %s", error)
+                        log.info("no more drafts of this answer: %s", type(error).__name__)
                         return
 
     async def _show(self, markdown: str) -> None:

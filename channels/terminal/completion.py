@@ -202,13 +202,18 @@ class Lines(FileHistory):
         self.is_private: Callable[[], bool] = lambda: False
         self._is_begun = False
 
+    @property
+    def keeps_nothing(self) -> bool:
+        """Return whether what is typed now is off the record."""
+        return self._is_begun or self.is_private()
+
     def append_string(self, string: str) -> None:
         """Add a line; what is off the record is known to the arrow keys, and in no file. What is
         typed behind /private on may come before the bot has heard of it."""
         command = string.lower().split()
         if command in (["/private", "on"], ["/private", "off"]):
             self._is_begun = command[1] == "on"
-        if self._is_begun or self.is_private():
+        if self.keeps_nothing:
             self._loaded_strings.insert(0, string)
         else:
             super().append_string(string)

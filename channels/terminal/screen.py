@@ -41,6 +41,7 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from channels.language import _
 from channels.terminal import theme
+from channels.terminal.completion import Lines
 from channels.terminal.dumb_screen import ScreenListener
 from channels.terminal.line import InputLine
 from channels.terminal.mentions import name_dropped
@@ -190,6 +191,9 @@ class Screen:
     async def _open_editor(self) -> None:
         """Let the person write in the editor of their own; what comes up meanwhile waits."""
         if self._held is not None:
+            return
+        if isinstance(self.line.buffer.history, Lines) and self.line.buffer.history.keeps_nothing:
+            self.line.hint(_("An editor keeps files of what you write: not off the record."))
             return
         self._held = []
         self.is_here.clear()

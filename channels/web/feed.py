@@ -292,11 +292,17 @@ class Feed:
             case ContextChanged(usage):
                 self._add("context", asdict(usage))
             case BranchChanged() | PrivateChanged():
-                self._add(*_describe_transcript(activity))
+                self._turn_page(activity)
             case TurnsDeleted(turns):
                 self._add("deleted", {"turns": [f"t{turn}" for turn in turns]})
             case Done():
                 self._turn_over(activity)
+
+    def _turn_page(self, changed: BranchChanged | PrivateChanged) -> None:
+        """Tell that other turns are shown now. Those of a private conversation are forgotten."""
+        if changed == PrivateChanged(False):
+            self.kept.clear()
+        self._add(*_describe_transcript(changed))
 
     def _turn_over(self, done: Done) -> None:
         message, usage = done.reply_to, done.usage

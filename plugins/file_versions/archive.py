@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import re
 import shutil
 import threading
 import time
@@ -29,6 +28,7 @@ from agent.tools import ToolError
 from agent.tools.workspace import (
     WRITABLE,
     files_below,
+    is_speakable,
     open_file,
     open_folder,
     resolve,
@@ -36,18 +36,19 @@ from agent.tools.workspace import (
 )
 from memory.record import fence
 from memory.record.offload import write_whole
-from plugins.file_versions.points import ChangeRow, FileStep, Kind, plan
+from plugins.file_versions.keeper import VersionKeeper, is_version, list_versions, name_version
+from plugins.file_versions.points import ChangeRow, FileStep, Kind, plan, without
 
 log = logging.getLogger(__name__)
 
 MOST_FILES = 5_000
 """Files of a workspace up to which all are looked at when a command runs."""
 MOST_ROWS = 5_000
-"""Changes that are kept of an audience's files; a fifth goes where there are more."""
+"""Changes that are kept of an audience's files; a fifth goes where there are more, but never a part
+of the newest batch."""
 _COARSE = 20_000_000  # nanoseconds by which the clock of files may be behind
-_VERSION = re.compile(r"[0-9a-f]{64}")
+_DAMAGED = (msgspec.DecodeError, UnicodeError, RecursionError)
 _LOG, _STATE = "log.jsonl", "state.json"
-_PIECE = 1 << 20
 
 
 class SeenFile(Struct, frozen=True, array_like=True):
@@ -107,8 +108,8 @@ class VersionArchive:
             state, name = self._load(most), token_hex(8)
             self._note(state, running.paths, self._find_wide(state), most)
             state.running[name] = running
-            self._live.add(name)
             self._save(state)
+            self._live.add(name)
             return name
 
     def finish(self, name: str, most: int) -> None:
@@ -174,7 +175,7 @@ class VersionArchive:
         """Delete changes, and the versions that only they have."""
         with self._lock:
             rows = self.rows()
-            rest = [row for row in rows if not goes(row)]
+            rest = without(rows, goes)
             if not any(row.path for row in rest) and not self._live:
                 with suppress(FileNotFoundError):
                     shutil.rmtree(self._folder)
@@ -187,7 +188,7 @@ class VersionArchive:
     def measure(self) -> int:
         """Return the bytes that versions take."""
         with self._lock:
-            return sum(self._sizes().values())
+            return sum(list_versions(self._folder).values())
 
     def _put(self, step: FileStep) -> None:
         target = resolve(self._workspace, step.path, must_write=True)
@@ -235,9 +236,12 @@ class VersionArchive:
     ) -> None:
         """Look at files, and keep what has changed there as the change of `by`, or (None) of people
         and others."""
-        before = _versions(state, paths)
-        for path in sorted({*before, *self._list()} if paths is None else paths):
-            self._look(state, path, most)
+        before, keeper = _versions(state, paths), self._keeper(state, most)
+        try:
+            for path in sorted({*before, *self._list()} if paths is None else paths):
+                self._look(state, path, keeper)
+        finally:
+            keeper.sync()
         after = _versions(state, paths)
         if by is None:
             return
@@ -254,29 +258,26 @@ class VersionArchive:
             for path in files_below(self._workspace, self._workspace / WRITABLE):
                 name = path.relative_to(self._workspace).as_posix()
                 is_draft = path.name.startswith(".") and path.name.endswith(".draft")
-                if name.isprintable() and not is_draft:  # others could not be restored
+                if is_speakable(name) and not is_draft:  # others could not be restored
                     found.append(name)
                 if len(found) > MOST_FILES:
                     raise TooManyFiles
         return found
 
-    def _look(self, state: ArchiveState, path: str, most: int) -> None:
+    def _look(self, state: ArchiveState, path: str, keeper: VersionKeeper) -> None:
         """Take a file as it is now into the state, and keep its version."""
         try:
             with open_file(self._workspace, self._workspace / path) as file:
                 status = os.fstat(file.fileno())
-                known = state.files.get(path)
-                if known and known.is_same(status) and self._is_kept(known, most):
+                known, is_small = state.files.get(path), status.st_size <= keeper.largest
+                if known and known.is_same(status) and (not is_small or self._has(known.version)):
                     return
                 now = time.time_ns()
-                content = file.read() if status.st_size <= most // 4 else b""
-                sha256 = hashlib.sha256(content)
-                while piece := file.read(_PIECE):
-                    sha256.update(piece)
+                content = file.read(keeper.largest + 1) if is_small else b""
+                version = name_version(file, status, content)
         except (OSError, ValueError):
             state.files.pop(path, None)
             return
-        version = sha256.hexdigest()
         state.files[path] = SeenFile(
             version,
             status.st_size,
@@ -285,20 +286,14 @@ class VersionArchive:
             status.st_ino,
             status.st_ctime_ns < now - _COARSE,
         )
-        if status.st_size <= most // 4:
-            self._keep(state, version, content, most)
-
-    def _is_kept(self, known: SeenFile, most: int) -> bool:
-        return known.size > most // 4 or self._has(known.version)
+        if is_small and len(content) <= keeper.largest:
+            keeper.keep(version, content)
 
     def _read_version(self, path: str) -> str:
         """Return the version that a file holds now; "" where there is none."""
         try:
             with open_file(self._workspace, self._workspace / path) as file:
-                sha256 = hashlib.sha256()
-                while piece := file.read(_PIECE):
-                    sha256.update(piece)
-                return sha256.hexdigest()
+                return name_version(file, os.fstat(file.fileno()))
         except OSError:
             return ""
 
@@ -307,39 +302,16 @@ class VersionArchive:
 
     # --- keeping -----------------------------------------------------------------------------
 
-    def _keep(self, state: ArchiveState, version: str, content: bytes, most: int) -> None:
-        """Put a version on disk. The oldest go where there is no room, but never one of a file that
-        is there now; where that is not enough, this one is not kept."""
-        if self._has(version):
-            os.utime(self._folder / version)
-            return
-        sizes = self._sizes()
-        room = most - len(content) - sum(sizes.values())
-        if room < 0:
-            here = {file.version for file in state.files.values()}
-            for old in sorted(sizes.keys() - here, key=self._age):
-                (self._folder / old).unlink()
-                if (room := room + sizes[old]) >= 0:
-                    break
-        if room >= 0:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(self._folder / version, content)
-
-    def _age(self, version: str) -> tuple[int, str]:
-        return (self._folder / version).stat().st_mtime_ns, version
-
-    def _sizes(self) -> dict[str, int]:
-        try:
-            with os.scandir(self._folder) as found:
-                return {e.name: e.stat().st_size for e in found if _VERSION.fullmatch(e.name)}
-        except FileNotFoundError:
-            return {}
+    def _keeper(self, state: ArchiveState, most: int) -> VersionKeeper:
+        return VersionKeeper(
+            self._folder, most, lambda: {file.version for file in state.files.values()}
+        )
 
     def _sweep(self, state: ArchiveState, rows: Sequence[ChangeRow]) -> None:
         """Delete the versions that nothing has any more."""
-        used = {one for row in rows for one in (row.before, row.after)}
+        used = {one for row in rows for one in row.versions}
         used |= {file.version for file in state.files.values()}
-        for version in self._sizes().keys() - used:
+        for version in list_versions(self._folder).keys() - used:
             (self._folder / version).unlink()
 
     def _append(self, rows: Iterable[ChangeRow]) -> None:
@@ -353,7 +325,8 @@ class VersionArchive:
             for place, row in enumerate(new)
         ]
         if len(known) > MOST_ROWS:
-            known = known[-MOST_ROWS * 4 // 5 :]
+            least = min(known[-MOST_ROWS * 4 // 5].seq, first)
+            known = without(known, lambda row: row.seq < least)
         self._write_rows(known)
 
     def _write_rows(self, rows: Sequence[ChangeRow]) -> None:
@@ -364,7 +337,7 @@ class VersionArchive:
     def _read_state(self) -> ArchiveState:
         try:
             return msgspec.json.decode((self._folder / _STATE).read_bytes(), type=ArchiveState)
-        except (FileNotFoundError, msgspec.DecodeError):
+        except (FileNotFoundError, *_DAMAGED):
             return ArchiveState()
 
     def _save(self, state: ArchiveState) -> None:
@@ -378,6 +351,8 @@ def _versions(state: ArchiveState, paths: tuple[str, ...] | None) -> dict[str, s
 
 
 def _read_row(line: bytes) -> ChangeRow | None:
-    with suppress(msgspec.DecodeError):
-        return msgspec.json.decode(line, type=ChangeRow)
+    with suppress(*_DAMAGED):
+        row = msgspec.json.decode(line, type=ChangeRow)
+        if "\0" not in row.path and all(not one or is_version(one) for one in row.versions):
+            return row
     return None

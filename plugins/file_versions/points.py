@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
+
+from memory.keys import home_of
 
 Kind = Literal["tool", "restore", "here"]
 
@@ -17,7 +20,8 @@ Kind = Literal["tool", "restore", "here"]
 class ChangeRow(Struct, frozen=True):
     """A change of a file: what it held before and after, by hash ("": it was not there). Rows of
     one `batch` belong together. A `tool` ran in this turn; a `restore` came after it, or the chat
-    was led to this conversation then (`here`, without a file)."""
+    was led to this conversation then (`here`, without a file). `cut`: the last change of this file
+    before this one that is not in the log any more."""
 
     seq: int
     batch: int
@@ -28,6 +32,11 @@ class ChangeRow(Struct, frozen=True):
     path: str = ""
     before: str = ""
     after: str = ""
+    cut: int = 0
+
+    @property
+    def versions(self) -> tuple[str, str]:
+        return self.before, self.after
 
     def is_within(self, turn: int) -> bool:
         """Return whether this had happened when a turn of its conversation ended."""
@@ -48,6 +57,21 @@ class FileStep(Struct, frozen=True):
     @property
     def needs_yes(self) -> bool:
         return self.is_foreign or self.is_kept
+
+
+def without(rows: Sequence[ChangeRow], goes: Callable[[ChangeRow], bool]) -> list[ChangeRow]:
+    """Return the rows but those that go. The next one of the same file in the same chat says so:
+    what the file held before these is not known any more."""
+    rest, gone = list[ChangeRow](), dict[tuple[str, str], int]()
+    for row in rows:
+        key = (home_of(row.conversation), row.path)
+        if goes(row):
+            gone[key] = row.seq
+        elif cut := gone.pop(key, 0):
+            rest.append(replace(row, cut=cut))
+        else:
+            rest.append(row)
+    return rest
 
 
 Line = Sequence[tuple[str, int]]
@@ -86,18 +110,20 @@ def plan(
         if row.path and row.seq > since:
             changes.setdefault(row.path, []).append(row)
     wanted = changes.keys() if paths is None else changes.keys() & {*paths}
-    steps = [_plan_one(changes[path], read(path), has, is_kept) for path in sorted(wanted)]
+    steps = [_plan_one(changes[path], since, read(path), has, is_kept) for path in sorted(wanted)]
     return [step for step in steps if step is not None]
 
 
 def _plan_one(
     changes: Sequence[ChangeRow],
+    since: int,
     now: str,
     has: Callable[[str], bool],
     is_kept: Callable[[ChangeRow], bool],
 ) -> FileStep | None:
     first, *others = changes
-    if now == first.before:
+    is_unknown = first.cut > since
+    if now == first.before and not is_unknown:
         return None
     found = [*(row.before for row in others), now]
     return FileStep(
@@ -105,5 +131,5 @@ def _plan_one(
         first.before,
         is_foreign=any(row.after != next_ for row, next_ in zip(changes, found, strict=True)),
         is_kept=any(row.kind == "tool" and is_kept(row) for row in changes),
-        is_lost=bool(first.before) and not has(first.before),
+        is_lost=is_unknown or (bool(first.before) and not has(first.before)),
     )

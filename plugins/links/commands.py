@@ -63,7 +63,7 @@ async def _answer(ask: Ask, which: str, is_yes: bool) -> Reply:
     if not is_yes:
         here = await ask.service(ChatLinks).decline(ask.address, which)
         return Reply(_("{chat} was told no, and nothing changes.", chat=literal(here)))
-    here = await ask.service(ChatLinks).agree(ask.address, which)
+    here = await ask.service(ChatLinks).agree(ask.address, which, ask.bot.private)
     text = _(
         "{chat} goes on in this conversation now. Whoever writes there reads what is said here; "
         "/unlink {chat} ends that.",

@@ -21,7 +21,7 @@ from channels.message import Action, Address
 from memory.record import transcript
 from memory.record.mailbox import AddressColumns
 from memory.turns import Turn
-from plugins.api import CommandError
+from plugins.api import CommandError, PrivatePort
 from plugins.links import record
 from plugins.links.record import LinkCode, LinkRequest
 from plugins.wording import literal
@@ -43,6 +43,7 @@ SAME = "This code was given here; type it on your other channel, in a private ch
 LEADS = (
     "Other chats go on in this conversation ({chats}), so it can't be linked itself; /unlink first."
 )
+OFF_RECORD = "{chat} is off the record, so nothing was linked; /private off there ends that."
 LINKED = "This chat goes on in the conversation of {chat} already; /unlink ends that."
 
 
@@ -108,9 +109,12 @@ class ChatLinks:
         request = LinkRequest(home, found.target, person, found.giver, place, now)
         return Asked(request, found.place)
 
-    async def _settle(self, address: Address, which: str, is_yes: bool) -> LinkRequest:
+    async def _settle(
+        self, address: Address, which: str, private: PrivatePort | None = None
+    ) -> LinkRequest:
         """Answer a chat that asks to go on in the conversation of this one, by its name ("": the
-        only one), as whoever gave the code. Raises CommandError, and StoreError."""
+        only one), as whoever gave the code: with yes, where `private` is given. Raises
+        CommandError, and StoreError."""
         target, giver, now = self._links.key_of(address).id, name_of(address), self._clock()
         waiting = await self._store.read(
             lambda db: record.list_requests(db, target, giver, now - VALID)
@@ -120,12 +124,14 @@ class ChatLinks:
             raise CommandError(_(WHICH, chats=", ".join(format_home(one.home) for one in found)))
         if not found or not is_alone(address):
             raise CommandError(_(NOBODY))
-        if is_yes:
+        if private is not None:
             self._check_free(found[0].home)
-        link_at = now if is_yes else None
+            if private.look(self._links.lead_of(found[0].home)) is not None:
+                raise CommandError(_(OFF_RECORD, chat=format_home(found[0].home)))
+        link_at = now if private is not None else None
         if not await self._store.write(lambda db: record.settle(db, found[0], link_at)):
             raise CommandError(_(NOBODY))
-        if is_yes:
+        if private is not None:
             await self._links.changed()
         return found[0]
 
@@ -154,10 +160,10 @@ class ChatLinks:
         await self._delivery.tell(giver, question, (yes, no))
         return there
 
-    async def agree(self, address: Address, which: str) -> str:
+    async def agree(self, address: Address, which: str, private: PrivatePort) -> str:
         """Let a chat that asks for it ("": the only one) go on in the conversation of this one, and
         say so there; returns its name."""
-        request = await self._settle(address, which, is_yes=True)
+        request = await self._settle(address, which, private)
         self._show(request.home)
         asker, there = address_of(request.place), format_home(request.target)
         with self._delivery.speaking_to(asker):
@@ -175,7 +181,7 @@ class ChatLinks:
     async def decline(self, address: Address, which: str) -> str:
         """Let a chat that asks for it ("": the only one) go on as it is, and say so there; returns
         its name."""
-        request = await self._settle(address, which, is_yes=False)
+        request = await self._settle(address, which)
         asker = address_of(request.place)
         with self._delivery.speaking_to(asker):
             told = _(

@@ -59,5 +59,6 @@ async def test_lines_off_the_record_are_behind_the_arrow_keys_and_in_no_file(
     lines = await typed(path, "one", "/private on", "zebra", "/help", "/private off", "two")
     assert "zebra" in lines.get_strings()
     lines.is_private = lambda: True  # it was begun elsewhere
+    assert lines.keeps_nothing  # and no editor is opened, which would
     lines.append_string("zebra again")
     assert await remembered(Lines(path)) == ["two", "/private off", "one"]

@@ -160,3 +160,75 @@ def test_very_many_files_are_not_followed_when_a_command_runs(
     put(tmp_path, "files/a", "changed")
     archive.finish(tool, MOST)
     assert [row.path for row in archive.rows()] == ["files/a"]
+
+
+def test_all_names_are_followed_that_can_be_restored(tmp_path: Path) -> None:
+    names = (
+        "a\u00a0b",
+        "a\u200db",
+        "a\u3000b",
+        "\U0001f9d1\u200d\U0001f680",
+        " ",
+        "`|`",
+        "é",
+        "e\u0301",
+    )
+    change(tmp_path, 1, {f"files/{name}": name for name in (*names, "a\nb", "a\\b")})
+    assert {step.path.removeprefix("files/") for step in steps(tmp_path)} == {*names}
+    assert restore(tmp_path) == {}
+
+
+def test_what_left_the_log_is_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("plugins.file_versions.archive.MOST_ROWS", 10)
+    for turn in range(1, 13):
+        change(tmp_path, turn, {"files/a.txt": f"{turn}", f"files/{turn}": "x"})
+    (one,) = (step for step in steps(tmp_path) if step.path == "files/a.txt")
+    assert one.is_lost  # and not as it was when the log begins
+    first = opened(tmp_path).rows()[0].seq
+    assert not any(step.is_lost for step in steps(tmp_path, first))
+    change(tmp_path, 13, {f"files/more{n}": "x" for n in range(30)})
+    assert len(steps(tmp_path, opened(tmp_path).rows()[-1].batch - 1)) == 30  # no part of a batch
+    opened(tmp_path).forget(lambda row: row.turn < 13)
+    change(tmp_path, 14, {"files/more1": "y"})
+    opened(tmp_path).forget(lambda row: row.turn == 13)
+    assert [(step.path, step.is_lost) for step in steps(tmp_path)] == [("files/more1", True)]
+
+
+def test_a_file_that_is_too_large_to_be_read_counts_by_its_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("plugins.file_versions.keeper.MOST_READ", 100)
+    change(tmp_path, 1, {"files/a.bin": "x" * 101, "files/b.bin": "x" * 101})
+    change(tmp_path, 2, {"files/a.bin": "y" * 101})
+    assert [(step.path, step.is_lost) for step in steps(tmp_path, 2)] == [("files/a.bin", True)]
+    assert opened(tmp_path).measure() == 0
+
+
+@pytest.mark.parametrize("name", ["log.jsonl", "state.json"])
+@pytest.mark.parametrize(
+    "junk",
+    [
+        *(b"\xff\xfe\n", b"[]", b"null", b"\0" * 99, b'{"seq": "x"}', b"[" * 20_000),
+        b'{"files": {"\xff": 1}}',
+        b'{"files": {"files/x": ["../../x", 1, 1, 1, 1, true]}}',
+        b'{"running": {"x": {"conversation": "p/m", "turn": 1, "paths": ["../../x", "a\\u0000"]}}}',
+        b'{"seq": 1, "batch": 1, "at": 1, "conversation": "p/m", "turn": 1, "kind": "tool", '
+        b'"path": "a\\u0000b", "before": "../../x", "after": ""}',
+    ],
+)
+def test_a_damaged_archive_keeps_nothing_from_working(
+    tmp_path: Path, name: str, junk: bytes
+) -> None:
+    put(tmp_path, "files/a.txt", "mine")
+    (tmp_path / "versions").mkdir()
+    (tmp_path / "versions" / name).write_bytes(junk)
+    assert opened(tmp_path).weigh(steps(tmp_path)) <= 0
+    restore(tmp_path)
+    change(tmp_path, 2, {"files/a.txt": "changed"})
+    archive = opened(tmp_path)
+    last = archive.rows()[-1]
+    assert (last.turn, last.path) == (2, "files/a.txt")
+    assert restore(tmp_path, last.batch - 1) == {}
+    assert (tmp_path / "audience/files/a.txt").read_text() == "mine"

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from channels.base import Delta, PrivateChanged, TurnStarted
 from channels.message import Address, Outbound, Reply
 from channels.web.feed import Bounds, FeedEvent, Feeds, Kept
 from channels.web.operations import Problem
 from tests.fakes.fake_bot import FakeBot, deltas
 from tests.fakes.openai_server import Received, Say
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 from tests.web.site import Site, serving
 from tests.web.test_rest import until_done
 
@@ -102,6 +103,21 @@ async def test_what_is_old_is_forgotten_and_a_session_that_nobody_needs_is_left(
         await asyncio.gather(waiting, return_exceptions=True)
         feeds.tidy(now + 60)
         assert feeds.of(address) is not feed
+    finally:
+        await feeds.close()
+
+
+async def test_what_was_said_off_the_record_is_told_to_nobody_afterwards() -> None:
+    bot, feeds = feeds_of(Bounds())
+    try:
+        feed = feeds.of(Address("web", "main"))
+        begin = feed.place(0)
+        for activity in (PrivateChanged(True), TurnStarted("m1", "secret"), Delta("secret")):
+            bot.show(activity)
+        bot.show(PrivateChanged(False))
+        await until(lambda: feed.end == 4)
+        assert feed.place_after(begin) is None
+        assert [event.kind for event in feed.kept.newest(len(feed.kept))] == ["private"]
     finally:
         await feeds.close()
 
