@@ -79,7 +79,7 @@ class Hermes:
             for name in names
             if name.startswith("sessions/") and name.endswith((".jsonl", ".json"))
         ]
-        if not (self._database or self._older or {_JOBS, "memories/MEMORY.md"} & {*names}):
+        if not (self._database or self._older or "memories/MEMORY.md" in names):
             raise MovingError(
                 f"There is no {_DATABASE} of Hermes in {path}; name its folder (~/.hermes, or "
                 "~/.hermes/profiles/NAME)."
