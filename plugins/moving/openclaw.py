@@ -274,8 +274,10 @@ class _Transcript(Struct):
         if kind == "session":
             self.is_one, self.begun = True, as_time(event.get("timestamp"))
             return
-        if not name:
-            return
+        if not name:  # the first versions gave none: one event after the other
+            if kind != "message":
+                return
+            name = f"\0{len(self._nodes)}"
         above = as_text(event.get("parentId"))
         if kind == "leaf":
             target = as_text(event.get("targetId"))

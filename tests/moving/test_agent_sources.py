@@ -123,6 +123,14 @@ def test_openclaws_leaf_chooses_the_branch_and_the_other_is_counted(tmp_path: Pa
         assert sum(skipped(source).values()) == 5 - len(texts)
 
 
+def test_openclaws_first_versions_gave_events_no_ids(tmp_path: Path) -> None:
+    told = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    events = [{"type": "session", "id": "s1"}, *({"type": "message", "message": x} for x in told)]
+    write_claw_lines(tmp_path, events)
+    (chat,) = read(OpenClaw(tmp_path))
+    assert said(chat.messages) == [("user", "a"), ("assistant", "b")]
+
+
 META = 'Sender (untrusted metadata):\n```json\n{"name": "Ann"}\n```\n\n'
 MARKED = 'Conversation info: ⟦openclaw:ctx⟧\n```json\n{"a": [1]}\n```\n'
 STAMP = "[Telegram Ann id:7 +5m 2026-01-15 10:00 UTC] "
@@ -263,6 +271,17 @@ def test_compactions_lose_nothing_and_double_nothing(
         written += context
         at += more
     assert unfold(written) == whole[:at]
+
+
+@pytest.mark.parametrize("parents", ["-aa", "bcb", "bca", "-ab"])
+def test_no_session_of_hermes_is_lost_whatever_goes_on_with_it(
+    tmp_path: Path, parents: str
+) -> None:
+    for name, parent in zip("abc", parents, strict=True):
+        row = {"parent": parent.strip("-"), "reason": "compression"}
+        write_hermes(tmp_path, [{"role": "user", "content": name}], row, name)
+    texts = [text for chat in read(Hermes(tmp_path)) for _, text in said(chat.messages)]
+    assert sorted(texts) == ["a", "b", "c"]
 
 
 def test_hermes_folder_is_memory_a_persona_and_names(tmp_path: Path) -> None:
