@@ -30,7 +30,13 @@ from msgspec import Struct, field
 
 from memory.messages import ToolCall
 from memory.record.store import StoreError
-from plugins.moving.blocks import decode_picture, find_pictures, join_texts, write_arguments
+from plugins.moving.blocks import (
+    count_returned_pictures,
+    decode_picture,
+    find_pictures,
+    join_texts,
+    write_arguments,
+)
 from plugins.moving.packed import unpack
 from plugins.moving.reading import Archive, load_json
 from plugins.moving.record.foreign import ForeignDatabase, TooLargeRow
@@ -340,6 +346,7 @@ def _read(message: Mapping[str, Any], at: Any, skipped: SkippedItems) -> list[Fo
             return []
         return [ForeignMessage("user", text, at, pictures=pictures)]
     if role == "toolResult":
+        count_returned_pictures(blocks, skipped)
         return [
             ForeignMessage(
                 "tool",

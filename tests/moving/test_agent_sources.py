@@ -125,7 +125,8 @@ def test_openclaws_leaf_chooses_the_branch_and_the_other_is_counted(tmp_path: Pa
 
 def test_openclaws_first_versions_gave_events_no_ids(tmp_path: Path) -> None:
     told = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
-    events = [{"type": "session", "id": "s1"}, *({"type": "message", "message": x} for x in told)]
+    begun: Json = {"type": "session", "id": "s1"}
+    events = [begun, *({"type": "message", "message": x} for x in told)]
     write_claw_lines(tmp_path, events)
     (chat,) = read(OpenClaw(tmp_path))
     assert said(chat.messages) == [("user", "a"), ("assistant", "b")]
@@ -366,6 +367,20 @@ def test_claude_codes_newest_branch_is_taken_across_compactions(tmp_path: Path) 
         *("Old question", "Old answer", "/review it", "Second answer")
     ]
     assert [*skipped(source).values()] == [2]
+
+
+def test_pictures_that_tools_returned_are_counted(tmp_path: Path) -> None:
+    picture = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+    lines: list[Json] = [
+        {"role": "user", "content": "a"},
+        {"role": "toolResult", "content": [picture]},
+    ]
+    write_claw_lines(tmp_path / "claw", claw_events(lines))
+    seen = [{"type": "tool_result", "tool_use_id": "c1", "content": [picture]}]
+    write_claude(tmp_path / "claude", [claude_line("u1", None, "user", seen)])
+    for source in (OpenClaw(tmp_path / "claw"), ClaudeCode(tmp_path / "claude")):
+        read(source)
+        assert skipped(source) == {"picture that a tool returned": 1}
 
 
 REMINDER = "<system-reminder>\nNever mind.\n</system-reminder>\n"
