@@ -62,8 +62,8 @@ from plugins.moving.wrapped import drop_envelope
 _DATABASE = re.compile(r"(?:agents/[^/]+/)?(?:agent/)?openclaw-agent\.sqlite")
 _SESSION = re.compile(r"(?:agents/[^/]+/)?(?:sessions/)?([^/]+?)\.jsonl(?:\.reset\.[^/]*)?")
 _WORKSPACE = re.compile(r"workspace[^/]*/")
-_OF_OTHERS = re.compile(r"state\.db$|memories/|projects/")
-"""Hermes has a SOUL.md, sessions and tasks of the same names."""
+_OF_OTHERS = re.compile(r"state\.db$|memories/|projects/|memory/long-term/|AGENT\.md$")
+"""Hermes and CowAgent have files of the same names."""
 _STATE, _JOBS = "state/openclaw.sqlite", "cron/jobs.json"
 _SELVES = ("SOUL.md", "IDENTITY.md")
 _NOT_TAKEN = ("AGENTS.md", "TOOLS.md", "HEARTBEAT.md", "BOOT.md", "BOOTSTRAP.md")
