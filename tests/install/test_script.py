@@ -158,7 +158,6 @@ def test_another_program_of_the_name_stays(person: Person, served: Path) -> None
     other = person.bin / "parley"
     other.write_text("#!/bin/sh\n")
     assert f"{other} is another program" in person.refused()
-    other.unlink()
     (person.home / ".local/share/parley-program").mkdir(parents=True)
     assert person.run("--uninstall").returncode == 0
     assert other.read_text() == "#!/bin/sh\n"
