@@ -115,11 +115,13 @@ def write_templates(root: Path, folder: Path, published: Published) -> None:
         for file in (one for one in (place, *place.rglob("*")) if one.is_file()):
             target = folder / file.relative_to(root / "deploy")
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(published.fill(file.read_text("utf-8")), encoding="utf-8")
+            text = published.fill(file.read_text("utf-8"))
+            target.write_text(text, encoding="utf-8", newline="\n")
             target.chmod(file.stat().st_mode)
-    there = sorted((*folder.glob("*.whl"), folder / "install.sh"))
+    wheels = sorted(folder.glob("*.whl"), key=lambda one: one.stat().st_mtime)
+    there = (*wheels[-1:], folder / "install.sh")  # no wheel of a release before
     sums = (f"{hashlib.sha256(one.read_bytes()).hexdigest()}  {one.name}\n" for one in there)
-    (folder / "SHA256SUMS").write_text("".join(sums), encoding="utf-8")
+    (folder / "SHA256SUMS").write_text("".join(sums), encoding="utf-8", newline="\n")
 
 
 def main() -> int:

@@ -29,7 +29,9 @@ def read_blocks(
         if kind not in _KINDS:
             skipped.add_unread("content", kind)
     if role == "user":
-        results = [_read_result(one, at) for one in blocks if one.get("type") == "tool_result"]
+        results = [
+            _read_result(one, at, skipped) for one in blocks if one.get("type") == "tool_result"
+        ]
         pictures = tuple(find_pictures(blocks))
         if text.strip() or pictures:
             return [*results, ForeignMessage("user", text, at, pictures=pictures)]
@@ -81,11 +83,21 @@ def _read_call(block: Mapping[str, Any]) -> ToolCall:
     return ToolCall(as_text(block.get("id")), as_text(block.get("name")), arguments)
 
 
-def _read_result(block: Mapping[str, Any], at: datetime | None) -> ForeignMessage:
+def count_returned_pictures(blocks: Iterable[Mapping[str, Any]], skipped: SkippedItems) -> None:
+    """Count pictures in the result of a tool, which are not taken."""
+    number = sum(one.get("type") == "image" for one in blocks)
+    skipped.add(number, "picture that a tool returned", "pictures that tools returned")
+
+
+def _read_result(
+    block: Mapping[str, Any], at: datetime | None, skipped: SkippedItems
+) -> ForeignMessage:
     content = block.get("content")
+    parts = [as_object(one) for one in as_list(content)]
+    count_returned_pictures(parts, skipped)
     return ForeignMessage(
         "tool",
-        join_texts(map(as_object, as_list(content))) or as_text(content),
+        join_texts(parts) or as_text(content),
         at,
         call_id=as_text(block.get("tool_use_id")),
         tool="tool",

@@ -11,8 +11,11 @@ alicoding/claude-parser `docs/JSONL-STRUCTURE.md` (1.0.83):
   and so do lines of other types, which stand between them.
 - A reply with several blocks is several lines with one `message.id`. Results of tools are lines of
   `user`; those of calls side by side hang on several branches.
-- `isMeta`, `isCompactSummary` and `isVisibleInTranscriptOnly` mark what no person said.
-- Titles are lines `summary`, `ai-title` and `custom-title`.
+- `isMeta`, `isCompactSummary` and `isVisibleInTranscriptOnly` mark what no person said, the model
+  `<synthetic>` what none said, as of errors. Around a person's words stand elements of its own.
+- An `attachment` of the type `queued_command` is what a person said while the model worked.
+- Titles are lines `summary`, `ai-title` and `custom-title`; a `summary` may be of another session,
+  to which its `leafUuid` belongs.
 - `CLAUDE.md` has instructions, `projects/SLUG/memory/*.md` what is remembered.
 """
 
@@ -41,12 +44,23 @@ from plugins.moving.source import (
     find_path,
 )
 from plugins.moving.workspace import Workspace
+from plugins.moving.wrapped import drop_elements
 
 _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
 """Lines that name the session, with the field that does; the later ones have precedence."""
 _COMMAND = re.compile(r"<command-name>([^<]*)</command-name>")
+_IS_COMMAND = re.compile(r"\s*<command-(?:name|message|args)>")
 _ARGUMENTS = re.compile(r"<command-args>([^<]*)</command-args>")
-_MACHINE = re.compile(r"\s*<(local-command-\w+|command-message|system-reminder|task-notification)>")
+_NOTE = re.compile(r"(?:[^/]+/){0,2}projects/[^/]+/memory/[^/]+\.md")
+"""A file of memory, below the two folders above it: those of others are named so, too."""
+_SHELL = re.compile(r"\s*<bash-input>(.*?)</bash-input>", re.DOTALL)
+_MACHINE = (
+    *("system-reminder", "task-notification", "command-message", "bash-stdout", "bash-stderr"),
+    *("local-command-caveat", "local-command-stdout", "local-command-stderr"),
+    *("ide_opened_file", "ide_selection", "ide_diagnostics"),
+)
+"""Elements that the program writes into what a person says."""
+_INTERRUPTED = re.compile(r"\s*\[Request interrupted by user[^\]\n]*\]\s*")
 _NO_PERSON = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
 
 
@@ -65,7 +79,8 @@ class ClaudeCode:
             if one.endswith(".jsonl") and _is_in_project(one) and not _is_subagent(one)
         ]
         self._subagents = sum(one.endswith(".jsonl") and _is_subagent(one) for one in names)
-        self._notes = [one for one in names if "/memory/" in f"/{one}" and one.endswith(".md")]
+        above = "/".join(path.absolute().parts[-2:])
+        self._notes = [one for one in names if _NOTE.fullmatch(f"{above}/{one}")]
         if not (self._sessions or self._notes or "CLAUDE.md" in names):
             raise MovingError(
                 f"There is no session of Claude Code in {path}; name its folder (~/.claude), or "
@@ -137,7 +152,7 @@ class _Session(Struct):
     _nodes: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     _replies: dict[tuple[str, int], list[str]] = field(default_factory=dict)
     _reply_of: dict[str, tuple[str, int]] = field(default_factory=dict)
-    _titles: dict[str, str] = field(default_factory=dict)
+    _titles: dict[str, tuple[str, str]] = field(default_factory=dict)
     _last: str = ""
     _questions: int = 0
     _aside: int = 0
@@ -154,9 +169,10 @@ class _Session(Struct):
         if line is None:
             self._damaged += 1
             return
+        line = _as_asked(line)
         kind, name = as_text(line.get("type")), as_text(line.get("uuid"))
         if kind in _TITLES and (title := as_text(line.get(_TITLES[kind]))):
-            self._titles[kind] = title
+            self._titles[kind] = title, as_text(line.get("leafUuid"))
         elif line.get("isSidechain") is True:
             self._aside += 1
         elif name:
@@ -184,7 +200,8 @@ class _Session(Struct):
         )
         skipped.add(self._aside, "message of a subagent", "messages of subagents")
         skipped.add_damaged_lines(self._damaged)
-        title = next((self._titles[kind] for kind in reversed(_TITLES) if kind in self._titles), "")
+        named = [self._titles[kind] for kind in reversed(_TITLES) if kind in self._titles]
+        title = next((title for title, leaf in named if not leaf or leaf in self._nodes), "")
         messages = _pair((one for name in taken for one in said[name]), results)
         return ForeignChat(identity, title, tuple(messages))
 
@@ -200,6 +217,8 @@ class _Session(Struct):
         node = self._nodes[name]
         kind, message = as_text(node["type"]), as_object(node["message"])
         if kind not in ("user", "assistant") or any(node[mark] is True for mark in _NO_PERSON):
+            return []
+        if message.get("model") == "<synthetic>":
             return []
         found = read_blocks(kind, message.get("content"), as_time(node["timestamp"]), skipped)
         return [one for one in map(_as_said, found) if one is not None]
@@ -248,14 +267,26 @@ def _as_said(message: ForeignMessage) -> ForeignMessage | None:
     if message.role != "user":
         return message
     text = message.text
-    if found := _COMMAND.search(text):
+    if _IS_COMMAND.match(text) and (found := _COMMAND.search(text)):
         arguments = _ARGUMENTS.search(text)
         text = f"{found[1].strip()} {arguments[1].strip() if arguments else ''}".strip()
-    elif _MACHINE.match(text):
-        text = ""
+    elif found := _SHELL.match(text):
+        text = f"!{found[1].strip()}"
+    else:
+        text = "" if _INTERRUPTED.fullmatch(text) else drop_elements(text, _MACHINE)
     if not text.strip() and not message.pictures:
         return None
     return ForeignMessage("user", text, message.at, pictures=message.pictures)
+
+
+def _as_asked(line: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the line that a question would have been, had the model not worked when it came."""
+    queued = as_object(line.get("attachment"))
+    by = as_text(as_object(queued.get("origin")).get("kind"))
+    is_person = queued.get("commandMode", "prompt") == "prompt" and by in ("", "human")
+    if line.get("type") != "attachment" or queued.get("type") != "queued_command" or not is_person:
+        return line
+    return {**line, "type": "user", "message": {"role": "user", "content": queued.get("prompt")}}
 
 
 def _is_question(line: Mapping[str, Any]) -> bool:

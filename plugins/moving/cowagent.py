@@ -60,14 +60,13 @@ class CowAgent:
         names = self._archive.names
         there = [name for name in names if name in _DATABASES or name.endswith(".db")]
         found = [_open_database(self._archive, name) for name in there]
-        self._databases = [
-            one for one in found if one and one.has("messages", "session_id", "content")
-        ]
+        self._databases = [one for one in found if one and one.has("sessions", "session_id")]
         self._config = as_object(
             self._archive.json("config.json") if "config.json" in names else {}
         )
         is_workspace = {"MEMORY.md", *_SELVES} & {*names} or any(map(DAY.fullmatch, names))
-        if not (self._databases or is_workspace or self._config):
+        is_other = "state.db" in names  # Hermes has a SOUL.md, too
+        if is_other or not (self._databases or is_workspace or self._config):
             raise MovingError(
                 f"There is nothing of CowAgent in {path}; name its workspace (~/cow unless "
                 "agent_workspace says otherwise), or the folder with its config.json."

@@ -79,7 +79,7 @@ class Hermes:
             for name in names
             if name.startswith("sessions/") and name.endswith((".jsonl", ".json"))
         ]
-        if not (self._database or self._older or {_JOBS, "memories/MEMORY.md"} & {*names}):
+        if not (self._database or self._older or "memories/MEMORY.md" in names):
             raise MovingError(
                 f"There is no {_DATABASE} of Hermes in {path}; name its folder (~/.hermes, or "
                 "~/.hermes/profiles/NAME)."
@@ -227,14 +227,19 @@ def _find_chains(sessions: Mapping[str, Row], skipped: SkippedItems) -> list[lis
             following.setdefault(parent, []).append(name)
         else:
             roots.append(name)
-    return [_follow(root, following) for root in roots]
-
-
-def _follow(root: str, following: Mapping[str, Sequence[str]]) -> list[str]:
-    chain = [root]
-    while len(chain) < _MOST_CHAIN and (after := following.get(chain[-1])):
-        chain.append(after[-1])
-    return chain
+    found: list[list[str]] = []
+    known = set[str]()
+    # A session may go on twice; and of those in a circle, which only damage makes, none is a root.
+    for root in (*roots, *(name for names in following.values() for name in names)):
+        chain: list[str] = []
+        name = root
+        while name and name not in known and len(chain) < _MOST_CHAIN:
+            known.add(name)
+            chain.append(name)
+            name = next(iter(following.get(name, ())[-1:]), "")
+        if chain:
+            found.append(chain)
+    return found
 
 
 def unfold(messages: Sequence[ForeignMessage]) -> list[ForeignMessage]:

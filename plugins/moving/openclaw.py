@@ -11,6 +11,9 @@ Rules from the package openclaw 2026.9.6 (openclaw/openclaw): `docs/reference/da
   chooses another (`targetId`), or it was appended beside (`appendMode`).
 - An event `message` has a role `user`, `assistant` or `toolResult`, and blocks of the types `text`,
   `thinking`, `toolCall` and `image`. All others say what the program did.
+- Around a person's words stand where they came from, and when (`wrapped.py`). The heartbeat asks in
+  a person's place, and is answered `HEARTBEAT_OK`; `NO_REPLY` is no answer either. What was sent to
+  a channel is there once more, from the model `delivery-mirror`.
 - Session keys with `:subagent:` and `:cron:` are of subagents and of scheduled tasks.
 - `state/openclaw.sqlite` has `cron_jobs`; older versions have `cron/jobs.json`.
 - `openclaw.json`, `credentials/` and auth profiles have keys; they are not read.
@@ -27,7 +30,13 @@ from msgspec import Struct, field
 
 from memory.messages import ToolCall
 from memory.record.store import StoreError
-from plugins.moving.blocks import decode_picture, find_pictures, join_texts, write_arguments
+from plugins.moving.blocks import (
+    count_returned_pictures,
+    decode_picture,
+    find_pictures,
+    join_texts,
+    write_arguments,
+)
 from plugins.moving.packed import unpack
 from plugins.moving.reading import Archive, load_json
 from plugins.moving.record.foreign import ForeignDatabase, TooLargeRow
@@ -48,9 +57,13 @@ from plugins.moving.source import (
     find_path,
 )
 from plugins.moving.workspace import Workspace
+from plugins.moving.wrapped import drop_envelope
 
 _DATABASE = re.compile(r"(?:agents/[^/]+/)?(?:agent/)?openclaw-agent\.sqlite")
 _SESSION = re.compile(r"(?:agents/[^/]+/)?(?:sessions/)?([^/]+?)\.jsonl(?:\.reset\.[^/]*)?")
+_WORKSPACE = re.compile(r"workspace[^/]*/")
+_OF_OTHERS = re.compile(r"state\.db$|memories/|projects/|memory/long-term/|AGENT\.md$")
+"""Hermes and CowAgent have files of the same names."""
 _STATE, _JOBS = "state/openclaw.sqlite", "cron/jobs.json"
 _SELVES = ("SOUL.md", "IDENTITY.md")
 _NOT_TAKEN = ("AGENTS.md", "TOOLS.md", "HEARTBEAT.md", "BOOT.md", "BOOTSTRAP.md")
@@ -66,6 +79,9 @@ _CANONICAL = frozenset(
     )
 )
 _BLOCKS = frozenset(("text", "thinking", "toolCall", "image"))
+_WAKING = "Read HEARTBEAT.md if it exists"
+_SILENT = frozenset(("HEARTBEAT_OK", "NO_REPLY"))
+_MIRROR = ("openclaw", "delivery-mirror")
 _MOST_EVENT = 4_194_304  # bytes of one that is packed
 
 
@@ -84,8 +100,14 @@ class OpenClaw:
         self._sessions = [name for name in names if _SESSION.fullmatch(name)]
         marks = (*_SELVES, "AGENTS.md", "MEMORY.md", "USER.md")
         roots = {name[: -len(mark)] for mark in marks for name in names if name.endswith(mark)}
-        self._workspaces = sorted(at for at in roots if not at or _is_workspace(at))
-        kept = (self._databases, self._sessions, self._workspaces, {_STATE, _JOBS} & {*names})
+        is_others = any(_OF_OTHERS.match(name) for name in names)
+        self._workspaces = sorted(
+            at for at in roots if _WORKSPACE.fullmatch(at) or not (at or is_others)
+        )
+        files = [*self._sessions, *({_STATE, _JOBS} & {*names})]
+        if is_others:
+            files = [name for name in files if name.startswith(("agents/", "state/"))]
+        kept = (self._databases, self._workspaces, files)
         if not any(kept):
             raise MovingError(
                 f"There is no session and no workspace of OpenClaw in {path}; name its folder "
@@ -231,10 +253,6 @@ class OpenClaw:
         return decode_picture(name)
 
 
-def _is_workspace(at: str) -> bool:
-    return at.count("/") == 1 and at.startswith("workspace")
-
-
 def _read_nodes(database: ForeignDatabase) -> dict[str, Mapping[str, Any]]:
     """Return how sessions are named, by the ids of those that they are at present."""
     columns = ("current_session_id", "label", "display_name", "pinned_at", "archived_at")
@@ -262,8 +280,10 @@ class _Transcript(Struct):
         if kind == "session":
             self.is_one, self.begun = True, as_time(event.get("timestamp"))
             return
-        if not name:
-            return
+        if not name:  # the first versions gave none: one event after the other
+            if kind != "message":
+                return
+            name = f"\0{len(self._nodes)}"
         above = as_text(event.get("parentId"))
         if kind == "leaf":
             target = as_text(event.get("targetId"))
@@ -286,8 +306,14 @@ class _Transcript(Struct):
         spoken = sum(_is_said(node) for node in self._nodes.values())
         skipped.add_other_version(spoken - sum(map(_is_said, path)))
         skipped.add_damaged_lines(self._damaged)
+        told = ""
         for node in path:
-            yield from _read(as_object(node.get("message")), _at(node), skipped)
+            message = as_object(node.get("message"))
+            is_mirror = (message.get("provider"), message.get("model")) == _MIRROR
+            for one in _read(message, _at(node), skipped):
+                if not (is_mirror and one.text == told):
+                    yield one
+                told = one.text or told if one.role == "assistant" else ""
 
 
 def _is_said(node: Mapping[str, Any]) -> bool:
@@ -314,8 +340,13 @@ def _read(message: Mapping[str, Any], at: Any, skipped: SkippedItems) -> list[Fo
             skipped.add_unread("content", kind)
     text = as_text(content) or join_texts(blocks)
     if role == "user":
-        return [ForeignMessage("user", text, at, pictures=tuple(find_pictures(blocks)))]
+        text, pictures = drop_envelope(text), tuple(find_pictures(blocks))
+        if text.startswith(_WAKING):
+            skipped.add(1, "question of the heartbeat", "questions of the heartbeat")
+            return []
+        return [ForeignMessage("user", text, at, pictures=pictures)]
     if role == "toolResult":
+        count_returned_pictures(blocks, skipped)
         return [
             ForeignMessage(
                 "tool",
@@ -340,4 +371,8 @@ def _read(message: Mapping[str, Any], at: Any, skipped: SkippedItems) -> list[Fo
         if one.get("type") == "toolCall"
     )
     reasoning = "\n\n".join(filter(None, thoughts))
+    if text.strip() in _SILENT:
+        if not calls:
+            return []
+        text = ""
     return [ForeignMessage("assistant", text, at, reasoning=reasoning, calls=calls)]

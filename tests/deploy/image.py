@@ -3,6 +3,8 @@
 Each step is carried out as it is written in the file, in namespaces with a root of its own. Where
 an engine would fetch a base image, the root begins as this system: its /usr, /etc and /var, and its
 Python, each below a layer that takes what is written. That needs root, and Linux with overlayfs.
+The layers are in memory, since the disk may be an overlay itself, on which none can be put; and all
+that is mounted and started ends with this process, however it ends.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,12 +40,34 @@ class Step:
     rest: str
 
 
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """A namespace with a file system in memory, which the process `keeper` holds."""
+
+    folder: Path
+    keeper: int
+
+
+@contextmanager
+def layers_in_memory(folder: Path) -> Iterator[Layers]:
+    """Mount one on this folder, for this process alone."""
+    folder.mkdir()
+    steps = 'mount --make-rprivate / && mount -t tmpfs tmpfs "$0" && echo ready && exec cat'
+    command = ("unshare", "--mount", "sh", "-c", steps, str(folder))
+    # It reads until its input is closed, which the end of this process does, too.
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as keeper:
+        assert keeper.stdout
+        assert keeper.stdout.readline() == b"ready\n", "no file system can be mounted here"
+        yield Layers(folder, keeper.pid)
+
+
 @dataclass
 class Stage:
     """A root that steps are carried out in."""
 
     name: str
     folder: Path
+    layers: Layers
     environ: dict[str, str] = field(default_factory=dict)
     arguments: dict[str, str] = field(default_factory=dict)
     workdir: str = "/"
@@ -64,9 +89,6 @@ class Stage:
 
     def prepare(self) -> None:
         """Make the root of a base image."""
-        for name in LAYERED:
-            for kind in ("upper", "work"):
-                (self.folder / kind / name).mkdir(parents=True)
         for name in (*LAYERED, "dev", "proc", "tmp", "root"):
             (self.root / name).mkdir(parents=True, exist_ok=True)
         (self.root / "tmp").chmod(0o1777)
@@ -88,8 +110,12 @@ class Stage:
         root = self.root
         steps = ["set -e", "mount --make-rprivate /", f"mount --bind {root} {root}"]
         for name in LAYERED:
-            layers = f"upperdir={self.folder}/upper/{name},workdir={self.folder}/work/{name}"
-            steps.append(f"mount -t overlay none -o lowerdir=/{name},{layers} {root}/{name}")
+            upper, work = (
+                f"{self.layers.folder}/{self.name}/{one}/{name}" for one in ("up", "work")
+            )
+            steps.append(f"mkdir -p {upper} {work}")
+            options = f"lowerdir=/{name},upperdir={upper},workdir={work}"
+            steps.append(f"mount -t overlay none -o {options} {root}/{name}")
             if is_final:
                 steps.append(f"mount -o remount,bind,ro {root}/{name}")
         for target, source in {"/dev": Path("/dev"), **binds}.items():
@@ -105,8 +131,9 @@ class Stage:
         words = ("env", "-i", *(f"{name}={value}" for name, value in environ.items()), *rights)
         inner = shlex.join(("sh", "-c", f'cd {self.workdir} && exec "$@"', "sh", *command))
         steps.append(f"exec chroot {root} {shlex.join(words)} {inner}")
-        space = ("unshare", "--mount", "--pid", "--fork", "--kill-child=SIGKILL")
-        return [*space, "sh", "-c", "\n".join(steps)]
+        keeper = f"--mount=/proc/{self.layers.keeper}/ns/mnt"
+        space = ("setpriv", "--pdeathsig=KILL", "nsenter", keeper, "unshare", "--mount")
+        return [*space, "--pid", "--fork", "--kill-child=SIGKILL", "sh", "-c", "\n".join(steps)]
 
 
 def read(text: str) -> Iterator[Step]:
@@ -117,14 +144,15 @@ def read(text: str) -> Iterator[Step]:
         yield Step(word, re.sub(r" +", " ", rest.strip()))
 
 
-def build(folder: Path, cache: Path, arguments: Mapping[str, str], context: Path = ROOT) -> Stage:
-    """Carry out all steps, and return the last stage. `cache` keeps what was downloaded."""
+def build(layers: Layers, cache: Path, arguments: Mapping[str, str], context: Path = ROOT) -> Stage:
+    """Carry out all steps, beside the layers, and return the last stage. `cache` keeps what was
+    downloaded."""
     stages: list[Stage] = []
     for step in read(DOCKERFILE.read_text("utf-8")):
         if step.word == "FROM":
             assert step.rest.split(" ")[0] == "${BASE}"
-            name = step.rest.partition(" AS ")[2]
-            stages.append(Stage(name, folder / f"stage-{len(stages)}"))
+            name = step.rest.partition(" AS ")[2] or "last"
+            stages.append(Stage(name, layers.folder.with_name(name), layers))
             stages[-1].prepare()
         elif stages:
             carry_out(step, stages, cache, arguments, context)

@@ -25,7 +25,16 @@ from bot.data_folder import lock_data_folder
 from memory.record.rehearsal import NEWEST
 from plugins.operations.restore import restore
 from tests.cluster.rabbitmq_server import free_port
-from tests.deploy.image import DOCKERFILE, ROOT, Container, Stage, build, carry_out, read
+from tests.deploy.image import (
+    DOCKERFILE,
+    ROOT,
+    Container,
+    Stage,
+    build,
+    carry_out,
+    layers_in_memory,
+    read,
+)
 from tests.fakes.openai_server import OpenAIServer, Say
 from tests.upgrades.record import HERE as RELEASES
 from tests.waiting import PATIENCE, wait_until
@@ -40,14 +49,15 @@ needs_root = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Stage:
-    # Without compiling all packages, which takes most of the time: only what is used is compiled.
-    made = build(tmp_path_factory.mktemp("image"), CACHE, {"UV_COMPILE_BYTECODE": "0"})
-    environ = {**made.environ, "PYTHONDONTWRITEBYTECODE": ""}
-    command = ("parley", "--data", "/tmp/none", "doctor")
-    line = made.enter(command, binds={}, environ=environ, is_final=False)
-    assert b"packages" in subprocess.run(line, capture_output=True, timeout=PATIENCE).stdout
-    return made
+def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with layers_in_memory(tmp_path_factory.mktemp("image") / "layers") as layers:
+        # Without compiling all packages, which takes most of the time: only what is used is.
+        made = build(layers, CACHE, {"UV_COMPILE_BYTECODE": "0"})
+        environ = {**made.environ, "PYTHONDONTWRITEBYTECODE": ""}
+        command = ("parley", "--data", "/tmp/none", "doctor")
+        line = made.enter(command, binds={}, environ=environ, is_final=False)
+        assert b"packages" in subprocess.run(line, capture_output=True, timeout=PATIENCE).stdout
+        yield made
 
 
 @pytest.fixture
@@ -136,7 +146,7 @@ def talk(container: Container) -> Any:
 def test_the_small_model_is_in_it_unless_it_is_built_without(image: Stage, tmp_path: Path) -> None:
     packages = "lib/python*/site-packages/xllamacpp"
     assert [*image.place("/parley").glob(packages)]
-    bare = Stage("", tmp_path)
+    bare = Stage("bare", tmp_path, image.layers)
     bare.prepare()
     (step,) = (step for step in read(DOCKERFILE.read_text("utf-8")) if "$EMBEDDED" in step.rest)
     bare.arguments["EMBEDDED"] = "no"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -78,10 +79,13 @@ def test_the_files_of_a_release_name_its_version_its_address_and_its_image(
     release: ModuleType, tmp_path: Path
 ) -> None:
     wheel = tmp_path / "parley_bot-1.2.3-py3-none-any.whl"
-    wheel.write_bytes(b"a wheel")
+    older = tmp_path / "parley_bot-1.2.2-py3-none-any.whl"
+    for one, at in ((wheel, 2), (older, 1)):
+        one.write_bytes(b"a wheel")
+        os.utime(one, (at, at))
     published = release.Published("1.2.3", "https://example.org/parley", "example.org/parley")
     release.write_templates(SCRIPT.parents[1], tmp_path, published)
-    written = [path for path in tmp_path.rglob("*") if path.is_file() and path != wheel]
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".whl"]
     texts = {path.relative_to(tmp_path).as_posix(): path.read_text("utf-8") for path in written}
     assert not [name for name, text in texts.items() if "{{" in text]
     assert 'url=${PARLEY_URL:-"https://example.org/parley"}' in texts["install.sh"]
@@ -91,3 +95,4 @@ def test_the_files_of_a_release_name_its_version_its_address_and_its_image(
     done = subprocess.run(["sha256sum", "--check", "SHA256SUMS"], cwd=tmp_path, check=False)
     assert done.returncode == 0
     assert wheel.name in texts["SHA256SUMS"]
+    assert older.name not in texts["SHA256SUMS"]

@@ -78,7 +78,7 @@ def served(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def person(tmp_path: Path, served: Path) -> Iterator[Person]:
-    home = tmp_path / "home"
+    home = tmp_path / "a home's folder"
     home.mkdir()
     handler = functools.partial(Quiet, directory=str(served))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -102,17 +102,21 @@ def publish(folder: Path, version: str) -> Path:
         for name, text in (*files.items(), (f"{info}/RECORD", records)):
             archive.writestr(name, text)
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    (folder / "SHA256SUMS").write_text(f"{'0' * 64}  install.sh\n{digest}  {wheel.name}\n")
+    lines = f"{'0' * 64}  install.sh\n{digest}  {wheel.name}\n"
+    (folder / "SHA256SUMS").write_text(lines, newline="\r\n" if version == "1.0.0" else "\n")
     return wheel
 
 
 def test_it_installs_upgrades_and_takes_away(person: Person, served: Path) -> None:
+    program = person.home / ".local/share/parley-program/bin"
+    program.mkdir(parents=True)
+    (program / "python").symlink_to(person.home / "gone")  # of a Python that is there no more
     for version, shell in zip(("1.0.0", "1.1.0"), SHELLS, strict=True):
         publish(served, version)
         done = person.run(shell=shell)
         assert done.returncode == 0, done.stdout + done.stderr
         assert f"Parley {version} is in {person.bin}." in done.stdout
-        assert f"Run: {person.bin}/parley (or add" in done.stdout
+        assert f"Run: {person.bin}/parley (or put" in done.stdout
     (person.home / ".config/parley").mkdir(parents=True)
     assert person.run("--uninstall", shell=shell).returncode == 0
     assert not [*person.home.rglob("parley*/*"), *person.bin.iterdir()]
@@ -128,20 +132,35 @@ def test_uv_and_pipx_are_asked_where_they_are(person: Person, served: Path, tool
     tools = person.home / "tools"
     tools.mkdir()
     (tools / tool).write_text(
-        f'#!/bin/sh\necho "$@" >> {tools}/said\ncase "$*" in *dir*|*BIN_DIR) echo {tools};; esac\n'
+        f'#!/bin/sh\necho "$@" >> "{tools}/said"\n'
+        f'case "$*" in *dir*|*BIN_DIR) echo "{tools}";; esac\n'
     )
-    (tools / "parley").write_text("#!/bin/sh\necho Parley 1.0.0\n")
-    for script in (tools / tool, tools / "parley"):
+    real = person.home / "parley-bot/bin/parley"
+    real.parent.mkdir(parents=True)
+    real.write_text("#!/bin/sh\necho Parley 1.0.0\n")
+    (tools / "parley").symlink_to(real)
+    for script in (tools / tool, real):
         script.chmod(0o755)
     path = f"{tools}:{os.environ['PATH']}"
     done = person.run(PATH=path, PARLEY_WITH="" if tool == "uv" else tool)
     assert done.returncode == 0, done.stderr
-    said = (tools / "said").read_text().splitlines()[0]
+    said = (tools / "said").read_text().splitlines()[1]
     assert said.startswith("tool install --force" if tool == "uv" else "install --force")
     assert said.endswith("/parley_bot-1.0.0-py3-none-any.whl")
     assert done.stdout.endswith(f"Parley 1.0.0 is in {tools}.\nRun: parley\n")
     assert person.run("--uninstall", PATH=path).returncode == 0
     assert "uninstall parley-bot" in (tools / "said").read_text().splitlines()[-1]
+
+
+def test_another_program_of_the_name_stays(person: Person, served: Path) -> None:
+    publish(served, "1.0.0")
+    person.bin.mkdir(parents=True)
+    other = person.bin / "parley"
+    other.write_text("#!/bin/sh\n")
+    assert f"{other} is another program" in person.refused()
+    (person.home / ".local/share/parley-program").mkdir(parents=True)
+    assert person.run("--uninstall").returncode == 0
+    assert other.read_text() == "#!/bin/sh\n"
 
 
 def test_it_refuses_with_a_sentence_and_installs_nothing(person: Person, served: Path) -> None:
@@ -158,7 +177,9 @@ def test_it_refuses_with_a_sentence_and_installs_nothing(person: Person, served:
     old = person.home / "old-python"
     old.write_text("#!/bin/sh\nexit 1\n")
     old.chmod(0o755)
-    path = only(person.home / "few", {"sed", "cut", "grep", "cat", "mktemp", "rm", "sha256sum"})
+    path = only(
+        person.home / "few", {"tr", "tail", "cut", "grep", "cat", "mktemp", "rm", "sha256sum"}
+    )
     environ = {"PATH": path, "PYTHON": str(old)}
     assert person.refused(**environ).startswith("Parley needs Python 3.11 or newer")
     environ["PYTHON"] = sys.executable
@@ -167,6 +188,7 @@ def test_it_refuses_with_a_sentence_and_installs_nothing(person: Person, served:
     assert "could not be downloaded" in person.refused(PARLEY_URL=f"{person.url}/none")
     assert "could not be downloaded" in person.refused(PARLEY_URL="http://127.0.0.1:9")
     assert "Name the folder that Parley is downloaded from" in person.refused(PARLEY_URL="x")
+    assert "PARLEY_WITH=vnev can't be used here" in person.refused(PARLEY_WITH="vnev")
     publish(served, "1.0.0")
     (person.home / ".local").write_text("a file is in the way\n")
     assert "can't be written" in person.refused()

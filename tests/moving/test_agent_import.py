@@ -150,7 +150,17 @@ async def test_an_agent_of_the_same_name_stays_and_the_report_says_so(command: B
 
 
 async def test_a_folder_of_another_program_is_named(command: Bringing) -> None:
-    folder = command.place("origin")
-    write_hermes(folder, ASKED)
-    told = await command.brings("openclaw", folder, code=1)
-    assert "This looks like a folder of Hermes; try: " in told
+    made = {"openclaw": make_openclaw, "hermes": make_hermes, "claude-code": make_claude}
+    for kind, make in made.items():
+        make(command.place(kind))
+    for kind, looks in (
+        ("openclaw", "a folder of OpenClaw"),
+        ("hermes", "a folder of Hermes"),
+        ("claude-code", "sessions of Claude Code"),
+    ):
+        for other in {*made, *(["cowagent"] if kind == "hermes" else [])} - {kind}:
+            told = await command.brings(other, command.folder / kind, "--dry-run", code=1)
+            assert f"This looks like {looks}; try: " in told, (other, kind)
+    for kind in made:
+        told = await command.brings(kind, command.folder, "--dry-run", code=1)
+        assert "name its folder (~/." in told

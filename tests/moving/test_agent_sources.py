@@ -30,6 +30,7 @@ from plugins.moving.source import (
     SkippedItems,
     UnreadableChat,
 )
+from plugins.moving.wrapped import drop_envelope
 from tests.moving.agent_programs import (
     GOATS,
     SECRET,
@@ -120,6 +121,46 @@ def test_openclaws_leaf_chooses_the_branch_and_the_other_is_counted(tmp_path: Pa
         (chat,) = read(source)
         assert "".join(one.text for one in chat.messages) == texts
         assert sum(skipped(source).values()) == 5 - len(texts)
+
+
+def test_openclaws_first_versions_gave_events_no_ids(tmp_path: Path) -> None:
+    told = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    begun: Json = {"type": "session", "id": "s1"}
+    events = [begun, *({"type": "message", "message": x} for x in told)]
+    write_claw_lines(tmp_path, events)
+    (chat,) = read(OpenClaw(tmp_path))
+    assert said(chat.messages) == [("user", "a"), ("assistant", "b")]
+
+
+META = 'Sender (untrusted metadata):\n```json\n{"name": "Ann"}\n```\n\n'
+MARKED = 'Conversation info: ⟦openclaw:ctx⟧\n```json\n{"a": [1]}\n```\n'
+STAMP = "[Telegram Ann id:7 +5m 2026-01-15 10:00 UTC] "
+
+
+@given(
+    st.lists(st.sampled_from((META, MARKED, STAMP)), max_size=4), st.text("a[]`\n: ", max_size=9)
+)
+def test_what_openclaw_writes_around_a_message_is_taken_off(around: list[str], text: str) -> None:
+    said = f"Hi{text}!"
+    assert drop_envelope("".join(around) + said) == said
+
+
+def test_openclaws_heartbeats_and_mirrors_are_no_messages(tmp_path: Path) -> None:
+    mirror = {"provider": "openclaw", "model": "delivery-mirror"}
+    words: list[Json] = [
+        {"role": "user", "content": f"{META}Hello\n"},
+        {"role": "assistant", "content": [{"type": "text", "text": "Hi."}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "Hi."}], **mirror},
+        {"role": "user", "content": "Read HEARTBEAT.md if it exists (workspace context). …"},
+        {"role": "assistant", "content": [{"type": "text", "text": "HEARTBEAT_OK"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "Sent."}], **mirror},
+    ]
+    write_claw_lines(tmp_path, claw_events(words))
+    source = OpenClaw(tmp_path)
+    (chat,) = read(source)
+    texts = [(role, text.strip()) for role, text in said(chat.messages)]
+    assert texts == [("user", "Hello"), ("assistant", "Hi."), ("assistant", "Sent.")]
+    assert skipped(source) == {"question of the heartbeat": 1}
 
 
 def test_runs_of_subagents_and_tasks_are_counted(tmp_path: Path) -> None:
@@ -233,6 +274,17 @@ def test_compactions_lose_nothing_and_double_nothing(
     assert unfold(written) == whole[:at]
 
 
+@pytest.mark.parametrize("parents", ["-aa", "bcb", "bca", "-ab"])
+def test_no_session_of_hermes_is_lost_whatever_goes_on_with_it(
+    tmp_path: Path, parents: str
+) -> None:
+    for name, parent in zip("abc", parents, strict=True):
+        row = {"parent": parent.strip("-"), "reason": "compression"}
+        write_hermes(tmp_path, [{"role": "user", "content": name}], row, name)
+    texts = [text for chat in read(Hermes(tmp_path)) for _, text in said(chat.messages)]
+    assert sorted(texts) == ["a", "b", "c"]
+
+
 def test_hermes_folder_is_memory_a_persona_and_names(tmp_path: Path) -> None:
     write_hermes_rest(tmp_path)
     source = Hermes(tmp_path)
@@ -315,6 +367,72 @@ def test_claude_codes_newest_branch_is_taken_across_compactions(tmp_path: Path) 
         *("Old question", "Old answer", "/review it", "Second answer")
     ]
     assert [*skipped(source).values()] == [2]
+
+
+def test_pictures_that_tools_returned_are_counted(tmp_path: Path) -> None:
+    picture = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+    lines: list[Json] = [
+        {"role": "user", "content": "a"},
+        {"role": "toolResult", "content": [picture]},
+    ]
+    write_claw_lines(tmp_path / "claw", claw_events(lines))
+    seen = [{"type": "tool_result", "tool_use_id": "c1", "content": [picture]}]
+    write_claude(tmp_path / "claude", [claude_line("u1", None, "user", seen)])
+    for source in (OpenClaw(tmp_path / "claw"), ClaudeCode(tmp_path / "claude")):
+        read(source)
+        assert skipped(source) == {"picture that a tool returned": 1}
+
+
+REMINDER = "<system-reminder>\nNever mind.\n</system-reminder>\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        (f"{REMINDER}Hello\n\n{REMINDER}", "Hello"),
+        (REMINDER, None),
+        ("<ide_opened_file>a.py</ide_opened_file>\nHello", "Hello"),
+        ("What is <system-reminder>x</system-reminder>?",) * 2,
+        ("Is <command-name>/x</command-name> a tag?",) * 2,
+        ("Is </system-reminder> one?\n<system-reminder>",) * 2,
+        ("<command-message>a</command-message>\n<command-name>/a</command-name>", "/a"),
+        ("<bash-input>cat < a</bash-input>", "!cat < a"),
+        ("<bash-stdout>b</bash-stdout><bash-stderr></bash-stderr>", None),
+        ("[Request interrupted by user for tool use]", None),
+    ],
+)
+def test_what_claude_code_writes_around_a_persons_words_is_taken_off(
+    tmp_path: Path, written: str, text: str | None
+) -> None:
+    write_claude(tmp_path, [claude_line("u1", None, "user", written)])
+    (chat,) = read(ClaudeCode(tmp_path))
+    assert said(chat.messages) == ([] if text is None else [("user", text)])
+
+
+def test_claude_codes_queued_question_is_one_and_its_errors_are_no_answers(tmp_path: Path) -> None:
+    queued = {"type": "queued_command", "prompt": "And goats?", "commandMode": "prompt"}
+    task = {**queued, "commandMode": "task-notification", "prompt": "Done."}
+    write_claude(
+        tmp_path,
+        [
+            {"type": "summary", "summary": "Of another session", "leafUuid": "elsewhere"},
+            claude_line("u1", None, "user", "Cows?"),
+            claude_line("a1", "u1", "assistant", use("c1")),
+            claude_line("q1", "a1", "", "", attachment=queued) | {"type": "attachment"},
+            claude_line("q2", "q1", "", "", attachment=task) | {"type": "attachment"},
+            claude_line("r1", "q2", "user", result("c1", "two")),
+            claude_line("a2", "r1", "assistant", "Both.")
+            | {"message": {"role": "assistant", "model": "<synthetic>", "content": "API Error"}},
+        ],
+    )
+    (chat,) = read(ClaudeCode(tmp_path))
+    assert chat.title == ""
+    assert said(chat.messages) == [
+        ("user", "Cows?"),
+        ("assistant", ""),
+        ("tool", "two"),
+        ("user", "And goats?"),
+    ]
 
 
 def test_claude_codes_folder_is_memory_instructions_and_names(tmp_path: Path) -> None:

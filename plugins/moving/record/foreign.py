@@ -18,6 +18,7 @@ from memory.record.store import StoreError
 _LONGEST = 150_000_000  # bytes of a value
 _STEPS = 200_000_000  # of SQLite's machine, from one row to the next
 _AT_ONCE = 100_000
+_PATIENCE = 1.0  # seconds; a program that holds it longer is to be stopped
 _NO_ROWID = re.compile(r"\)[^)]*\bWITHOUT\s+ROWID\b[^)]*\Z", re.IGNORECASE)  # of none such is known
 _HIDDEN = 6  # the column of `table_xinfo` that says whether one is hidden, or computes
 
@@ -36,7 +37,9 @@ class ForeignDatabase:
     def __init__(self, path: Path) -> None:
         self.path, self._steps = path, 0
         try:
-            self._database = sqlite3.connect(_address(path), uri=True, check_same_thread=False)
+            self._database = sqlite3.connect(
+                _address(path), timeout=_PATIENCE, uri=True, check_same_thread=False
+            )
             self._database.set_progress_handler(self._count_steps, _AT_ONCE)
             self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
             self._database.text_factory = lambda data: data.decode("utf-8", "replace")
