@@ -55,6 +55,7 @@ from bot.data_folder import (
     has_bot,
     lock_data_folder,
 )
+from bot.faults import keep_fault
 from bot.monitoring import monitor
 from bot.notify import announced
 from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
@@ -95,6 +96,10 @@ def main(arguments: Sequence[str] | None = None, early: EarlyInput | None = None
         place = os.fsdecode(error.filename)
         text = f"{place} can't be used ({error.strerror}); correct its permissions, or name another"
         return _complain(f"{text} one.", options, 1)
+    except Exception as error:  # noqa: BLE001 - a person sees a sentence, the log has the rest
+        place = str(keep_fault(options.data, error))
+        text = f"This failed because of a fault in Parley ({type(error).__name__}); the details are"
+        return _complain(f"{text} in {place}.", options, 1)
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -50,6 +50,8 @@ class ClockWatch(Struct):
     zone: Callable[[], tzinfo]
     clock: Callable[[], float] = time.time
     uptime: Callable[[], float] = time.monotonic
+    is_kept: bool = True
+    """False for a process that only looks, and writes nothing."""
     _kept: Clock | None = None
     _looked: float = 0.0
 
@@ -85,6 +87,8 @@ class ClockWatch(Struct):
 
     async def _keep(self, kept: Clock) -> None:
         self._kept = kept
+        if not self.is_kept:
+            return
         # Not synced: a power cut takes back minutes of a day's probation.
         await self.store.write(lambda db: rows.save(db, kept), is_synced=False)
 

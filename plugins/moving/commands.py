@@ -195,6 +195,7 @@ async def _rehearse(take: Take) -> None:
 
 async def _bring_in(options: argparse.Namespace, layers: Layers, take: Take) -> None:
     app = await assemble(layers, options.data, [])
+    app.clock.is_kept = not options.dry_run
     try:
         await app.begin()
         await app.conversations.services.meter.ready()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from main import make_parser
+import pytest
+
+from main import main, make_parser
 
 
 def test_the_places_of_a_bot_stand_before_or_behind_a_command() -> None:
@@ -19,3 +21,27 @@ def test_the_places_of_a_bot_stand_before_or_behind_a_command() -> None:
     ):
         options = make_parser().parse_args(line.split())
         assert (options.data, options.config) == (Path(data), Path(config)), line
+
+
+@pytest.mark.parametrize("has_folder", [True, False])
+def test_a_fault_is_a_sentence_and_the_log_has_its_place(
+    has_folder: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(_: object) -> int:
+        raise ZeroDivisionError("nobody foresaw this")
+
+    monkeypatch.setattr("main._pair", fail)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    data = tmp_path / "data"
+    if has_folder:
+        data.mkdir()
+    assert main(["--data", str(data), "pair", "123"]) == 1
+    told = capsys.readouterr().err
+    assert "a fault in Parley (ZeroDivisionError); the details are in " in told
+    (kept,) = tmp_path.rglob("fault.log")
+    assert str(kept) in told
+    assert (data in kept.parents) is has_folder
+    assert "nobody foresaw this" in kept.read_text()

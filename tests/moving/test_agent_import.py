@@ -164,3 +164,15 @@ async def test_a_folder_of_another_program_is_named(command: Bringing) -> None:
     for kind in made:
         told = await command.brings(kind, command.folder, "--dry-run", code=1)
         assert "name its folder (~/." in told
+
+
+async def test_a_rehearsal_beside_a_bot_changes_no_file(command: Bringing) -> None:
+    folder = command.place("origin")
+    make_openclaw(folder)
+    await command.brings("openclaw", folder)
+    make_openclaw(folder, is_grown=True)
+    before = {path: path.read_bytes() for path in command.folder.rglob("*") if path.is_file()}
+    told = await command.brings("openclaw", folder, "--dry-run")
+    assert "Nothing was written." in told
+    after = {path: path.read_bytes() for path in command.folder.rglob("*") if path.is_file()}
+    assert before == after
