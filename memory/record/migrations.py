@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from peewee import DatabaseError
 
-from memory.record import old_events
 from memory.record.database import Database
 
 
@@ -579,6 +578,8 @@ def _forms_of_turns(database: Database) -> None:
     """Store the forms that events give to turns (`memory/record/old_events.py`)."""
     for table in ("summary", "job"):
         database.execute_sql(f"ALTER TABLE {table} RENAME COLUMN stand_ins TO ranges")
+    from memory.record import old_events  # noqa: PLC0415 - large, and needed once
+
     old_events.convert(database)
     database.execute_sql("DELETE FROM proposal")  # the person is asked anew
 

@@ -16,7 +16,6 @@ from html import escape
 from pathlib import Path
 from typing import Any, TypeVar
 
-import resvg_py
 from msgspec import Struct
 
 from agent.tools.workspace import plain_errors, resolve, save_file
@@ -289,6 +288,8 @@ def _save(root: Path, name: str, content: bytes) -> Path:
 
 def render(drawing: str) -> bytes:
     """SVG text as a PNG, in our own letters: a server may have none."""
+    import resvg_py  # noqa: PLC0415 - 1.3 MB, which most runs of the bot never need
+
     return resvg_py.svg_to_bytes(
         svg_string=drawing, skip_system_fonts=True, font_files=_fonts(), zoom=_ZOOM
     )
