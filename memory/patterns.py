@@ -8,9 +8,9 @@ tried only on a text that has the words without which it can't: they are read fr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from functools import cached_property
-from typing import Any, cast
+from collections.abc import Iterable, Iterator, Sequence, Set
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, cast
 
 Words = frozenset[str]
 """Words of which a text has at least one."""
@@ -43,40 +43,59 @@ class PatternList:
 
     def __init__(self, *sources: str) -> None:
         self._sources = sources
-        self._compiled: list[re.Pattern[str]] = []
 
     @cached_property
-    def _waiting(self) -> dict[Words, dict[str, Sequence[Words]]]:
-        """The patterns that no text could match so far: by the fewest words that they need, with
-        the others."""
+    def _by_beginning(self) -> dict[str, dict[str, list[_Needy]]]:
+        """The patterns by a word of which they need one, and the words by their first signs."""
         known: dict[str, Sequence[Words]] = {}
-        waiting: dict[Words, dict[str, Sequence[Words]]] = {}
+        words: dict[str, list[_Needy]] = {}
         for source in self._sources:
             first, *others = needed_words(source, known) or [Words([""])]
-            waiting.setdefault(first, {})[source] = others
-        return waiting
+            needy = _Needy(lazy(source), others)
+            for word in first:
+                words.setdefault(word, []).append(needy)
+        found: dict[str, dict[str, list[_Needy]]] = {}
+        for word, patterns in words.items():
+            found.setdefault(word[:_BEGINNING], {})[word] = patterns
+        return found
 
     def match(self, text: str) -> bool:
         """Return whether any of the patterns matches at the beginning of a text."""
-        self._compile_for(text)
-        return any(pattern.match(text) for pattern in self._compiled)
+        return any(pattern.match(text) for pattern in self._list_possible(text))
 
     def search(self, text: str) -> bool:
         """Return whether any of the patterns matches somewhere in a text."""
-        self._compile_for(text)
-        return any(pattern.search(text) for pattern in self._compiled)
+        return any(pattern.search(text) for pattern in self._list_possible(text))
 
-    def _compile_for(self, text: str) -> None:
-        """Compile the patterns that could match a text for the first time."""
-        for first, sources in tuple(self._waiting.items()):
-            if _has(text, first):
-                for source, others in tuple(sources.items()):
-                    if all(_has(text, words) for words in others):
-                        # In this order, and by `pop`: another thread may be doing the same.
-                        self._compiled.append(re.compile(source))
-                        sources.pop(source, None)
-                if not sources:
-                    self._waiting.pop(first, None)
+    def _list_possible(self, text: str) -> Iterator[re.Pattern[str]]:
+        """Yield the patterns that could match a text."""
+        seen = set[re.Pattern[str]]()
+        for beginning in _beginnings(text) & self._by_beginning.keys():
+            for word, patterns in self._by_beginning[beginning].items():
+                if word in text:
+                    for pattern, others in patterns:
+                        if pattern not in seen and all(_has(text, words) for words in others):
+                            yield pattern
+                        seen.add(pattern)
+
+
+_BEGINNING = 3
+"""The number of signs by which words are looked up."""
+
+
+@lru_cache(maxsize=8)
+def _beginnings(text: str) -> Set[str]:
+    """Return the beginnings of all words that could be in a text."""
+    found = {text[at : at + _BEGINNING] for at in range(len(text))}
+    found.update(text, map(str.__add__, text, text[1:]), ("",))
+    return found
+
+
+class _Needy(NamedTuple):
+    """A pattern, and the words of which it needs one of each set, besides those it is found by."""
+
+    pattern: re.Pattern[str]
+    others: Sequence[Words]
 
 
 def _has(text: str, words: Words) -> bool:
