@@ -1,4 +1,4 @@
-"""A turn that stands in no transcript and no list: a client of OpenAI's protocol sent it whole.
+"""A turn that a client of OpenAI's protocol sent whole; it is in no transcript and no list.
 
 What such a client sent is taken at its word: no strategy cuts it, nothing of it is summarised or
 kept. What the model says and what its tools return come after it, within the limits of every turn.
@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import field
-from msgspec.structs import replace
 
 from memory.calibration import Calibration, KnownModels
 from memory.compactor import Compactor
@@ -26,8 +24,9 @@ from memory.keys import ConversationKey
 from memory.ledger import Spent
 from memory.messages import Message, ToolCall
 from memory.services import MemoryServices
-from memory.turn_log import OpenTurn, Overflow, TurnLog
+from memory.turn_log import Overflow, TurnLog
 from memory.turns import Entry, Turn
+from memory.unrecorded import UnrecordedTurn, make_entry
 
 _AT_ONCE = 50  # messages
 
@@ -65,11 +64,11 @@ class StatelessLog(TurnLog):
         self.state.book(spent)
 
 
-class StatelessTurn(OpenTurn):
+class StatelessTurn(UnrecordedTurn):
     """`given` is what the client sent. With `hands_out` the tools are the client's: a reply that
     asks for one ends the turn, and its calls are the client's to run."""
 
-    is_alone = True
+    purpose = "request"
 
     def __init__(self, log: TurnLog, given: Sequence[Entry], hands_out: bool = False) -> None:
         super().__init__(log, Turn(1, tuple(given)))
@@ -83,7 +82,7 @@ class StatelessTurn(OpenTurn):
         await log.services.meter.ready()
         given = []
         for place, one in enumerate(messages, 1):
-            given.append(await _entry(log, place, one))
+            given.append(await make_entry(log, place, 1, one))
             if not place % _AT_ONCE:
                 await asyncio.sleep(0)  # counting many is work, and others live in this loop
         return cls(log, given, hands_out)
@@ -130,38 +129,11 @@ class StatelessTurn(OpenTurn):
             )
         return view
 
-    async def bring_back(self) -> None:
-        """Nothing leaves here for long."""
-
     async def make_room(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
         """Nothing is cut of what a client sent."""
         return False
-
-    def view_to_measure(self, prefix: PromptPrefix, model: str) -> View | None:
-        """Nothing is counted ahead."""
-        return None
-
-    async def calibrate(self, view: View, reported: int, model: str, cached: int = 0) -> None:
-        """Nothing: what the meter is corrected by are the conversations' own requests."""
-
-    async def record(self, *messages: Message, spent: Spent | None = None) -> None:
-        """Add messages, and put what they cost on the bill."""
-        for message in messages:
-            place = self.entries[-1].seq + 1
-            self.entries.append(await _entry(self.log, place, message))
-        if spent is not None:
-            await self.book(spent)
-
-    async def book(self, spent: Spent) -> None:
-        """Put a call on the bill of the person."""
-        await super().book(replace(spent, purpose="request"))
 
     async def close(self) -> None:
         """Tell the listeners that were told of its tools that it is over."""
         if self.log.is_heard("session_end"):
             await self.log.tell(Event("session_end", self.log.state.key))
-
-
-async def _entry(log: TurnLog, place: int, message: Message) -> Entry:
-    arrived, tokens = await log.receive(message)
-    return Entry(place, 1, arrived, tokens, datetime.now(UTC))

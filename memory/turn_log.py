@@ -337,7 +337,7 @@ class OpenTurn:
     `notices` are sentences for the person besides the reply."""
 
     is_alone = False
-    """It stands in no transcript: no sub-agent is sent from it, no picture shown with it, and its
+    """It is in no transcript: no sub-agent is sent from it, no picture shown with it, and its
     requests can't be made again."""
 
     def __init__(
