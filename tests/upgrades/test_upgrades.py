@@ -104,8 +104,9 @@ async def test_a_release_goes_on_in_this_version_with_all_that_was_said(release:
         closing(sqlite3.connect(release / "data" / "parley.db")) as migrated,
         closing(in_memory()) as fresh,
     ):
-        for name, steps in feature_tables.STEPS.items():
-            feature_tables.migrate(fresh, name, steps)
+        # Plugins that other tests loaded into this process have tables, too.
+        for (name,) in migrated.execute("SELECT feature FROM feature_schema"):
+            feature_tables.migrate(fresh, name, feature_tables.STEPS[name])
         assert shape(migrated) == shape(fresh.connection())
 
 
