@@ -12,14 +12,15 @@ from memory.context.change import ViewEvent
 from memory.context.replay import list_effective
 from memory.record.search import Found, Hit
 from memory.record.search.excerpts import excerpt, pieces
-from plugins.api import Ask, CommandError, Reply
+from plugins.api import Ask, Reply
 from plugins.builtin.context import receipts
 from plugins.builtin.context.cost import cache_of
 from plugins.builtin.context.overview import event_data, list_touched
 from plugins.builtin.context.show import by, moment, name_kind
 from plugins.builtin.context.state import IN_PLAY, States, name_states, states
 from plugins.builtin.context.turns import name_role, role
-from plugins.wording import amount, clip, count, format_turns, literal
+from plugins.builtin.context.values import as_data, phrase, refusal
+from plugins.wording import clip, count, format_turns, literal
 
 NEWEST = 40
 """Events that are shown; `data` has them all."""
@@ -49,12 +50,9 @@ async def show(ask: Ask, rest: str) -> Reply:
     if len(lines) > NEWEST:
         text += _("\n\nThe newest {newest} of {n} are shown.", newest=NEWEST, n=len(lines))
     data = [
-        {
-            **event_data(e),
-            "undone": e.id in undone,
-            "cost": cache.data(costs[e.id]),
-            "receipt": receipts.to_data(kept.get(e.id)),
-        }
+        event_data(e)
+        | {"undone": e.id in undone, "cost": cache.data(costs[e.id])}
+        | {"receipt": as_data(kept.get(e.id))}
         for e in events
     ]
     return Reply(text, {"events": data})
@@ -70,35 +68,25 @@ def _line(
     """Describe one event: what and when, the turns and sizes, what it cost and kept, who and
     why."""
     target = by_id.get(event.change.target) if event.name in ("undo", "redo") else None
-    what = (
-        _(
+    what = name_kind(target or event)
+    if target:
+        what = _(
             "undo of a {kind} (e{id})" if event.name == "undo" else "redo of a {kind} (e{id})",
-            kind=name_kind(target),
+            kind=what,
             id=target.id,
         )
-        if target
-        else name_kind(event)
-    )
+    is_undone, is_moved = event.id in undone, event.tokens_before != event.tokens_after
     said = (
         _("e{id} ~~{what}~~ undone", id=event.id, what=what)
-        if event.id in undone
+        if is_undone
         else f"e{event.id} **{what}**",
         moment(event.at, zone),
         format_turns(list_touched(target or event)),
-        _sizes(event),
+        phrase(event, "{tokens_before} → {tokens_after} tokens") if is_moved else "",
         *more,
         literal(clip(by(event), 120)),
     )
     return f"- {' · '.join(filter(None, said))}"
-
-
-def _sizes(event: ViewEvent) -> str:
-    before, after = event.tokens_before, event.tokens_after
-    return (
-        _("{before} → {after} tokens", before=amount(before), after=amount(after))
-        if before != after
-        else ""
-    )
 
 
 SHOWN = 10
@@ -109,9 +97,7 @@ async def search(ask: Ask, rest: str) -> Reply:
     """`/context search WORDS`"""
     words = rest.split()
     if not words:
-        raise CommandError(
-            _("/context search needs words to look for, like /context search lisbon hotel.")
-        )
+        raise refusal("/context search needs words to look for, like /context search lisbon hotel.")
     conversation = ask.conversation
     found = await conversation.search(words, SHOWN)
     where = states(conversation.context.view())
@@ -134,23 +120,15 @@ def _headline(found: Found, rest: str) -> str:
     if not found.total:
         return _("Nothing in this conversation contains {words}.", words=words)
     if not found.whole:
-        more = (
-            _("; the best {shown} of {total}", shown=SHOWN, total=found.total)
-            if found.total > SHOWN
-            else ""
-        )
+        more = _("; the best {shown} of {total}", shown=SHOWN, total=found.total)
         return _(
             "No message contains all of {words}. These contain part of it{more}:",
             words=words,
-            more=more,
+            more=more if found.total > SHOWN else "",
         )
     more = _("; the newest {shown} are", shown=SHOWN) if found.whole > SHOWN else ""
-    return _(
-        "{messages} with {words}{more}:",
-        messages=count(found.whole, "message"),
-        words=words,
-        more=more,
-    )
+    messages = count(found.whole, "message")
+    return _("{messages} with {words}{more}:", messages=messages, words=words, more=more)
 
 
 def _hit_line(hit: Hit, where: States, at: str) -> str:

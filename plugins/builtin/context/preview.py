@@ -17,8 +17,8 @@ from plugins.api import Ask, Reply
 from plugins.builtin.context.cost import cache_of
 from plugins.builtin.context.overview import Hold, effect, hold
 from plugins.builtin.context.show import explain_hold, reason
-from plugins.builtin.context.state import say_of
 from plugins.builtin.context.turns import name_role, role, summarize
+from plugins.builtin.context.values import say_of
 from plugins.turn_names import ids
 from plugins.wording import amount, clip, literal, shorten, shrink, table
 
