@@ -27,6 +27,7 @@ from plugins.builtin.context.overview import (
     gather,
     list_touched,
     parts,
+    removed_by,
 )
 from plugins.rules import AUTO_COMPACT
 from plugins.wording import amount, bar, count, format_turns, literal, money, name_layer, table
@@ -398,8 +399,7 @@ def next_cut(overview: Overview) -> str:
         return _("Next compaction: when one of your rules triggers it (`/config hooks`).")
     if cut is None:
         return _("Next compaction: none expected.")
-    gone = [n for plan in cut.plans for n in (*plan.leaving, *plan.change.turns("line"))]
-    is_known = cut.tokens and all(number <= overview.view.newest for number in gone)
+    is_known = cut.tokens and all(number <= overview.view.newest for number in removed_by(cut))
     tokens = _(", about {n} tokens", n=amount(cut.tokens)) if is_known else ""
     cost = overview.cache.clause(overview.cost)
     which = cost and _(", which {cost}", cost=cost)
