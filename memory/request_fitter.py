@@ -79,7 +79,7 @@ class RequestFitter:
             if (back := self._forecaster.find_outgrown(limits)) is None:
                 return
             before = state.view(prefix, limits)
-            now = await self._forecaster.bring_back(back, before)
+            now = await state.view_with(back.change, before)
             again = slim.plan(now, limits) or Plan(Change(), back.why)
             change = back.change.combine(again.change)
             size = now.apply(again.change).tokens

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -301,7 +302,7 @@ def _own_limits(overview: Overview) -> Iterator[tuple[str, str]]:
 
 
 def _say_limit(key: str, limits: Limits) -> str:
-    value = getattr(limits.context, key.removeprefix("context."), None)
+    value: Any = getattr(limits.context, key.removeprefix("context."), None)
     match key:
         case "agent_max_context_tokens":
             return phrase(limits, "{max_tokens} tokens")
