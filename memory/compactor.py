@@ -310,29 +310,14 @@ class Compactor:
 
     @staticmethod
     def _job(spec: SummarySpec, ready: Summary | None = None) -> Job:
-        made = ready.id if ready else 0
-        return Job(
-            0,
-            spec.turns,
-            spec.after,
-            spec.focus,
-            spec.style,
-            made,
-            ranges=spec.ranges,
-            edited=spec.edited,
-        )
+        made, ranges = ready.id if ready else 0, spec.ranges
+        job = Job(0, spec.turns, spec.after, spec.focus, spec.style, made, ranges=ranges)
+        return replace(job, edited=spec.edited)
 
     def _spec_of_job(self, job: Job) -> SummarySpec:
         pinned = self._state.layout.pinned
-        return SummarySpec(
-            job.turns,
-            job.prior,
-            job.focus,
-            pinned,
-            job.style,
-            ranges=job.ranges,
-            edited=job.edited,
-        )
+        spec = SummarySpec(job.turns, job.prior, job.focus, pinned, job.style, ranges=job.ranges)
+        return replace(spec, edited=job.edited)
 
     async def _is_held_off(self, plan: Plan) -> bool:
         """Return whether a listener has a veto against this compaction."""
