@@ -51,7 +51,7 @@ class RequestFitter:
         ceiling, and return what the model sees then. Raises NoRoom."""
         state = self._state
         state.prefix_sent = prefix
-        await self._compactor.note_changed_prompt(prefix)
+        await self._compactor.between.note_changed_prompt(prefix)
         limits = state.limits
         view = await self._climb(prefix, limits, emergency.STEPS[:1])
         if limits.strategy == "slim":

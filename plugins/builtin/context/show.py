@@ -13,8 +13,8 @@ from channels.language import _, explain, figure, number_of
 from memory.context.change import Name, ViewEvent
 from memory.context.emergency import REASONS
 from memory.context.limits import Limits
+from memory.context.plan import THRESHOLDS, explain_stuck, find_stuck
 from memory.context.strategies.stubs import may_come
-from memory.context.stuck import THRESHOLDS, explain_stuck, find_stuck
 from memory.context.view import View
 from memory.turn_log import describe_cut_prompt
 from plugins.api import Action, Ask, Reply
