@@ -1,5 +1,4 @@
-"""The changes that a person makes to the view: compact, compress, free, clear, undo, redo, pin,
-unpin, drop."""
+"""The changes that a person makes to the view: compact, compress, free, clear, pin, unpin, drop."""
 
 from __future__ import annotations
 
@@ -14,20 +13,16 @@ from memory.context.change import ViewEvent
 from memory.context.emergency import LEAST_KEPT
 from memory.context.limits import Limits
 from memory.context.plan import explain_stuck, find_stuck
-from memory.context.replay import redoable
 from memory.context.view import View
 from memory.record.summaries import Summary
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context import ranges, receipts
-from plugins.builtin.context.overview import hold, list_touched
-from plugins.builtin.context.show import UNDO, by, explain_hold, moment, name_kind
+from plugins.builtin.context.overview import list_touched
+from plugins.builtin.context.show import UNDO
 from plugins.builtin.context.state import say_gone
 from plugins.builtin.context.values import as_data, phrase, refusal, say_of
-from plugins.offers import numbers_in_context, with_offers
 from plugins.turn_names import ids, split_turns, turns_of
 from plugins.wording import amount, clip, count, format_list, format_turns, literal
-
-REDO = Action("Redo", "/context redo")
 
 
 async def compact(ask: Ask, focus: str) -> Reply:
@@ -239,92 +234,6 @@ async def clear(ask: Ask, rest: str) -> Reply:
         gone=format_list(gone),
     )
     return Reply(text, data, (UNDO,))
-
-
-async def undo(ask: Ask, rest: str) -> Reply:
-    """`/context undo`, `/context undo e12`"""
-    number = _event_number(rest)
-    before = ask.conversation.context.view()
-    event = await ask.conversation.editor.undo(number)
-    if event is None and number:
-        raise refusal(
-            "There is no change e{number} here that can be undone; /context history lists them.",
-            number=number,
-        )
-    if event is None:
-        return Reply(_("There is nothing to undo."), {"undone": None}, await _redo(ask))
-    return await _report_move("Undone", event, before, ask)
-
-
-def _event_number(rest: str) -> int:
-    """ "e12" -> 12; 0 where no event is named."""
-    name = rest.strip().lower()
-    if not name:
-        return 0
-    if name[0] == "e" and name[1:].isascii() and name[1:].isdigit() and len(name) < 20:
-        return int(name[1:])
-    raise refusal(
-        "“{name}” is not a change, so nothing was undone. /context undo takes back the last "
-        "change, or the one you name, like /context undo e12; /context history lists them. To "
-        "take back your last message, use /undo.",
-        name=literal(clip(name)),
-    )
-
-
-async def redo(ask: Ask, rest: str) -> Reply:
-    """`/context redo`"""
-    if rest.strip():
-        raise refusal(
-            "/context redo does not take “{rest}”, so nothing was changed. Send it alone: it "
-            "redoes the last undo.",
-            rest=literal(clip(rest)),
-        )
-    before = ask.conversation.context.view()
-    event = await ask.conversation.editor.redo()
-    if event is None:
-        text = _(
-            "There is nothing to redo: nothing was undone, or something else was changed after it."
-        )
-        return Reply(text, {"redone": None})
-    return await _report_move("Redone", event, before, ask)
-
-
-async def _report_move(done: str, event: ViewEvent, before: View, ask: Ask) -> Reply:
-    """Report what an undo or a redo did."""
-    conversation, is_undo = ask.conversation, done == "Undone"
-    after, limits = conversation.context.view(), conversation.context.limits
-    what = _(
-        "{kind} of {at} ({by})",
-        kind=name_kind(event),
-        at=moment(event.at, ask.bot.zone()),
-        by=by(event),
-    )
-    text = _("Undone: the {event}." if is_undo else "Redone: the {event}.", event=what)
-    sizes = _("{before} → {after} tokens", before=amount(before.tokens), after=amount(after.tokens))
-    text += f" {_compare(before, after)}{sizes}."
-    if until := hold(after, limits, conversation):
-        text += f" {explain_hold(until)}"
-    if is_undo and before.layout == after.layout:
-        text += _(" That alone restored nothing: a later change removed the same turns.")
-    sizes_now = {"tokens_before": before.tokens, "tokens_after": after.tokens}
-    data = {done.lower(): event.name, "turns": [turn.id for turn in after.turns], **sizes_now}
-    reply = Reply(text, data, await _redo(ask) if is_undo else (UNDO,))
-    last = max(numbers_in_context(conversation), default=None)
-    return reply if last is None else await with_offers(reply, ask, conversation.key, last)
-
-
-def _compare(before: View, after: View) -> str:
-    was, now = ({turn.number for turn in view.turns} for view in (before, after))
-    back, gone = tuple(now - was), tuple(was - now)
-    if back:
-        return say_of(back, "{turns} is back in context; ", "{turns} are back in context; ")
-    if gone:
-        return say_of(gone, "{turns} is out of the context; ", "{turns} are out of the context; ")
-    return ""
-
-
-async def _redo(ask: Ask) -> tuple[Action, ...]:
-    return (REDO,) if redoable(await ask.conversation.context.history()) else ()
 
 
 async def pin(ask: Ask, rest: str) -> Reply:
