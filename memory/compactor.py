@@ -11,15 +11,22 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.between_turns import BetweenTurns
-from memory.context import compaction, emergency, ranges
+from memory.context import compaction, emergency
 from memory.context.change import Actor, Kind, ViewEvent
 from memory.context.compaction import Planner, SummarySpec
 from memory.context.forms import OWN
 from memory.context.limits import Limits
 from memory.context.meter import PromptFingerprint, PromptPrefix
-from memory.context.plan import Plan, keeps_turn_limit, renew
+from memory.context.plan import (
+    Plan,
+    Stuck,
+    explain_stuck,
+    find_stuck,
+    is_over,
+    keeps_turn_limit,
+    renew,
+)
 from memory.context.replay import list_effective
-from memory.context.stuck import Stuck, explain_stuck, find_stuck, is_over
 from memory.context.summary_writer import SummaryWriter
 from memory.context.view import View
 from memory.context_state import ContextState
@@ -51,7 +58,8 @@ class Compacted(Struct, frozen=True):
 
 class Compactor:
     """`compact` is the one way by which turns leave: for a strategy, a rule, a person, REST, an
-    emergency and a restart. All of it may come at any moment, also while a turn runs."""
+    emergency and a restart. All of it may come at any moment, also while a turn runs. `between` is
+    the work that is due between turns."""
 
     def __init__(
         self,
@@ -65,7 +73,7 @@ class Compactor:
         self.forecaster = Forecaster(state, self.summaries)
         self.approval = CutApproval(services, state, self.summaries, self.forecaster)
         self.forecaster.waits = lambda plan, view: self.approval.asks(plan, "strategy", view)
-        self._between = BetweenTurns(services, state, self.forecaster, self.summaries)
+        self.between = BetweenTurns(services, state, self.forecaster, self.summaries)
         self._is_vetoed = False
         self._last_at_start = -COOLDOWN
         self._stuck: tuple[Stuck, int] = ("", 0)  # of which the person knows since that turn
@@ -82,7 +90,7 @@ class Compactor:
     ) -> None:
         """Begin with what is on disk, and take up the summaries that were left undone."""
         self.summaries.load(row, reference, shared)
-        self._between.load(fingerprint)
+        self.between.load(fingerprint)
         self.take_up(jobs)
         self.approval.load(pending)
 
@@ -199,12 +207,12 @@ class Compactor:
     async def compact_range(self, turns: Collection[int], focus: str = "") -> Compacted | None:
         """Summarise these turns, as far as they are in context, now; the summary stands where they
         stood. None: there is nothing to compact."""
-        return await self.compact(ranges.summarise(turns, focus), "person", wait=True)
+        return await self.compact(compaction.make_range_planner(turns, focus), "person", wait=True)
 
     async def free_range(self, turns: Collection[int]) -> ViewEvent | None:
         """Return the same at once; the summary is written in the background, and stands there from
         the turn after. None: nothing would leave."""
-        done = await self.compact(ranges.summarise(turns), "person", wait=False)
+        done = await self.compact(compaction.make_range_planner(turns), "person", wait=False)
         return done.event if done else None
 
     async def compact_by_rule(
@@ -310,29 +318,14 @@ class Compactor:
 
     @staticmethod
     def _job(spec: SummarySpec, ready: Summary | None = None) -> Job:
-        made = ready.id if ready else 0
-        return Job(
-            0,
-            spec.turns,
-            spec.after,
-            spec.focus,
-            spec.style,
-            made,
-            ranges=spec.ranges,
-            edited=spec.edited,
-        )
+        made, ranges = ready.id if ready else 0, spec.ranges
+        job = Job(0, spec.turns, spec.after, spec.focus, spec.style, made, ranges=ranges)
+        return replace(job, edited=spec.edited)
 
     def _spec_of_job(self, job: Job) -> SummarySpec:
         pinned = self._state.layout.pinned
-        return SummarySpec(
-            job.turns,
-            job.prior,
-            job.focus,
-            pinned,
-            job.style,
-            ranges=job.ranges,
-            edited=job.edited,
-        )
+        spec = SummarySpec(job.turns, job.prior, job.focus, pinned, job.style, ranges=job.ranges)
+        return replace(spec, edited=job.edited)
 
     async def _is_held_off(self, plan: Plan) -> bool:
         """Return whether a listener has a veto against this compaction."""
@@ -344,15 +337,6 @@ class Compactor:
         return self._is_vetoed
 
     # --- around a turn -------------------------------------------------------------------------
-
-    async def before_turn(self) -> None:
-        """Do the work that is due between turns: a changed strategy, a changed prompt, a late
-        summary."""
-        await self._between.settle()
-
-    async def note_changed_prompt(self, prefix: PromptPrefix) -> None:
-        """Record that another prompt is sent from now on, where it is one."""
-        await self._between.note_changed_prompt(prefix)
 
     async def at_turn_start(self) -> None:
         """Compact as `truncate` and `summarize` do when a turn begins (Digitorn's rule

@@ -48,6 +48,7 @@ _IN_FORCE_ALREADY = ("undo", "redo", "expand", "strategy")
 """Events that are in force before they are stored, since only then their sizes are known."""
 _SOME_PREFACE = Preface("", 0)
 """A summary of which only that much is known, that it is another one than before."""
+_IN_LOG = (*SHOWN, "line", "range")  # forms of turns that may be a line once more turns fold
 _BEGINNING = 400  # characters of a message that a line of the activity log may be made from
 
 
@@ -173,6 +174,19 @@ class ContextState:
         self._view = parts, view  # asked for many times a step
         return view
 
+    async def view_with(self, change: Change, view: View) -> View:
+        """Return the view after a change by which turns, or their lines of the log, come back: they
+        are read for it, and the context is the same afterwards."""
+        layout, known = view.layout.apply(change), {line.turn for line in view.lines}
+        back = await self.turns(change.turns())
+        there = {turn.number: turn for turn in (*back, *view.whole)}
+        whole = in_context([there[number] for number in sorted(there)], layout)
+        new = log_lines((t for t in back if t.number not in known), self._services.meter)
+        lines = sorted((*view.lines, *new), key=lambda line: line.turn)
+        shown = apply_layout(whole, layout)
+        logged = tuple(line for line in lines if layout.form(line.turn).kind in _IN_LOG)
+        return replace(view, whole=whole, turns=shown, layout=layout, lines=logged)
+
     async def history(self, newest: int = 0) -> list[ViewEvent]:
         """All that ever changed the view, or the newest so many, oldest first."""
         return await self._services.store.read(
@@ -197,7 +211,7 @@ class ContextState:
         it, and where none stands in front yet, what else would stand there."""
         is_first = self._preface is None and self.strategy.preface == "system"
         told = note(await self.snapshot(self.view())) if is_first else ""
-        return self._preface_with(told, "").tokens
+        return self._preface_with(told).tokens
 
     async def snapshot(self, view: View) -> Snapshot:
         """Take a snapshot of the tools and memory that the model has now."""
@@ -224,20 +238,23 @@ class ContextState:
     async def as_of(self, strategy: str, event: int, seq: int, prefix: PromptPrefix) -> View:
         """Return the view that the model saw when this strategy was in force, this event was the
         newest, and so was the entry with this seq, as far as it is kept."""
-        past = ContextState(self._services, self.key, self._calibration)
-        past.row, past._strategy = self.row, strategy
+        past = self._under(strategy)
         await past.replay([one for one in await self.history() if one.id <= event], until=seq)
         return past.view(prefix)
 
     async def under_chosen_strategy(self) -> ContextState:
         """Return the same as it is from the next turn on, with the strategy of the settings in
         force; nothing is changed here by it."""
-        next_one = ContextState(self._services, self.key, self._calibration)
-        next_one.row, next_one.newest, next_one.bill = self.row, self.newest, self.bill
-        next_one._caches = self._caches
-        next_one._strategy = self.limits_as_set.strategy
+        next_one = self._under(self.limits_as_set.strategy)
+        next_one.newest, next_one.bill, next_one._caches = self.newest, self.bill, self._caches
         await next_one.replay(await self.history())
         return next_one
+
+    def _under(self, strategy: str) -> ContextState:
+        """Return the state of the same conversation under this strategy, with nothing in it."""
+        other = ContextState(self._services, self.key, self._calibration)
+        other.row, other._strategy = self.row, strategy
+        return other
 
     async def switch(self, strategy: str, events: Sequence[ViewEvent]) -> None:
         """Plan by another strategy from now on, over all that the others leave in context."""
@@ -310,14 +327,20 @@ class ContextState:
 
         def insert(db: Any) -> tuple[ViewEvent, Summary]:
             summary = summaries.insert_summary(db, self.row, made)
-            event = event_of(summary)
-            return replace(event, id=transcript.insert_event(db, self.row, event)), summary
+            return self._insert(db, event_of(summary)), summary
 
         stored, summary = await self._services.store.write(insert)
-        self.last_event = stored.id
-        self._services.on_event(stored)
+        self._note(stored)
         await self._move_by(stored)
         return stored, summary
+
+    def _insert(self, db: Any, event: ViewEvent) -> ViewEvent:
+        return replace(event, id=transcript.insert_event(db, self.row, event))
+
+    def _note(self, stored: ViewEvent) -> None:
+        self.last_event = stored.id
+        self.has_fallback_steps |= stored.reason == OF_FALLBACK
+        self._services.on_event(stored)
 
     async def record_measured(
         self, event: ViewEvent, events: Sequence[ViewEvent], before: View
@@ -367,16 +390,14 @@ class ContextState:
             event = self.count_ahead(event)
 
         def insert(db: Any) -> tuple[ViewEvent, Job | None]:
-            stored = replace(event, id=transcript.insert_event(db, self.row, event))
+            stored = self._insert(db, event)
             if job is None:
                 return stored, None
             kept = replace(job, event=stored.id)
             return stored, replace(kept, id=summaries.insert_job(db, self.row, kept))
 
         stored = await self._services.store.write(insert)
-        self.last_event = stored[0].id
-        self.has_fallback_steps |= event.reason == OF_FALLBACK
-        self._services.on_event(stored[0])
+        self._note(stored[0])
         return stored
 
     def as_sent(self) -> AsSent | None:
@@ -430,8 +451,7 @@ class ContextState:
         self.whole = in_context(whole, layout)
         shown = apply_layout(self.whole, layout)
         self._shown = self.whole if shown == self.whole else shown
-        kinds = (*SHOWN, "line", "range")  # what may be a line once more turns fold
-        self._lines = tuple(line for line in self._lines if layout.form(line.turn).kind in kinds)
+        self._lines = tuple(one for one in self._lines if layout.form(one.turn).kind in _IN_LOG)
 
     # --- the preface ---------------------------------------------------------------------------
 
@@ -443,47 +463,43 @@ class ContextState:
 
     async def read_summaries(self, wanted: Iterable[int]) -> Mapping[int, Preface]:
         """Summaries as they stand where their turns stood, by id."""
-        ids = sorted(wanted)
-        found = await self._services.store.read(
-            lambda db: [summaries.summary(db, one) for one in ids]
-        )
+        ids, read = sorted(wanted), self._services.store.read
+        found = await read(lambda db: [summaries.summary(db, one) for one in ids])
         return {one.id: self.in_place(one) for one in found if one is not None}
 
     def in_place(self, summary: Summary) -> Preface:
         """Return a summary as it stands where its turns stood."""
-        return self._preface_with(summary.text, "", summary.is_untrusted)
+        return self._preface_with(summary.text, is_untrusted=summary.is_untrusted)
 
     async def read_preface(self, summary_id: int, kept: str = "") -> Preface | None:
         """Return a summary as it would stand in the preface, with the reference to what left; None
         for neither."""
         if not summary_id:
-            return self._preface_with("", kept) if kept else None
-
+            return self._preface_with(KEPT.format(kept)) if kept else None
         summary = await self._services.store.read(lambda db: summaries.summary(db, summary_id))
         return None if summary is None else await self.show_in_front(summary, kept)
 
-    async def show_in_front(self, summary: Summary, kept: str = "") -> Preface:
+    async def show_in_front(self, summary: Summary, kept: str) -> Preface:
         """Return a summary as it would stand in the preface, with the reference to what left."""
-        if self.strategy.preface != "system":
-            return self._preface_of(summary, None, kept)
-        at_hand = await self._services.store.read(
-            lambda db: transcript.snapshot_of(db, self.row, summary.origin)
-        )
-        return self._preface_of(summary, at_hand, kept)
+        at_hand = None
+        if self.strategy.preface == "system":
+            at_hand = await self._services.store.read(
+                lambda db: transcript.snapshot_of(db, self.row, summary.origin)
+            )
+        return self.preface_of(summary, at_hand, kept)
 
-    def preface_of(self, summary: Summary, at_hand: Snapshot | None) -> Preface:
+    def preface_of(
+        self, summary: Summary, at_hand: Snapshot | None, kept: str | None = None
+    ) -> Preface:
         """Return a summary as it stands in the preface: as a system message, with what was at hand
-        when its turns were removed."""
-        return self._preface_of(summary, at_hand, self.layout.reference)
-
-    def _preface_of(self, summary: Summary, at_hand: Snapshot | None, kept: str) -> Preface:
+        when its turns were removed; and with the reference to these (None: the present one)."""
+        kept = self.layout.reference if kept is None else kept
         told = note(at_hand) if at_hand is not None and self.strategy.preface == "system" else ""
-        text = "\n\n".join(filter(None, (summary.text, told)))
-        return self._preface_with(text, kept, summary.is_untrusted)
-
-    def _preface_with(self, text: str, kept: str, is_untrusted: bool = False) -> Preface:
         where = KEPT.format(kept) if kept else ""
-        whole = "\n\n".join(filter(None, (text, where)))
+        return self._preface_with(summary.text, told, where, is_untrusted=summary.is_untrusted)
+
+    def _preface_with(self, *texts: str, is_untrusted: bool = False) -> Preface:
+        whole = "\n\n".join(filter(None, texts))
         return Preface(whole, self._services.meter.count(wrap_summary(whole)), is_untrusted)
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 from msgspec.structs import replace
 
 from memory.context import compaction
-from memory.context.change import Actor, Change, ViewEvent
+from memory.context.change import Actor, Change
 from memory.context.plan import Plan
 from memory.context.strategies import next_cut
 from memory.context.summary import OUT_OF_CONTEXT
@@ -170,20 +169,10 @@ class CutApproval:
         """Note that the person said no: cuts are held off, as by an undo."""
         state, proposal = self._state, self._pending
         await self.drop()  # first: a crash in between has the person asked again, and cuts nothing
-        tokens = state.view().tokens
-        await state.record(
-            ViewEvent(
-                at=datetime.now(UTC),
-                kind="hold",
-                actor="person",
-                strategy=state.limits.strategy,
-                reason=f"declined a compaction ({proposal.plan.why})" if proposal else "declined",
-                change=Change(),
-                turn=state.newest,
-                tokens_before=tokens,
-                tokens_after=tokens,
-            )
-        )
+        view, limits = state.view(), state.limits
+        why = f"declined a compaction ({proposal.plan.why})" if proposal else "declined"
+        plan = Plan(Change(), why, tokens_after=view.tokens)
+        await state.record(compaction.event_of(plan, view, limits, "person", "hold"))
 
     async def drop(self) -> None:
         """Nothing waits any more."""

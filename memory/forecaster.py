@@ -67,9 +67,10 @@ class Forecaster:
         now = state.view()
         if not state.current:
             now = with_question(await self._with_late(now))
-        preview = apply_emergency_steps(
-            await self._preview_unfolding(now, limits), limits, emergency.STEPS[:1]
-        )
+        preview = Preview(now, now)
+        if back := self.find_outgrown(limits):
+            preview = Preview(now, await state.view_with(back.change, now), (back,))
+        preview = apply_emergency_steps(preview, limits, emergency.STEPS[:1])
         by_rule = state.strategy.by_rule and not state.current
         plan = self.due_in(preview.then, limits, by_rule)
         if plan is not None and plan.name == "stub":
@@ -91,16 +92,6 @@ class Forecaster:
         is_new = layout.preface != now.layout.preface
         preface = await self._state.read_preface(layout.preface) if is_new else now.preface
         return replace(now, layout=layout, summaries=texts, preface=preface)
-
-    async def _preview_unfolding(self, now: View, limits: Limits) -> Preview:
-        """Return the next request as far as what `slim` has folded comes back for it."""
-        if self.find_outgrown(limits) is None:
-            return Preview(now, now)
-        async with self._state.changing:
-            if (back := self.find_outgrown(limits)) is None:
-                return Preview(now, now)
-            view = await self.bring_back(back, now)
-        return Preview(now, view if now.current == view.current else with_question(view), (back,))
 
     def certain_cut(self) -> Plan | None:
         """Return the plan of the next cut, where that is near, and what it removes is known and has
@@ -130,18 +121,6 @@ class Forecaster:
             return None
         why = "context.full_turns or context.max_terse_entries was raised"
         return Plan(change, why)
-
-    async def bring_back(self, back: Plan, before: View) -> View:
-        """Return the view as it is after `back`; the context is the same afterwards."""
-        state = self._state
-        events = await state.history()
-        try:
-            await state.replay(
-                [*events, compaction.event_of(back, before, state.limits, "strategy", "setting")]
-            )
-            return replace(state.view(), prefix=before.prefix, scale=before.scale)
-        finally:
-            await state.replay(events)  # what is not on disk does not hold
 
     async def find_late(self) -> dict[int, int]:
         """Return the summaries that came late and are not shown yet, by the events that removed

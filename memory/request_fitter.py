@@ -51,7 +51,7 @@ class RequestFitter:
         ceiling, and return what the model sees then. Raises NoRoom."""
         state = self._state
         state.prefix_sent = prefix
-        await self._compactor.note_changed_prompt(prefix)
+        await self._compactor.between.note_changed_prompt(prefix)
         limits = state.limits
         view = await self._climb(prefix, limits, emergency.STEPS[:1])
         if limits.strategy == "slim":
@@ -79,7 +79,7 @@ class RequestFitter:
             if (back := self._forecaster.find_outgrown(limits)) is None:
                 return
             before = state.view(prefix, limits)
-            now = await self._forecaster.bring_back(back, before)
+            now = await state.view_with(back.change, before)
             again = slim.plan(now, limits) or Plan(Change(), back.why)
             change = back.change.combine(again.change)
             size = now.apply(again.change).tokens

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
@@ -12,6 +11,8 @@ from msgspec.structs import replace
 
 from memory.compactor import Compactor
 from memory.context.change import Change, ViewEvent
+from memory.context.compaction import event_of
+from memory.context.plan import Plan
 from memory.context.receipt import Receipt, sentence_with
 from memory.context_state import ContextState
 from memory.record import summaries
@@ -95,15 +96,9 @@ class SummaryEditor:
         turns = await read(lambda db: summaries.list_covered_turns(db, summary))
         scale, meter = state.view().scale, self._services.meter
         tokens = scale.part(await meter.text(summary.text))
-        return StandingSummary(
-            summary,
-            turns,
-            tokens,
-            layout.front in late,
-            await self.find_coming(),
-            await self._event(summary),
-            layout.front or 0,
-        )
+        coming, event = await self.find_coming(), await self._event(summary)
+        slot, is_late = layout.front or 0, layout.front in late
+        return StandingSummary(summary, turns, tokens, is_late, coming, event, slot)
 
     async def find_in_place(self, number: int, *, is_newest: bool = True) -> StandingSummary | None:
         """Return the summary of this number, if it stands where its turns stood; where not only the
@@ -111,16 +106,18 @@ class SummaryEditor:
         state = self._state
         for one in state.layout.ranges:
             found = await self._compactor.summaries.read(one.summary) if one.summary else None
-            origin = found and await self._compactor.summaries.read(found.origin)
-            numbers = {one.number for one in (found, *([] if is_newest else [origin])) if one}
-            if found is None or number not in numbers:
+            if found is None or number not in await self._numbers(found, is_newest):
                 continue
             tokens = state.view().scale.part(await self._services.meter.text(found.text))
-            event = await self._event(found, one.event)
-            return StandingSummary(
-                found, one.turns, tokens, event=event, slot=one.event, is_range=True
-            )
+            event, slot = await self._event(found, one.event), one.event
+            return StandingSummary(found, one.turns, tokens, event=event, slot=slot, is_range=True)
         return None
+
+    async def _numbers(self, summary: Summary, is_newest: bool) -> set[int]:
+        """Return the numbers by which a summary is meant: its own, and where not only the newest
+        counts, that of the one of which a person made it."""
+        origin = None if is_newest else await self._compactor.summaries.read(summary.origin)
+        return {one.number for one in (summary, origin) if one is not None}
 
     async def names_in_place(self) -> list[str]:
         """Return the names of the summaries that stand where their turns stood."""
@@ -251,22 +248,12 @@ class SummaryEditor:
         summary = await self._compactor.summaries.read(proposal.summary)
         if summary is None:
             return None
-        origin = await self._compactor.summaries.read(summary.origin)
-        numbers = {summary.number, *([origin.number] if origin and not is_newest else [])}
-        return (proposal, summary) if number in numbers else None
+        return (proposal, summary) if number in await self._numbers(summary, is_newest) else None
 
     async def _edit_waiting(
         self, proposal: Proposal, before: Summary, text: str, *, is_untrusted: bool = False
     ) -> EditedSummary:
-        raw = await self._check(text, before, 0)
-        made = replace(
-            before,
-            text=text,
-            tokens=raw,
-            edits=before.origin,
-            is_untrusted=before.is_untrusted or is_untrusted,
-            receipt=await self._compactor.summaries.receipt_of(before, text),
-        )
+        made = await self._write(before, text, 0, is_untrusted=is_untrusted)
         after = await self._compactor.approval.edit(proposal, made)
         return EditedSummary(before, after, None)
 
@@ -281,16 +268,9 @@ class SummaryEditor:
         async with self._state.changing:
             standing = await self.find_editable(number)
             before, text = standing.summary, write(standing.summary)
-            raw = await self._check(text, before, standing.tokens)
-            made = replace(
-                before,
-                text=text,
-                tokens=raw,
-                section="",
-                edits=before.origin,
-                is_untrusted=before.is_untrusted or is_untrusted,
-                receipt=await self._compactor.summaries.receipt_of(before, text),
-            )
+            present = standing.tokens
+            made = await self._write(before, text, present, is_untrusted=is_untrusted)
+            made = replace(made, section="")
             event = await self._to_event(standing, made, why)
             stored, after = await self._state.record_summary(
                 made, lambda after: _name(event, standing, after)
@@ -319,8 +299,11 @@ class SummaryEditor:
             )
         return standing
 
-    async def _check(self, text: str, before: Summary, present: int) -> int:
-        """Return the raw tokens of a text that may stand there. Raises EditRefused."""
+    async def _write(
+        self, before: Summary, text: str, present: int, *, is_untrusted: bool
+    ) -> Summary:
+        """Return the summary that a person has made of one, if such a text may stand there. Raises
+        EditRefused."""
         if not text:
             raise EditRefused("A summary needs some text; nothing was changed.")
         if text == before.text:
@@ -332,7 +315,10 @@ class SummaryEditor:
                 f"That is {tokens:,} tokens, and a summary may have {most:,} here: half of what "
                 "the context may hold, or less where it is fuller. Nothing was changed."
             )
-        return raw
+        receipt = await self._compactor.summaries.receipt_of(before, text)
+        is_doubted, edits = before.is_untrusted or is_untrusted, before.origin
+        new = {"text": text, "tokens": raw, "edits": edits, "receipt": receipt}
+        return replace(before, is_untrusted=is_doubted, **new)
 
     async def _to_event(self, standing: StandingSummary, made: Summary, why: str) -> ViewEvent:
         """Return the event by which a summary that has no id yet will be in force."""
@@ -344,17 +330,8 @@ class SummaryEditor:
         else:
             preface = await state.show_in_front(made, state.layout.reference)
             shown = replace(view, preface=preface)
-        event = ViewEvent(
-            at=datetime.now(UTC),
-            kind="edit",
-            actor="person",
-            strategy=state.limits.strategy,
-            reason=why,
-            change=Change(),
-            turn=state.newest,
-            tokens_before=view.tokens,
-            tokens_after=shown.tokens,
-        )
+        plan = Plan(Change(), why, tokens_after=shown.tokens)
+        event = event_of(plan, view, state.limits, "person", "edit")
         return state.count_broken(event, view, shown)
 
 

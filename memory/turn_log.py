@@ -90,7 +90,7 @@ class TurnLog:
             return known
         await self._close_left_open()
         async with state.changing:
-            await self.compactor.before_turn()
+            await self.compactor.between.settle()
             number = state.newest + 1
             question = Message(
                 "user", text, speaker=speaker, images=images, files=files, is_tainted=is_tainted

@@ -3,7 +3,7 @@ summaries."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Literal
 
@@ -73,7 +73,7 @@ class Change(Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        return self == Change()
+        return self == _NONE
 
     def turns(self, *kinds: FormKind, of: int | None = None) -> tuple[int, ...]:
         """Return the turns to which it gives a form of these kinds."""
@@ -104,55 +104,56 @@ class Change(Struct, frozen=True):
 
     def to_json(self) -> dict[str, Any]:
         """Only what is set, in a stable order."""
-        found: dict[str, Any] = {}
-        if self.forms:
-            found["forms"] = [[first, last, *_dump(form)] for first, last, form in self.forms]
-        if self.clip:
-            found["clip"] = {str(seq): clip.to_json() for seq, clip in sorted(self.clip.items())}
-        if self.stub:
-            found["stub"] = {str(seq): tokens for seq, tokens in sorted(self.stub.items())}
-        found |= {name: sorted(value) for name in _SETS if (value := getattr(self, name))}
-        if self.texts:
-            found["texts"] = {str(slot): text for slot, text in sorted(self.texts.items())}
-        found |= {name: value for name in _NUMBERS if (value := getattr(self, name))}
-        if self.reference is not None:
-            found["reference"] = self.reference
-        if self.folded is not None:
-            found["folded"] = self.folded
-        if self.rolled:
-            found["rolled"] = [self.rolled.lines, self.rolled.told]
-        return found
+        values = ((name, getattr(self, name), dump) for name, (dump, _) in _JSON.items())
+        return {name: dump(value) for name, value, dump in values if value != getattr(_NONE, name)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Change:
-        sets: dict[str, Any] = {name: frozenset(data.get(name, ())) for name in _SETS}
-        numbers: dict[str, Any] = {name: data.get(name, 0) for name in _NUMBERS}
-        return cls(
-            forms=tuple(
-                FormSpan(first, last, TurnForm(kind, *of))
-                for first, last, kind, *of in data.get("forms", ())
-            ),
-            clip={int(seq): Clip(*sizes) for seq, sizes in data.get("clip", {}).items()},
-            stub={int(seq): tokens for seq, tokens in data.get("stub", {}).items()},
-            texts={int(slot): text for slot, text in data.get("texts", {}).items()},
-            reference=data.get("reference"),
-            folded=data.get("folded"),
-            rolled=Rolled(*data["rolled"]) if "rolled" in data else None,
-            **sets,
-            **numbers,
-        )
+        return cls(**{name: load(data[name]) for name, (_, load) in _JSON.items() if name in data})
 
 
-_SETS = ("pin", "unpin")
-_NUMBERS = ("after", "target")
+_NONE = Change()
 
 
-def _dump(form: TurnForm) -> tuple[Any, ...]:
+def _by_number(values: Mapping[int, Any]) -> dict[str, Any]:
+    return {str(number): value for number, value in sorted(values.items())}
+
+
+def _load_numbers(data: Mapping[str, int]) -> dict[int, int]:
+    return {int(number): value for number, value in data.items()}
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _dump_form(form: TurnForm) -> tuple[Any, ...]:
     """Return a form as JSON has it, without what is not set."""
     if form.by is not None:
         return tuple(form)
     return (form.kind, form.of) if form.of else (form.kind,)
 
+
+_JSON: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "forms": (
+        lambda spans: [[first, last, *_dump_form(form)] for first, last, form in spans],
+        lambda rows: tuple(FormSpan(first, last, TurnForm(*form)) for first, last, *form in rows),
+    ),
+    "clip": (
+        lambda clips: {seq: clips[int(seq)].to_json() for seq in _by_number(clips)},
+        lambda data: {int(seq): Clip(*sizes) for seq, sizes in data.items()},
+    ),
+    "stub": (_by_number, _load_numbers),
+    "pin": (sorted, frozenset),
+    "unpin": (sorted, frozenset),
+    "texts": (_by_number, _load_numbers),
+    "after": (_as_it_is, _as_it_is),
+    "target": (_as_it_is, _as_it_is),
+    "reference": (_as_it_is, _as_it_is),
+    "folded": (_as_it_is, _as_it_is),
+    "rolled": (lambda rolled: [rolled.lines, rolled.told], lambda data: Rolled(*data)),
+}
+"""How each field of a change becomes JSON, and comes back."""
 
 Kind = Literal["view", "text", "edit", "undo", "redo", "hold", "setting", "prompt"]
 """The kind of an event: it gives forms to turns or messages, shows a summary that came late or one

@@ -3,7 +3,7 @@ becomes, and its summary."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from memory.context import emergency
 from memory.context.change import Actor, Change, Kind, ViewEvent
 from memory.context.forecast import forecast
-from memory.context.forms import overlay
+from memory.context.forms import RANGE, give, overlay
 from memory.context.limits import Limits
 from memory.context.meter import Meter
 from memory.context.plan import Plan, Removal, frees_enough, remove, squeeze, summarise_in_front
@@ -89,17 +89,12 @@ async def measure(change: Change, view: View, meter: Meter) -> Change:
     no shorter than its result is left out."""
     if not (change.clip or change.stub):
         return change
-    entries = {e.seq: e for turn in view.whole for e in turn.entries}
-    turns = {turn.number: turn for turn in view.whole}
-    stubs = {}
-    for seq in change.stub:
-        entry = entries[seq]
-        tokens = await meter.message(make_stub(entry, turns[entry.turn]))
-        if tokens < entry.tokens:
-            stubs[seq] = tokens
+    entries = {entry.seq: (entry, turn) for turn in view.whole for entry in turn.entries}
+    sizes = {seq: await meter.message(make_stub(*entries[seq])) for seq in change.stub}
+    stubs = {seq: tokens for seq, tokens in sizes.items() if tokens < entries[seq][0].tokens}
     clips = {}
     for seq, clip in change.clip.items():
-        shown = clip_message(entries[seq].message, clip)
+        shown = clip_message(entries[seq][0].message, clip)
         clips[seq] = replace(clip, tokens=await meter.message(shown))
     return replace(change, clip=clips, stub=stubs)
 
@@ -160,6 +155,27 @@ def make_manual_planner(focus: str) -> Planner:
         change = summarise_in_front(view, numbers)
         why = f"{ASKED}: {focus}" if focus else ASKED
         return Plan(change, why, numbers, view.apply(change).tokens, focus=focus)
+
+    return plan
+
+
+def make_range_planner(numbers: Collection[int], focus: str = "") -> Planner:
+    """Make the planner of a summary in the middle: all complete turns of these that are in context
+    leave, but for pinned ones. A summary that stands for one of them goes into the new one with all
+    that it stands for."""
+
+    def plan(view: View, limits: Limits) -> Plan | None:
+        del limits
+        wanted = frozenset(numbers)
+        turns = [turn for turn in view.movable if turn.number in wanted]
+        swallowed = [one for one in view.loose if not wanted.isdisjoint(one.turns)]
+        if len(turns) + len(swallowed) < (1 if turns else 2):
+            return None  # one summary alone is what it would become again
+        gone = {turn.number for turn in turns}.union(*(one.turns for one in swallowed))
+        leaving = tuple(sorted(gone))
+        change = Change(give(leaving, RANGE))
+        why = f"{ASKED}: {focus}" if focus else ASKED
+        return Plan(change, why, leaving, view.apply(change).tokens, focus=focus)
 
     return plan
 

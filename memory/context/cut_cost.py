@@ -76,7 +76,7 @@ def count_kept(before: View, after: View) -> int:
     one, two = before.to_wire(_BARE), after.to_wire(_BARE)
     pairs = enumerate(zip(one, two, strict=False))
     same = next((place for place, (old, new) in pairs if old != new), min(len(one), len(two)))
-    entries = [e for turn in before.turns for e in turn.entries]
+    entries = before.entries
     ahead = len(one) - len(entries)
     raw = before.prefix.system + before.prefix.tools
     kept = entries[: max(0, same - ahead)]

@@ -123,24 +123,14 @@ def describe(
         return ""
     there = {one.number for one in view.turns}
     gone = sorted({number for event in steps for number in event.leaving} - there)
-    squeezed = sorted(
-        {number for event in steps for number in event.change.turns("squeezed")} & there
-    )
+    squeezed = sorted({n for event in steps for n in event.change.turns("squeezed")} & there)
     clips = {seq for event in steps for seq in event.change.clip}
-    clipped = {
-        (e.turn == turn, e.message.role) for t in view.whole for e in t.entries if e.seq in clips
-    }
+    entries = (entry for one in view.whole for entry in one.entries if entry.seq in clips)
+    clipped = {entry.message.role if entry.turn == turn else "earlier" for entry in entries}
     parts = [
         f"{format_turns(gone)} removed from the context" if gone else "",
         f"of {format_turns(squeezed)} only the question and the reply stayed" if squeezed else "",
-        "the model saw your message with a part of it left out"
-        if (True, "user") in clipped
-        else "",
-        "long tool results were shortened" if (True, "tool") in clipped else "",
-        "the model's own tool calls were too long and were shortened"
-        if (True, "assistant") in clipped
-        else "",
-        "long texts of earlier turns were shortened" if any(not now for now, _ in clipped) else "",
+        *(said for role, said in _CLIPPED.items() if role in clipped),
     ]
     since = len(standing) - standing.index(steps[0])
     times = f" ({since} times)" if since > 1 else ""
@@ -163,6 +153,14 @@ def describe(
         f"with a larger window (`context.max_tokens`) or another model, `/context undo`{times} "
         "brings it back.)"
     )
+
+
+_CLIPPED = {
+    "user": "the model saw your message with a part of it left out",
+    "tool": "long tool results were shortened",
+    "assistant": "the model's own tool calls were too long and were shortened",
+    "earlier": "long texts of earlier turns were shortened",
+}
 
 
 def _first_cut(view: View, limits: Limits) -> Change:
@@ -214,8 +212,8 @@ def _find_even_clips(view: View, limits: Limits, others: Change, *, has_calls: b
         return beside.tokens <= most or alone.tokens <= most // 2
 
     most = int(limits.ceiling * _CLOSE)
-    current = [turn for turn in view.turns if turn.number == view.current]
-    texts = (text for turn in current for entry in turn.entries for text in entry.message.texts)
+    current = (entry.message for entry in view.entries if entry.turn == view.current)
+    texts = (text for message in current for text in message.texts)
     longest = max(map(len, texts), default=0)
     gone = bisect_left(range(longest), True, key=lambda gone: is_fitting(longest - gone))
     return clips(max(LEAST_SHOWN, longest - gone))
@@ -254,9 +252,8 @@ def _clips(
         return Change()
     clips = {
         entry.seq: _clip(entry, chars, limits.context.snip_oversized)
-        for turn in view.turns
-        for entry in turn.entries
-        if (not only or turn.number == only)
+        for entry in view.entries
+        if (not only or entry.turn == only)
         and (has_calls or entry.message.role != "assistant")
         and _is_longer(entry, chars)
     }

@@ -6,6 +6,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from functools import cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -102,83 +103,71 @@ def _find_next(
     """Return the next cut, and the view as it is when that is due."""
     if not stubs.may_come(limits):
         sizes = sizes[0], sizes[1], 0
+    ahead = _make_ahead(view, sizes)
 
-    ahead = _Ahead(view, sizes)
-    asked: dict[int, tuple[View, Plan | None]] = {}
+    @cache
+    def ask(count: int) -> tuple[View, Plan | None]:
+        later = ahead(count)
+        return later, planner(later, limits)
 
     def is_due(count: int) -> bool:
-        if count not in asked:
-            later = ahead.after(count)
-            asked[count] = later, planner(later, limits)
-        return asked[count][1] is not None
+        return ask(count)[1] is not None
 
     reach = 2
     while reach < within and not is_due(reach):  # the nearer it is, the less there is to imagine
         reach *= 2
     counts = range(1, min(reach, within) + 1)
     index = bisect_left(counts, True, key=is_due)
-    if index == len(counts):
-        return None
-    later, plan = asked[counts[index]]
-    assert plan is not None, "bisection found a turn at which the strategy plans"
-    return later, plan
+    later, plan = ask(counts[index]) if index < len(counts) else (view, None)
+    return None if plan is None else (later, plan)
 
 
-class _Ahead:
-    """A view as it will be, with turns of these sizes; the one that runs now is over by then. Each
-    is imagined once, however far is looked."""
+def _make_ahead(view: View, sizes: Sizes) -> Callable[[int], View]:
+    """Return the function that says what the view is when so many more turns have begun: the one
+    that runs now is over by then, and the last has its question only. Each turn is imagined once,
+    however far is looked."""
+    now = view
+    if view.turns and view.turns[-1].number == view.current:
+        running = view.turns[-1]
+        seq, left = running.entries[-1].seq + 1, max(sizes[1] - running.tokens, 0)
+        over = running.plus(Entry(seq, running.number, _REPLIED, left, _SOMETIME))
+        whole = tuple(over if turn.number == over.number else turn for turn in view.whole)
+        now = replace(view, whole=whole, turns=(*view.turns[:-1], over), lines=_log(view, [over]))
+        now = replace(now, current=0)
+    newest = max(view.newest, now.turns[-1].number if now.turns else 0)
+    last = _last_seq(now)
 
-    def __init__(self, view: View, sizes: Sizes) -> None:
-        self._view, self._sizes = _with_running_over(view, sizes), sizes
-        last = self._view.turns[-1].number if self._view.turns else 0
-        self._newest, self._seq = max(view.newest, last), _last_seq(self._view)
-        self._over: list[Turn] = []
-        self._lines: list[LogLine] = []
-
-    def after(self, count: int) -> View:
-        """Return the view when so many more turns have begun; the last of them has its question
-        only, as when a turn begins."""
-        while len(self._over) < count - 1:
-            turn = self._imagine(len(self._over) + 1, is_over=True)
-            self._over.append(turn)
-            self._lines.append(LogLine(turn.number, "", _LINE, brief_tokens=_LINE))
-        view, over = self._view, self._over[: count - 1]
-        coming = (*over, self._imagine(count, is_over=False))
-        return replace(
-            view,
-            whole=view.whole + coming,
-            turns=view.turns + coming,
-            lines=(*view.lines, *self._lines[: len(over)]) if view.rendering == "exchange" else (),
-            current=self._newest + count,
+    @cache
+    def imagine(place: int, is_over: bool) -> Turn:
+        number, seq, (asked, whole, most) = newest + place, last + 3 * place - 2, sizes
+        results = min(most, whole - asked)
+        replied = whole - asked - results
+        parts = ((_ASKED, asked), (_READ, results), (_REPLIED, replied))
+        entries = tuple(
+            Entry(seq + n, number, message, tokens, _SOMETIME)
+            for n, (message, tokens) in enumerate(parts[: 3 if is_over else 1])
+            if tokens or message is not _READ
         )
+        return Turn(number, entries)
 
-    def _imagine(self, place: int, is_over: bool) -> Turn:
-        """Return the turn in this place of those to come, from 1 on."""
-        asked, whole, results = self._sizes
-        results = min(results, whole - asked)
-        number, seq = self._newest + place, self._seq + 3 * place - 2
-        question = Entry(seq, number, _ASKED, asked, _SOMETIME)
-        if not is_over:
-            return Turn(number, (question,))
-        result = (Entry(seq + 1, number, _READ, results, _SOMETIME),) if results else ()
-        reply = Entry(seq + 2, number, _REPLIED, whole - asked - results, _SOMETIME)
-        return Turn(number, (question, *result, reply))
+    def ahead(count: int) -> View:
+        over = [imagine(place, True) for place in range(1, count)]
+        later = _with_turns(now, (*over, imagine(count, False)))
+        return replace(later, lines=_log(now, over))
+
+    return ahead
 
 
-def _with_running_over(view: View, sizes: Sizes) -> View:
-    if not view.turns or view.turns[-1].number != view.current:
-        return view
-    running, last = view.turns[-1], view.turns[-1].entries[-1]
-    left = max(sizes[1] - running.tokens, 0)
-    over = running.plus(Entry(last.seq + 1, running.number, _REPLIED, left, _SOMETIME))
-    line = LogLine(over.number, "", _LINE, brief_tokens=_LINE)
-    return replace(
-        view,
-        whole=tuple(over if turn.number == over.number else turn for turn in view.whole),
-        turns=(*view.turns[:-1], over),
-        lines=(*view.lines, line) if view.rendering == "exchange" else (),
-        current=0,
-    )
+def _log(view: View, over: Sequence[Turn]) -> tuple[LogLine, ...]:
+    """Return the lines that may be in the activity log once these turns are over, too."""
+    new = (LogLine(turn.number, "", _LINE, brief_tokens=_LINE) for turn in over)
+    return (*view.lines, *new) if view.rendering == "exchange" else ()
+
+
+def _with_turns(view: View, coming: tuple[Turn, ...]) -> View:
+    """Return the view with these turns, the last of which runs."""
+    whole, turns = view.whole + coming, view.turns + coming
+    return replace(view, whole=whole, turns=turns, current=coming[-1].number)
 
 
 def _last_seq(view: View) -> int:
@@ -233,14 +222,7 @@ def with_question(view: View) -> View:
     """Return the view when the next turn begins; what will be asked counts nothing yet."""
     number = view.newest + 1
     question = Entry(_last_seq(view) + 1, number, _ASKED, 0, _SOMETIME)
-    coming = (Turn(number, (question,)),)
-    return replace(
-        view,
-        whole=view.whole + coming,
-        turns=view.turns + coming,
-        current=number,
-        newest=number,
-    )
+    return replace(_with_turns(view, (Turn(number, (question,)),)), newest=number)
 
 
 def apply_emergency_steps(preview: Preview, limits: Limits, steps: Sequence[int]) -> Preview:

@@ -32,23 +32,6 @@ class Snapshot(Struct, frozen=True):
     days: int = 0
     newest: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "tools": list(self.tools),
-            "injection": self.injection,
-            "summary": self.summary,
-            "examples": [list(example) for example in self.examples],
-            "days": self.days,
-            "newest": self.newest,
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Snapshot:
-        examples = tuple((name, arguments) for name, arguments in data["examples"])
-        memory = data.get("days", 0), data.get("newest", "")
-        return cls(tuple(data["tools"]), data["injection"], data["summary"], examples, *memory)
-
 
 def take_snapshot(
     tools: Sequence[Mapping[str, Any]], turns: Sequence[Turn], summary: int, days: Sequence[date]

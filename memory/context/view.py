@@ -118,8 +118,7 @@ class View(Struct, frozen=True, dict=True):
 
     def _count_calls(self) -> int:
         direct = self.prefix.direct
-        messages = (entry.message for turn in self.turns for entry in turn.entries)
-        return sum(call.name not in direct for one in messages for call in one.tool_calls)
+        return sum(call.name not in direct for one in self.messages for call in one.tool_calls)
 
     @property
     def ranges(self) -> tuple[RangeSummary, ...]:
@@ -197,9 +196,14 @@ class View(Struct, frozen=True, dict=True):
         """The turns that a strategy may let go: complete, and not pinned."""
         return tuple(t for t in self.complete if t.number not in self.layout.pinned)
 
+    @cached_property
+    def entries(self) -> list[Entry]:
+        """All entries of the turns, in order."""
+        return [entry for turn in self.turns for entry in turn.entries]
+
     @property
     def messages(self) -> list[Message]:
-        return [entry.message for turn in self.turns for entry in turn.entries]
+        return [entry.message for entry in self.entries]
 
     @property
     def beside(self) -> RequestExtras:
@@ -275,17 +279,11 @@ class View(Struct, frozen=True, dict=True):
     @cached_property
     def _sent(self) -> list[Entry]:
         """The entries that are sent, each call with an id that no other one has."""
-        entries = [entry for turn in self.turns for entry in turn.entries]
-        return entries if self._has_own_ids else _with_unique_ids(entries)
+        return self.entries if self._has_own_ids else _with_unique_ids(self.entries)
 
     @cached_property
     def _has_own_ids(self) -> bool:
-        ids = [
-            call.id
-            for turn in self.turns
-            for entry in turn.entries
-            for call in entry.message.tool_calls
-        ]
+        ids = [call.id for message in self.messages for call in message.tool_calls]
         return len({*ids}) == len(ids)
 
     def _message_on_wire(self, entry: Entry) -> dict[str, Any]:

@@ -34,8 +34,7 @@ from memory.context.forms import (
     overlay,
 )
 from memory.context.layout import Layout
-from memory.context.replay import list_effective
-from memory.context.steering import limit
+from memory.context.replay import limit, list_effective
 from memory.record import tables
 from memory.record.branches import Ancestor, lineage, within
 from memory.record.database import Database

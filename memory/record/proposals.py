@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-from msgspec import Struct
+from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from memory.context.change import Actor, Change
@@ -69,26 +69,7 @@ def _dump(value: Plan | SummarySpec) -> dict[str, Any]:
 
 
 def _read(row: dict[str, Any]) -> Proposal:
-    plan, spec = orjson.loads(row["plan"]), orjson.loads(row["spec"])
-    return Proposal(
-        replace(
-            Plan(Change.from_json(plan.pop("change")), plan.pop("why")),
-            leaving=tuple(plan.pop("leaving")),
-            once=_pairs(plan.pop("once")),
-            **plan,
-        ),
-        row["actor"],
-        SummarySpec(
-            tuple(spec.pop("turns")),
-            pinned=frozenset(spec.pop("pinned")),
-            once=_pairs(spec.pop("once")),
-            ranges=tuple((event, made) for event, made in spec.pop("ranges")),
-            **spec,
-        ),
-        row["summary"],
-        row["asked_at"],
-    )
-
-
-def _pairs(found: list[list[Any]]) -> tuple[tuple[str, Any], ...]:
-    return tuple((name, value) for name, value in found)
+    plan, spec = orjson.loads(row["plan"]), convert(orjson.loads(row["spec"]), SummarySpec)
+    change = Change.from_json(plan.pop("change"))
+    made = replace(convert({**plan, "change": {}}, Plan), change=change)
+    return Proposal(made, row["actor"], spec, row["summary"], row["asked_at"])

@@ -4,7 +4,7 @@ it."""
 from __future__ import annotations
 
 from memory.context.change import ViewEvent
-from memory.context.steering import find_steering
+from memory.context.replay import find_steering
 from memory.keys import ConversationKey
 from memory.record import branches, summaries, tables, transcript
 from memory.record.database import Database

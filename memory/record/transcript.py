@@ -15,15 +15,15 @@ from itertools import zip_longest
 from operator import or_
 from typing import Any, get_args
 
+import msgspec
 import orjson
 from peewee import SQL, fn
 
 from memory.context.change import Change, ViewEvent
 from memory.context.forms import WHOLE, give
 from memory.context.layout import NOTHING_AWAY, TakenAway
-from memory.context.replay import replay
+from memory.context.replay import limit, replay
 from memory.context.snapshot import Snapshot
-from memory.context.steering import limit
 from memory.messages import Image, Message, Role, ToolCall
 from memory.record import tables
 from memory.record.branches import Ancestor, any_of, find_sharing_rows, lineage, within
@@ -546,15 +546,13 @@ def _pairs(turns: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _snapshot(event: ViewEvent) -> str:
-    return orjson.dumps(event.snapshot.to_json()).decode() if event.snapshot else ""
+    return msgspec.json.encode(event.snapshot).decode() if event.snapshot else ""
 
 
 def _read_snapshot(kept: str) -> Snapshot | None:
-    """Return a snapshot that can't be read costs the model a note, and the event nothing."""
-    return next(
-        tables.readable(filter(None, [kept]), lambda text: Snapshot.from_json(orjson.loads(text))),
-        None,
-    )
+    """Return the snapshot; one that can't be read costs the model a note, and the event nothing."""
+    read = msgspec.json.Decoder(Snapshot).decode
+    return next(tables.readable(filter(None, [kept]), read), None)
 
 
 def _event(row: dict[str, Any]) -> ViewEvent:

@@ -9,6 +9,7 @@ from msgspec.structs import asdict
 
 from channels.language import _
 from plugins.api import Action, Ask, Reply
+from plugins.builtin.context.values import pick
 from plugins.context_advice.facts import Facts, gather
 from plugins.context_advice.rows import Advice, advice
 from plugins.wording import amount, count, money
@@ -61,20 +62,9 @@ def format_figures(facts: Facts) -> str:
 
 def figures(facts: Facts) -> dict[str, Any]:
     """Return the same as data."""
-    return {
-        "strategy": facts.limits.strategy,
-        "turns": facts.turns,
-        "tokens": facts.tokens,
-        "cuts": len(facts.cuts),
-        "turns_between_cuts": facts.distance,
-        "undone": facts.undone,
-        "overflows": facts.overflows,
-        "searches": facts.searches,
-        "results": asdict(facts.results),
-        "saved": facts.saved,
-        "summaries": asdict(facts.summaries),
-        "answers": asdict(facts.answers),
-    }
+    names = ("turns", "tokens", "undone", "overflows", "searches", "results", "saved")
+    more = {"cuts": len(facts.cuts), "turns_between_cuts": facts.distance}
+    return pick(facts, *names, "summaries", "answers", strategy=facts.limits.strategy, **more)
 
 
 def _label(command: str) -> str:

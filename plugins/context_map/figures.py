@@ -17,21 +17,21 @@ from msgspec.structs import asdict, replace
 
 from channels.language import _
 from memory.context.forecast import average_sizes
-from memory.context.layout import RangeSummary
 from memory.context.limits import Limits
 from memory.context.view import View
 from memory.turns import Turn
 from plugins.api import Ask, Reply
+from plugins.builtin.context import blocks
+from plugins.builtin.context.blocks import LOG, RANGE, RUNNING, SUMMARY, TURN, Block
 from plugins.builtin.context.overview import parts
-from plugins.builtin.context.state import states
+from plugins.builtin.context.state import States, states
 from plugins.wording import amount, clip, shrink
 
 MOST = 150
 """Blocks of turns, as many as can be told apart, and points of a line."""
 _WORDS = 80  # characters of a block that are told
 
-FRONT = ("summary", "activity log")
-RANGE, TURN, RUNNING = "summaries of turns", "turns", "running turn"
+_INSIDE = (RANGE, TURN, RUNNING)
 
 
 class MapBlock(Struct, frozen=True):
@@ -52,21 +52,36 @@ class MapBlock(Struct, frozen=True):
 def list_blocks(view: View, system: str = "", most: int = MOST) -> list[MapBlock]:
     """Return the next request in its order; the tokens add up to its size. `system` is the text of
     the system prompt."""
-    sizes = parts(view)
-    around = [MapBlock(name, sizes[name]) for name in sizes if name not in (RANGE, TURN, RUNNING)]
-    fixed = [_describe(block, view, system) for block in around if block.tokens]
-    return fixed + _merge([*_in_turn(view, sizes)], view, most)
+    sizes, known = parts(view), [*blocks.list_blocks(view)]
+    front = {block.part: block for block in known if block.part in (SUMMARY, LOG)}
+    fixed = [
+        _in_front(name, tokens, front.get(name), system)
+        for name, tokens in sizes.items()
+        if tokens and name not in _INSIDE
+    ]
+    shares = {
+        part: iter(spread(sizes[part], [block.raw for block in known if block.part == part]))
+        for part in _INSIDE
+    }
+    where = states(view)
+    inside = [_inside(b, next(shares[b.part]), where) for b in known if b.part in _INSIDE]
+    return fixed + _merge(inside, view, most)
 
 
-def _describe(block: MapBlock, view: View, system: str) -> MapBlock:
-    if block.part == "system prompt":
-        return replace(block, words=clip(system, _WORDS))
-    if block.part not in FRONT:
-        return block
-    is_log = block.part == "activity log"
-    numbers = view.logged if is_log else view.layout.turns("summary")
-    text = view.preface.text if view.preface and not is_log else ""
-    return replace(_over(block, numbers), words=clip(text, _WORDS))
+def _in_front(part: str, tokens: int, block: Block | None, system: str) -> MapBlock:
+    shown = MapBlock(part, tokens, words=clip(system, _WORDS) if part == "system prompt" else "")
+    if block is None:
+        return shown
+    words = clip(block.text, _WORDS) if part == SUMMARY else ""
+    return replace(_over(shown, block.turns), words=words)
+
+
+def _inside(block: Block, tokens: int, where: States) -> MapBlock:
+    if block.turn is not None:
+        state = [*where.of(block.turn.number)]
+        return _over(MapBlock(block.part, tokens, state=state), block.turns)
+    words = clip(block.text, _WORDS)
+    return _over(MapBlock(RANGE, tokens, turns=spell(block.turns), words=words), block.turns)
 
 
 def _over(block: MapBlock, numbers: Sequence[int]) -> MapBlock:
@@ -74,34 +89,6 @@ def _over(block: MapBlock, numbers: Sequence[int]) -> MapBlock:
     if not numbers:
         return block
     return replace(block, first=numbers[0], last=numbers[-1], count=len(numbers))
-
-
-def _in_turn(view: View, sizes: Mapping[str, int]) -> Iterator[MapBlock]:
-    """Yield the turns, and the summaries where they are sent: behind the turns that they replace,
-    and those before these."""
-    where = states(view)
-    written = [one for one in view.ranges if one.summary in view.summaries]
-    weights = [view.summaries[one.summary].tokens for one in written]
-    ranges = spread(sizes[RANGE], weights)
-    summaries = {one.summary: size for one, size in zip(written, ranges, strict=True)}
-    complete = [turn for turn in view.turns if turn.number != view.current]
-    whole = spread(sizes[TURN], [turn.tokens for turn in complete])
-    tokens = {turn.number: size for turn, size in zip(complete, whole, strict=True)}
-    tokens[view.current] = sizes[RUNNING]
-    waiting = [*written]
-    for turn in view.turns:
-        while waiting and waiting[0].turns[-1] < turn.number:
-            yield _of_range(waiting.pop(0), view, summaries)
-        number = turn.number
-        part = RUNNING if number == view.current else TURN
-        yield MapBlock(part, tokens[number], number, number, 1, state=[*where.of(number)])
-    yield from (_of_range(one, view, summaries) for one in waiting)
-
-
-def _of_range(one: RangeSummary, view: View, sizes: Mapping[int, int]) -> MapBlock:
-    words = clip(view.summaries[one.summary].text, _WORDS)
-    block = MapBlock(RANGE, sizes[one.summary], turns=spell(one.turns), words=words)
-    return _over(block, one.turns)
 
 
 def _merge(blocks: Sequence[MapBlock], view: View, most: int) -> list[MapBlock]:
@@ -196,13 +183,13 @@ async def show_figures(ask: Ask) -> Reply:
     context = conversation.context
     limits = context.limits
     view = context.view(limits=limits)
-    blocks = list_blocks(view, context.prefix.system)
+    shown = list_blocks(view, context.prefix.system)
     data = {
-        "blocks": [_as_data(block) for block in blocks],
+        "blocks": [_as_data(block) for block in shown],
         "limit": find_limit(view, limits),
         "sizes": thin(await conversation.prompts_by_turn()),
     }
-    lines = [f"- {_title(block)}: {amount(block.tokens)}" for block in blocks]
+    lines = [f"- {_title(block)}: {amount(block.tokens)}" for block in shown]
     return Reply("\n".join(lines), data)
 
 

@@ -25,6 +25,7 @@ from plugins.builtin.context import state
 from plugins.builtin.context.overview import gather, parts
 from plugins.builtin.context.show import DETAILS, headline
 from plugins.builtin.context.turns import rows
+from plugins.builtin.context.values import pick
 from plugins.context_map.figures import show_figures
 from plugins.wording import amount
 
@@ -101,10 +102,8 @@ class Box(Struct, frozen=True):
 
 def as_data(picture: Picture) -> dict[str, Any]:
     """Return the figures as data, for a program that draws them in another way."""
-    blocks = [
-        {"turn": f"t{b.number}", "tokens": b.tokens, "state": b.state} for b in picture.blocks
-    ]
-    return {"budget": picture.budget, "parts": picture.parts, "blocks": blocks}
+    blocks = [pick(block, "tokens", "state", turn=f"t{block.number}") for block in picture.blocks]
+    return pick(picture, "budget", "parts", blocks=blocks)
 
 
 def svg(picture: Picture) -> str:

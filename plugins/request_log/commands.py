@@ -16,7 +16,7 @@ from memory.context.view import Scale
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context.preview import list_messages, show_messages
 from plugins.builtin.context.show import moment
-from plugins.builtin.context.state import say_of
+from plugins.builtin.context.values import say_of
 from plugins.request_log.reading import KeptRequests, Rebuilt, rebuild
 from plugins.request_log.record import SentRequest
 from plugins.turn_names import ids

@@ -9,12 +9,12 @@ from typing import Literal
 
 from msgspec import Struct
 
-from memory.context.layout import RangeSummary
 from memory.context.meter import PromptPrefix
 from memory.context.view import View
 from memory.long_term.prompt import find_lines
 from memory.messages import ToolCall
 from memory.turns import Turn
+from plugins.builtin.context.blocks import LOG, SUMMARY, Block, list_blocks, name_run
 
 Kind = Literal["system prompt", "tools", "memory", "summary", "log", "turn", "question", "result"]
 
@@ -35,9 +35,10 @@ def list_parts(
     view: View, prefix: PromptPrefix, turn: int, count: Callable[[str], int]
 ) -> list[AnswerPart]:
     """Return the parts of a request of this turn, the largest first. Tokens are the meter's."""
-    found = [*_before(view, prefix, count), *_summaries(view)]
-    for one in view.turns:
-        found += _own(one, view) if one.number == turn else [_turn(one, view)]
+    found = [*_before(view, prefix, count)]
+    for block in list_blocks(view):
+        is_own = block.turn is not None and block.turn.number == turn
+        found += _own(block.turn, view) if block.turn and is_own else [_part_of(block, view)]
     return sorted((part for part in found if part.tokens), key=lambda part: -part.tokens)
 
 
@@ -53,30 +54,14 @@ def _before(view: View, prefix: PromptPrefix, count: Callable[[str], int]) -> It
         yield AnswerPart("memory", f"m{number}", scale(count(line)), line, can_go=True)
 
 
-def _summaries(view: View) -> Iterator[AnswerPart]:
-    scale = view.scale.part
-    if view.preface:
-        turns = view.layout.turns("summary")
-        yield AnswerPart(
-            "summary", "summary", scale(view.preface.tokens), view.preface.text, bool(turns), turns
-        )
-    if view.log:
-        size = view.front_tokens - (view.preface.tokens if view.preface else 0)
-        yield AnswerPart("log", "", scale(size), "; ".join(line.text for line in view.log))
-    for one in view.ranges:
-        if (written := view.summaries.get(one.summary)) is not None:
-            name = _name(one)
-            yield AnswerPart("summary", name, scale(written.tokens), written.text, True, one.turns)
-
-
-def _name(one: RangeSummary) -> str:
-    first, last = one.turns[0], one.turns[-1]
-    return f"t{first}" if first == last else f"t{first}-t{last}"
-
-
-def _turn(turn: Turn, view: View) -> AnswerPart:
-    tokens = view.scale.part(sum(entry.tokens for entry in turn.entries))
-    return AnswerPart("turn", turn.id, tokens, turn.question.text, True, (turn.number,))
+def _part_of(block: Block, view: View) -> AnswerPart:
+    tokens, turns = view.scale.part(block.raw), block.turns
+    if block.part == LOG:
+        return AnswerPart("log", "", tokens, block.text.replace("\n", "; "))
+    if block.turn is not None:
+        return AnswerPart("turn", block.turn.id, tokens, block.text, True, turns)
+    name = SUMMARY if block.part == SUMMARY else name_run(turns)
+    return AnswerPart("summary", name, tokens, block.text, bool(turns), turns)
 
 
 def _own(turn: Turn, view: View) -> Iterator[AnswerPart]:

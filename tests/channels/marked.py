@@ -40,7 +40,16 @@ from plugins.wording import WEEKDAYS
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("bot", "channels", "plugins")
-_MARKS = {"_": 1, "number_of": 3, "_verb": 3, "say_of": 3, "Action": 1, "require_owner": 1}
+_MARKS = {
+    "_": 1,
+    "number_of": 3,
+    "_verb": 3,
+    "say_of": 3,
+    "phrase": 3,
+    "refusal": 1,
+    "Action": 1,
+    "require_owner": 1,
+}
 PARTS = (
     *("system prompt", "standing instructions", "memory", "tools", "summary", "activity log"),
     *("summaries of turns", "turns", "running turn", "user", "assistant", "tool", "note"),

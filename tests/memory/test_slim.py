@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -358,3 +359,26 @@ async def test_turns_that_have_no_room_in_full_fold_before_any_is_lost(
     events = await (await lodge.conversation()).context.history()
     assert {event.actor for event in events} == {"strategy"}
     assert any("the window has room for" in event.reason for event in events)
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_a_preview_shows_what_raised_settings_bring_back(lodge: Lodge, seed: int) -> None:
+    chance = Random(seed)
+    lodge.limit(
+        full_turns=chance.randint(1, 3),
+        max_terse_entries=chance.randint(1, 5),
+        fold_turns=chance.choice([1, 2]),
+    )
+    await talk(lodge, range(1, 10))
+    conversation = await lodge.conversation()
+    await conversation.editor.pin([chance.randint(1, 9)])
+    await conversation.editor.drop([chance.randint(1, 9)])
+    if chance.random() < 0.5:
+        await conversation.compactor.compact_range([*range(2, 5)])
+    lodge.limit(full_turns=chance.randint(2, 6), max_terse_entries=chance.randint(3, 20))
+    before = conversation.context.replayed
+    preview = await conversation.compactor.forecaster.preview()
+    assert conversation.context.replayed is before, "asking changes nothing"
+    turn = await conversation.turns.open("question 10")
+    view = await turn.fit(FRAME)
+    assert sent(preview.then)[:-1] == sent(view)[:-1]

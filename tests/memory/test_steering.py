@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memory.context.change import Actor, Change, Clip, Kind, ViewEvent
 from memory.context.forms import OWN, SUMMARY, WHOLE, Forms, TurnForm, give, overlay, turns_of
-from memory.context.steering import find_steering, limit
+from memory.context.replay import find_steering, limit
 
 TURNS = st.frozensets(st.integers(1, 9))
 KINDS: st.SearchStrategy[Kind] = st.sampled_from(["view", "text", "edit", "hold"])

@@ -36,8 +36,7 @@ def plan(view: View, limits: Limits) -> Plan | None:
 
 def split(view: View, keep: int, why: str) -> Plan | None:
     """Let all but the last `keep` messages leave, whatever the pressure is."""
-    entries = [entry for turn in view.turns for entry in turn.entries]
-    return split_at(view, safe_split(entries, len(entries) - keep), why)
+    return split_at(view, safe_split(view.entries, len(view.entries) - keep), why)
 
 
 def safe_split(entries: list[Entry], index: int) -> int:
@@ -52,7 +51,7 @@ def split_at(view: View, index: int, why: str) -> Plan | None:
     """Return the plan by which all messages before the one at `index` leave, but for the running
     turn and pinned ones; None where none would. A turn whose beginning has left before is not
     summarised once more with its rest."""
-    entries = [entry for turn in view.turns for entry in turn.entries][: max(0, index)]
+    entries = view.entries[: max(0, index)]
     stays = {t.number for t in view.turns if not t.is_complete} | view.layout.pinned
     gone = {entry.turn for entry in entries} - stays
     if not gone:
@@ -97,7 +96,7 @@ def plan_structured(view: View, limits: Limits) -> Plan | None:
 def _reserve_from(view: View, reserve: float) -> int:
     """Return the index of the first of the newest messages that together hold at most `reserve`
     tokens; of a call and its results, all or none."""
-    entries = [entry for turn in view.turns for entry in turn.entries]
+    entries = view.entries
     sizes = accumulate(entry.tokens for entry in reversed(entries))
     index = len(entries) - sum(view.scale.part(size) <= reserve for size in sizes)
     while 0 < index < len(entries) and entries[index].message.role in ("tool", "note"):

@@ -51,8 +51,8 @@ def count_freeable(view: View, limits: Limits) -> int:
 
 def count_freed(view: View, change: Change) -> int:
     """Raw tokens that the stubs of a change are shorter than what the view has in their place."""
-    entries = (entry for turn in view.turns for entry in turn.entries)
-    return sum(e.tokens - change.stub[e.seq] for e in entries if e.seq in change.stub)
+    stub = change.stub
+    return sum(e.tokens - stub[e.seq] for e in view.entries if e.seq in stub)
 
 
 def _find_old(view: View, limits: Limits) -> list[Entry]:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from channels.language import _
 from memory.services import CutNotice
-from plugins.api import Action, Ask, CommandError, Reply
+from plugins.api import Action, Ask, Reply
 from plugins.builtin.context import receipts
 from plugins.builtin.context.overview import hold
 from plugins.builtin.context.show import explain_hold, reason
-from plugins.builtin.context.state import say_of
 from plugins.builtin.context.steering import to_reply
-from plugins.builtin.context.summary import EDIT
+from plugins.builtin.context.summary import APPROVE, DECLINE, answers, edit_action
 from plugins.builtin.context.turns import quote
-from plugins.turn_names import ids
-from plugins.wording import amount, clip, literal
+from plugins.builtin.context.values import as_data, phrase, pick, refusal
+from plugins.wording import clip, literal
 
-APPROVE, DECLINE = "/context approve", "/context decline"
 _NONE = (
     "No compaction is waiting for you. If one was, it was answered or done, or the context "
     "has changed since. /context shows what comes next."
@@ -24,29 +22,18 @@ _NONE = (
 
 def describe(notice: CutNotice) -> Reply:
     """Return the notice of a cut for a person: that it waits for them, or that it was made."""
-    name, sizes = notice.summary.name, (notice.tokens_before, notice.tokens_after)
-    before, after = map(amount, sizes)
-    told = (quote(notice.summary.text), receipts.describe(notice.summary.receipt))
-    quoted = "\n\n".join(filter(None, told))
-    data = {
-        "summary": name,
-        "turns": ids(notice.turns),
-        "waits": not notice.event,
-        "receipt": receipts.to_data(notice.summary.receipt),
-        "tokens_before": notice.tokens_before,
-        "tokens_after": notice.tokens_after,
-    }
-    edit = Action(_("Edit"), f"{EDIT} {name}")
-    if not notice.event:
-        question = say_of(
-            notice.turns,
-            "Compact the context? {turns} will be removed ({why}): {before} → {after} "
-            "tokens. {name} will replace it:",
-            "Compact the context? {turns} will be removed ({why}): {before} → {after} "
-            "tokens. {name} will replace them:",
+    made, name, waits = notice.summary, notice.summary.name, not notice.event
+    sizes = pick(notice, "turns", "tokens_before", "tokens_after")
+    data = {**sizes, "summary": name, "waits": waits, "receipt": as_data(made.receipt)}
+    quoted = "\n\n".join(filter(None, (quote(made.text), receipts.describe(made.receipt))))
+    if waits:
+        question = phrase(
+            notice,
+            "Compact the context? {turns} will be removed ({why}): {tokens_before} → "
+            "{tokens_after} tokens. {name} will replace it:",
+            "Compact the context? {turns} will be removed ({why}): {tokens_before} → "
+            "{tokens_after} tokens. {name} will replace them:",
             why=reason(notice.why),
-            before=before,
-            after=after,
             name=name,
         )
         how = _(
@@ -57,26 +44,19 @@ def describe(notice: CutNotice) -> Reply:
             decline=DECLINE,
             name=name,
         )
-        text = f"{question}\n\n{quoted}\n\n{how}"
-        approve, decline = f"{APPROVE} {name}", f"{DECLINE} {name}"
-        keep = receipts.actions(notice.summary, is_named=True)
-        actions = (Action(_("Approve"), approve), edit, Action(_("No"), decline), *keep)
-        return Reply(text, data, actions)
-    said = say_of(
-        notice.turns,
-        "{turns} removed from the context ({why}): {before} → {after} tokens. {name} "
+        return Reply(f"{question}\n\n{quoted}\n\n{how}", data, answers(made))
+    said = phrase(
+        notice,
+        "{turns} removed from the context ({why}): {tokens_before} → {tokens_after} tokens. {name} "
         "replaces it {when}:",
-        "{turns} removed from the context ({why}): {before} → {after} tokens. {name} "
+        "{turns} removed from the context ({why}): {tokens_before} → {tokens_after} tokens. {name} "
         "replaces them {when}:",
         why=reason(notice.why),
-        before=before,
-        after=after,
         name=name,
         when=_("from your next message on") if notice.is_late else _("now"),
     )
-    text = f"{said}\n\n{quoted}"
-    undo = Action(_("Undo"), f"/context undo e{notice.event}")
-    return Reply(text, data, (edit, undo, *receipts.actions(notice.summary)))
+    edit, undo = edit_action(name), Action(_("Undo"), f"/context undo e{notice.event}")
+    return Reply(f"{said}\n\n{quoted}", data, (edit, undo, *receipts.actions(made)))
 
 
 async def approve(ask: Ask, rest: str) -> Reply:
@@ -87,7 +67,7 @@ async def approve(ask: Ask, rest: str) -> Reply:
     view = ask.conversation.context.view()
     done = await ask.conversation.compactor.approve()
     if done is None:
-        raise CommandError(_(_NONE))
+        raise refusal(_NONE)
     return to_reply(done, view)
 
 
@@ -111,15 +91,13 @@ async def _find_waiting(ask: Ask, rest: str) -> CutNotice:
     name = rest.strip().lower()
     waiting = await ask.conversation.compactor.approval.notice()
     if waiting is None:
-        raise CommandError(_(_NONE))
+        raise refusal(_NONE)
     if name and name != waiting.summary.name:
-        raise CommandError(
-            _(
-                "“{name}” is not the compaction that waits now: that one has the summary "
-                "{waiting}. {approve} shows it. Nothing was done.",
-                name=literal(clip(name)),
-                waiting=waiting.summary.name,
-                approve=APPROVE,
-            )
+        raise refusal(
+            "“{name}” is not the compaction that waits now: that one has the summary {waiting}. "
+            "{approve} shows it. Nothing was done.",
+            name=literal(clip(name)),
+            waiting=waiting.summary.name,
+            approve=APPROVE,
         )
     return waiting

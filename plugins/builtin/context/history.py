@@ -1,5 +1,5 @@
-"""`/context history`: all that ever changed the view; and `/context search WORDS`: all that was
-said in this conversation, in context or not."""
+"""`/context history`: all that ever changed the view, with `undo` and `redo`; and `/context search
+WORDS`: all that was said in this conversation, in context or not."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ from typing import Any
 
 from channels.language import _
 from memory.context.change import ViewEvent
-from memory.context.replay import list_effective
+from memory.context.replay import list_effective, redoable
+from memory.context.view import View
 from memory.record.search import Found, Hit
 from memory.record.search.excerpts import excerpt, pieces
-from plugins.api import Ask, CommandError, Reply
+from plugins.api import Action, Ask, Reply
 from plugins.builtin.context import receipts
 from plugins.builtin.context.cost import cache_of
-from plugins.builtin.context.overview import event_data, list_touched
-from plugins.builtin.context.show import by, moment, name_kind
+from plugins.builtin.context.overview import event_data, hold, list_touched
+from plugins.builtin.context.show import UNDO, by, explain_hold, moment, name_kind
 from plugins.builtin.context.state import IN_PLAY, States, name_states, states
 from plugins.builtin.context.turns import name_role, role
+from plugins.builtin.context.values import as_data, phrase, refusal, say_of
+from plugins.offers import numbers_in_context, with_offers
 from plugins.wording import amount, clip, count, format_turns, literal
 
+REDO = Action("Redo", "/context redo")
 NEWEST = 40
 """Events that are shown; `data` has them all."""
 
@@ -49,12 +53,9 @@ async def show(ask: Ask, rest: str) -> Reply:
     if len(lines) > NEWEST:
         text += _("\n\nThe newest {newest} of {n} are shown.", newest=NEWEST, n=len(lines))
     data = [
-        {
-            **event_data(e),
-            "undone": e.id in undone,
-            "cost": cache.data(costs[e.id]),
-            "receipt": receipts.to_data(kept.get(e.id)),
-        }
+        event_data(e)
+        | {"undone": e.id in undone, "cost": cache.data(costs[e.id])}
+        | {"receipt": as_data(kept.get(e.id))}
         for e in events
     ]
     return Reply(text, {"events": data})
@@ -70,35 +71,111 @@ def _line(
     """Describe one event: what and when, the turns and sizes, what it cost and kept, who and
     why."""
     target = by_id.get(event.change.target) if event.name in ("undo", "redo") else None
-    what = (
-        _(
+    what = name_kind(target or event)
+    if target:
+        what = _(
             "undo of a {kind} (e{id})" if event.name == "undo" else "redo of a {kind} (e{id})",
-            kind=name_kind(target),
+            kind=what,
             id=target.id,
         )
-        if target
-        else name_kind(event)
-    )
+    is_undone, is_moved = event.id in undone, event.tokens_before != event.tokens_after
     said = (
         _("e{id} ~~{what}~~ undone", id=event.id, what=what)
-        if event.id in undone
+        if is_undone
         else f"e{event.id} **{what}**",
         moment(event.at, zone),
         format_turns(list_touched(target or event)),
-        _sizes(event),
+        phrase(event, "{tokens_before} → {tokens_after} tokens") if is_moved else "",
         *more,
         literal(clip(by(event), 120)),
     )
     return f"- {' · '.join(filter(None, said))}"
 
 
-def _sizes(event: ViewEvent) -> str:
-    before, after = event.tokens_before, event.tokens_after
-    return (
-        _("{before} → {after} tokens", before=amount(before), after=amount(after))
-        if before != after
-        else ""
+async def undo(ask: Ask, rest: str) -> Reply:
+    """`/context undo`, `/context undo e12`"""
+    number = _event_number(rest)
+    before = ask.conversation.context.view()
+    event = await ask.conversation.editor.undo(number)
+    if event is None and number:
+        raise refusal(
+            "There is no change e{number} here that can be undone; /context history lists them.",
+            number=number,
+        )
+    if event is None:
+        return Reply(_("There is nothing to undo."), {"undone": None}, await _redo(ask))
+    return await _report_move("Undone", event, before, ask)
+
+
+def _event_number(rest: str) -> int:
+    """ "e12" -> 12; 0 where no event is named."""
+    name = rest.strip().lower()
+    if not name:
+        return 0
+    if name[0] == "e" and name[1:].isascii() and name[1:].isdigit() and len(name) < 20:
+        return int(name[1:])
+    raise refusal(
+        "“{name}” is not a change, so nothing was undone. /context undo takes back the last "
+        "change, or the one you name, like /context undo e12; /context history lists them. To "
+        "take back your last message, use /undo.",
+        name=literal(clip(name)),
     )
+
+
+async def redo(ask: Ask, rest: str) -> Reply:
+    """`/context redo`"""
+    if rest.strip():
+        raise refusal(
+            "/context redo does not take “{rest}”, so nothing was changed. Send it alone: it "
+            "redoes the last undo.",
+            rest=literal(clip(rest)),
+        )
+    before = ask.conversation.context.view()
+    event = await ask.conversation.editor.redo()
+    if event is None:
+        text = _(
+            "There is nothing to redo: nothing was undone, or something else was changed after it."
+        )
+        return Reply(text, {"redone": None})
+    return await _report_move("Redone", event, before, ask)
+
+
+async def _report_move(done: str, event: ViewEvent, before: View, ask: Ask) -> Reply:
+    """Report what an undo or a redo did."""
+    conversation, is_undo = ask.conversation, done == "Undone"
+    after, limits = conversation.context.view(), conversation.context.limits
+    what = _(
+        "{kind} of {at} ({by})",
+        kind=name_kind(event),
+        at=moment(event.at, ask.bot.zone()),
+        by=by(event),
+    )
+    text = _("Undone: the {event}." if is_undo else "Redone: the {event}.", event=what)
+    sizes = _("{before} → {after} tokens", before=amount(before.tokens), after=amount(after.tokens))
+    text += f" {_compare(before, after)}{sizes}."
+    if until := hold(after, limits, conversation):
+        text += f" {explain_hold(until)}"
+    if is_undo and before.layout == after.layout:
+        text += _(" That alone restored nothing: a later change removed the same turns.")
+    sizes_now = {"tokens_before": before.tokens, "tokens_after": after.tokens}
+    data = {done.lower(): event.name, "turns": [turn.id for turn in after.turns], **sizes_now}
+    reply = Reply(text, data, await _redo(ask) if is_undo else (UNDO,))
+    last = max(numbers_in_context(conversation), default=None)
+    return reply if last is None else await with_offers(reply, ask, conversation.key, last)
+
+
+def _compare(before: View, after: View) -> str:
+    was, now = ({turn.number for turn in view.turns} for view in (before, after))
+    back, gone = tuple(now - was), tuple(was - now)
+    if back:
+        return say_of(back, "{turns} is back in context; ", "{turns} are back in context; ")
+    if gone:
+        return say_of(gone, "{turns} is out of the context; ", "{turns} are out of the context; ")
+    return ""
+
+
+async def _redo(ask: Ask) -> tuple[Action, ...]:
+    return (REDO,) if redoable(await ask.conversation.context.history()) else ()
 
 
 SHOWN = 10
@@ -109,9 +186,7 @@ async def search(ask: Ask, rest: str) -> Reply:
     """`/context search WORDS`"""
     words = rest.split()
     if not words:
-        raise CommandError(
-            _("/context search needs words to look for, like /context search lisbon hotel.")
-        )
+        raise refusal("/context search needs words to look for, like /context search lisbon hotel.")
     conversation = ask.conversation
     found = await conversation.search(words, SHOWN)
     where = states(conversation.context.view())
@@ -134,23 +209,15 @@ def _headline(found: Found, rest: str) -> str:
     if not found.total:
         return _("Nothing in this conversation contains {words}.", words=words)
     if not found.whole:
-        more = (
-            _("; the best {shown} of {total}", shown=SHOWN, total=found.total)
-            if found.total > SHOWN
-            else ""
-        )
+        more = _("; the best {shown} of {total}", shown=SHOWN, total=found.total)
         return _(
             "No message contains all of {words}. These contain part of it{more}:",
             words=words,
-            more=more,
+            more=more if found.total > SHOWN else "",
         )
     more = _("; the newest {shown} are", shown=SHOWN) if found.whole > SHOWN else ""
-    return _(
-        "{messages} with {words}{more}:",
-        messages=count(found.whole, "message"),
-        words=words,
-        more=more,
-    )
+    messages = count(found.whole, "message")
+    return _("{messages} with {words}{more}:", messages=messages, words=words, more=more)
 
 
 def _hit_line(hit: Hit, where: States, at: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import tzinfo
 from typing import Any, Literal
 
@@ -31,10 +31,11 @@ from memory.services import CutNotice
 from plugins.api import Ask
 from plugins.builtin.context.cost import Cache, cache_of
 from plugins.builtin.context.soft_limit import SoftLimit, soft_limit_of
+from plugins.builtin.context.values import pick, say_of
 from plugins.context_usage import usage_of
 from plugins.rules import find_compacting, parse
 from plugins.turn_names import ids
-from plugins.wording import format_turns, shrink
+from plugins.wording import shrink
 
 GOVERNING = (
     "context.strategy",
@@ -224,40 +225,32 @@ def counts(overview: Overview) -> dict[str, Any]:
 def as_data(overview: Overview) -> dict[str, Any]:
     """Return the overview as JSON; `usage` is what the terminal's bar shows. Times are ISO 8601."""
     view, limits, bill = overview.view, overview.limits, overview.bill
+    waiting = overview.waiting
     return {
-        "usage": asdict(overview.usage),
+        **pick(overview, "usage", "layers", "cut_prompt", "summary", tools=[*overview.tools]),
+        **pick(limits, "budget", "window", "strategy", "max_turns", "max_tokens"),
+        **counts(overview),
         "tokens": view.tokens,
-        "budget": limits.budget,
         "free": max(0, limits.budget - view.tokens),
-        "window": limits.window,
         "window_is_learned": overview.learned is not None,
         "reserve": limits.window - limits.ceiling,
         "is_measured": view.scale.is_measured,
         "parts": parts(view),
-        **counts(overview),
         "turns": [turn.id for turn in view.turns],
         "summarised_in_place": [ids(one.turns) for one in view.ranges],
         "log": ids(view.logged),
         "running_turn": f"t{view.current}" if view.current else None,
         "pinned": ids(tuple(sorted(view.layout.pinned))),
-        "tools": list(overview.tools),
         "tool_sizes": overview.tools,
         "memory": {"in_prompt": overview.remembered.shown, "lines": overview.remembered.total},
-        "strategy": limits.strategy,
         "strategy_from_next_turn": overview.chosen,
-        "max_turns": limits.max_turns,
-        "max_tokens": limits.max_tokens,
-        "layers": overview.layers,
         "compacting_rules": overview.rules,
-        "due": overview.due and _describe_due(overview.due, overview.limits.strategy),
+        "due": overview.due and plan_data(overview.due, limits.strategy),
         "soft_limit": overview.soft.data,
-        "cut_prompt": overview.cut_prompt and asdict(overview.cut_prompt),
         "next_cut": overview.next_cut and _describe_cut(overview.next_cut, overview),
-        "waiting_cut": overview.waiting
-        and {"summary": overview.waiting.summary.name, "turns": ids(overview.waiting.turns)},
+        "waiting_cut": waiting and pick(waiting, "turns", summary=waiting.summary.name),
         "held_off_until": overview.hold and asdict(overview.hold),
         "last_change": overview.last and event_data(overview.last),
-        "summary": overview.summary,
         "preface": view.preface.text if view.preface else "",
         "cost": bill.cost,
         "calls": bill.calls,
@@ -273,40 +266,27 @@ def effect(plan: Plan, strategy: str) -> str:
         return _("turns and lines that `slim` had removed come back")
     squeezed = [n for n in change.turns("squeezed") if n not in plan.leaving]
     folded = [n for n in change.turns("line") if n not in plan.leaving]
+    # A reminder is a sentence in place of the turns, and not a summary of them.
+    gone = "{turns} will be removed" if style == "reminder" else "{turns} will be summarised"
+    clips, stubs = len(change.clip), len(change.stub)
     done = (
-        plan.leaving
-        and (
-            _verb(plan.leaving, "{turns} will be removed", "{turns} will be removed")
-            if style == "reminder"  # a sentence in place of the turns, and not a summary of them
-            else _verb(plan.leaving, "{turns} will be summarised", "{turns} will be summarised")
-        ),
+        plan.leaving and say_of(plan.leaving, gone, gone),
         folded
-        and _verb(folded, "{turns} becomes a line of the log", "{turns} become lines of the log"),
+        and say_of(folded, "{turns} becomes a line of the log", "{turns} become lines of the log"),
         squeezed
-        and _verb(
+        and say_of(
             squeezed,
             "{turns} is shortened to question and reply",
             "{turns} are shortened to question and reply",
         ),
-        change.clip
+        clips and number_of(clips, "{n} long message is clipped", "{n} long messages are clipped"),
+        stubs
         and number_of(
-            len(change.clip), "{n} long message is clipped", "{n} long messages are clipped"
-        ),
-        change.stub
-        and number_of(
-            len(change.stub),
-            "{n} old tool result becomes a stub",
-            "{n} old tool results become stubs",
+            stubs, "{n} old tool result becomes a stub", "{n} old tool results become stubs"
         ),
     )
-    return ", ".join(filter(None, map(str, filter(None, done)))) or _(
-        "the rest of a turn is removed"
-    )
-
-
-def _verb(numbers: Sequence[int], one: str, many: str) -> str:
-    """Return a clause about turns, in the singular where it is one."""
-    return _(one if len(numbers) == 1 else many, turns=format_turns(numbers))
+    said = ", ".join(one for one in done if isinstance(one, str))
+    return said or _("the rest of a turn is removed")
 
 
 def describe_effects(cut: Forecast, strategy: str) -> str:
@@ -314,35 +294,34 @@ def describe_effects(cut: Forecast, strategy: str) -> str:
     return _(", then ").join(effect(plan, strategy) for plan in cut.plans)
 
 
-def _describe_due(plan: Plan, strategy: str) -> dict[str, Any]:
+def plan_data(plan: Plan, strategy: str) -> dict[str, Any]:
+    """Return a plan as JSON."""
     return {"turns": ids(plan.leaving), "effect": effect(plan, strategy), "why": plan.why}
 
 
 def _describe_cut(cut: Forecast, overview: Overview) -> dict[str, Any]:
-    turns = tuple(sorted({n for p in cut.plans for n in (*p.leaving, *p.change.turns("line"))}))
-    return {
-        "at": f"t{cut.at_turn}",
-        "turns": ids(turns),
-        "effect": describe_effects(cut, overview.limits.strategy),
-        "tokens": cut.tokens,
-        "cost": overview.cache.data(overview.cost),
-    }
+    effects, cost = describe_effects(cut, overview.limits.strategy), overview.cache
+    turns = ids(tuple(sorted({*removed_by(cut)})))
+    more = {"effect": effects, "cost": cost.data(overview.cost)}
+    return {"at": f"t{cut.at_turn}", "turns": turns, "tokens": cut.tokens, **more}
+
+
+def removed_by(cut: Forecast) -> list[int]:
+    """Return the turns that a compaction removes, or makes lines of the log."""
+    return [n for plan in cut.plans for n in (*plan.leaving, *plan.change.turns("line"))]
 
 
 def event_data(event: ViewEvent) -> dict[str, Any]:
     """Return a view event as JSON."""
-    return {
-        "id": f"e{event.id}",
-        "kind": event.name,
-        "actor": event.actor,
-        "strategy": event.strategy,
-        "at": event.at.isoformat(),
-        "reason": explain(event.reason),
-        "at_turn": f"t{event.turn}",
-        "turns": ids(list_touched(event)),
-        "tokens_before": event.tokens_before,
-        "tokens_after": event.tokens_after,
-    }
+    return pick(
+        event,
+        *("actor", "strategy", "at", "tokens_before", "tokens_after"),
+        id=f"e{event.id}",
+        kind=event.name,
+        reason=explain(event.reason),
+        at_turn=f"t{event.turn}",
+        turns=ids(list_touched(event)),
+    )
 
 
 def list_touched(event: ViewEvent) -> tuple[int, ...]:

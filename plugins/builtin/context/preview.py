@@ -7,19 +7,17 @@ from typing import Any
 
 from channels.language import _
 from memory.context.forecast import Preview
-from memory.context.layout import RangeSummary
 from memory.context.meter import PromptPrefix
 from memory.context.plan import Plan
 from memory.context.strategies.stubs import count_freed
 from memory.context.view import View
-from memory.turns import Entry
 from plugins.api import Ask, Reply
+from plugins.builtin.context.blocks import LOG, RANGE, SUMMARY, list_blocks, name_run
 from plugins.builtin.context.cost import cache_of
-from plugins.builtin.context.overview import Hold, effect, hold
+from plugins.builtin.context.overview import Hold, effect, hold, plan_data
 from plugins.builtin.context.show import explain_hold, reason
-from plugins.builtin.context.state import say_of
 from plugins.builtin.context.turns import name_role, role, summarize
-from plugins.turn_names import ids
+from plugins.builtin.context.values import say_of
 from plugins.wording import amount, clip, literal, shorten, shrink, table
 
 Row = tuple[str, str, int | None, str]
@@ -51,9 +49,8 @@ async def show(ask: Ask, rest: str) -> Reply:
 
 def _headline(preview: Preview, budget: int, is_asked: bool) -> str:
     besides = "" if is_asked else _(", and your next message")
-    size = _(
-        "{tokens} of {budget} tokens", tokens=amount(preview.then.tokens), budget=amount(budget)
-    )
+    tokens, most = amount(preview.then.tokens), amount(budget)
+    size = _("{tokens} of {budget} tokens", tokens=tokens, budget=most)
     return _("**The next request holds about {size}**{besides}.", size=size, besides=besides)
 
 
@@ -63,36 +60,28 @@ def list_messages(view: View, prefix: PromptPrefix, *, is_asked: bool = True) ->
     part = view.scale.part
     rows: list[Row] = []
     if prefix.tools:
-        names = [tool["function"]["name"] for tool in prefix.tools]
-        rows.append(("", "tools", part(view.prefix.tools), clip(", ".join(names))))
+        names = ", ".join(tool["function"]["name"] for tool in prefix.tools)
+        rows.append(("", "tools", part(view.prefix.tools), clip(names)))
     if prefix.system:
         rows.append(("", "system prompt", part(view.prefix.system), clip(prefix.system)))
-    if view.preface:
-        rows.append(("", "summary", part(view.preface.tokens), clip(view.preface.text)))
-    if view.log:
-        log = part(view.front_tokens - (view.preface.tokens if view.preface else 0))
-        rows.append(
-            (
-                "",
-                "activity log",
-                log,
-                _("{n} lines; {last}", n=len(view.log), last=view.log[-1].text),
+    for block in list_blocks(view):
+        if block.turn is not None:
+            rows += (
+                (f"t{e.turn}", role(e.message), part(e.tokens), summarize(e.message))
+                for e in block.turn.entries
             )
-        )
-    waiting = [s for s in view.ranges if s.summary in view.summaries]
-    for turn in view.turns:
-        due = [s for s in waiting if s.turns[-1] < turn.number]
-        waiting = waiting[len(due) :]
-        rows += [_range_row(s, view) for s in due]
-        rows += [_row(entry, part(entry.tokens)) for entry in turn.entries]
-    rows += [_range_row(s, view) for s in waiting]
+        elif block.part == LOG:
+            words = _("{n} lines; {last}", n=len(view.log), last=view.log[-1].text)
+            rows.append(("", LOG, part(block.raw), words))
+        else:
+            name = name_run(block.turns) if block.part == RANGE else ""
+            rows.append((name, SUMMARY, part(block.raw), clip(block.text)))
     if not is_asked:
         rows[-1] = (rows[-1][0], "user", None, _("(your next message)"))
     sizes = [row[2] or 0 for row in rows]
     besides = view.tokens - sum(sizes)
     if besides > 0:
-        rows.append(("", "other", besides, _("added by the provider, and rounding")))
-        return rows
+        return [*rows, ("", "other", besides, _("added by the provider, and rounding"))]
     fitting = shrink(sizes, view.tokens)
     return [
         (turn, who, None if size is None else less, words)
@@ -110,33 +99,23 @@ def show_messages(rows: Sequence[Row]) -> str:
     return table(("turn", "message", "tokens:", "beginning"), shown)
 
 
-def _range_row(one: RangeSummary, view: View) -> Row:
-    summary, turns = view.summaries[one.summary], one.turns
-    name = f"t{turns[0]}" if turns[0] == turns[-1] else f"t{turns[0]}-t{turns[-1]}"
-    return name, "summary", view.scale.part(summary.tokens), clip(summary.text)
-
-
-def _row(entry: Entry, tokens: int) -> Row:
-    return f"t{entry.turn}", role(entry.message), tokens, summarize(entry.message)
-
-
 def describe_steps(
     preview: Preview, strategy: str, held: Hold | None = None, waiting: Sequence[int] = ()
 ) -> str:
     """Describe what is done before it is sent, by which rule, and why."""
-    if not preview.plans and held:
+    if preview.plans:
+        return "\n\n".join(_step(plan, preview, strategy) for plan in preview.plans)
+    if held:
         return explain_hold(held)
-    if not preview.plans and waiting:
-        return say_of(
-            waiting,
-            "Nothing is compacted first: {turns} waits for your approval (`/context "
-            "approve` shows the question).",
-            "Nothing is compacted first: {turns} wait for your approval (`/context approve` "
-            "shows the question).",
-        )
-    if not preview.plans:
+    if not waiting:
         return _("Nothing is compacted first: it is within all limits.")
-    return "\n\n".join(_step(plan, preview, strategy) for plan in preview.plans)
+    return say_of(
+        waiting,
+        "Nothing is compacted first: {turns} waits for your approval (`/context approve` shows "
+        "the question).",
+        "Nothing is compacted first: {turns} wait for your approval (`/context approve` shows "
+        "the question).",
+    )
 
 
 def _step(plan: Plan, preview: Preview, strategy: str) -> str:
@@ -167,16 +146,13 @@ def _summary(plan: Plan, preview: Preview, is_first: bool) -> str:
 
 
 def _data(preview: Preview, strategy: str, rows: list[Row]) -> dict[str, Any]:
-    names = ("turn", "message", "tokens", "beginning")
     return {
         "tokens": preview.then.tokens,
         "tokens_now": preview.now.tokens,
         "messages": [
-            dict(zip(names, (*row[:2], row[2] or 0, row[3]), strict=True)) for row in rows
+            {"turn": turn, "message": who, "tokens": size or 0, "beginning": words}
+            for turn, who, size, words in rows
         ],
-        "plans": [
-            {"turns": ids(plan.leaving), "effect": effect(plan, strategy), "why": plan.why}
-            for plan in preview.plans
-        ],
+        "plans": [plan_data(plan, strategy) for plan in preview.plans],
         "summary_is_ready": preview.is_ready,
     }

@@ -19,8 +19,9 @@ from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context import receipts
 from plugins.builtin.context.overview import hold
 from plugins.builtin.context.show import UNDO, explain_hold
-from plugins.builtin.context.state import say_of
-from plugins.turn_names import ids, turns_of
+from plugins.builtin.context.summary import name_author
+from plugins.builtin.context.values import phrase, pick, refusal, say_of
+from plugins.turn_names import turns_of
 from plugins.wording import amount, clip, format_turns, literal
 
 SHOWN = 20
@@ -40,30 +41,21 @@ async def compact_range(ask: Ask, numbers: Turns, focus: str) -> Reply:
     if compacted is None:
         raise CommandError(_explain_nothing(numbers, view, named))
     if compacted.is_overtaken:
-        raise CommandError(_(receipts.OVERTAKEN))
-    if compacted.event is None or compacted.summary is None:
-        return Reply(
-            _(
-                "Nothing was changed: a summary of {turns} would not make the context smaller.",
-                turns=format_turns(numbers),
-            ),
-            {"turns": []},
+        raise refusal(receipts.OVERTAKEN)
+    event, summary = compacted.event, compacted.summary
+    if event is None or summary is None:
+        text = _(
+            "Nothing was changed: a summary of {turns} would not make the context smaller.",
+            turns=format_turns(numbers),
         )
-    return _to_reply(compacted.event, compacted.summary, numbers, view, named)
-
-
-def _to_reply(
-    event: ViewEvent, summary: Summary, numbers: Turns, view: View, named: Mapping[int, str]
-) -> Reply:
-    who = _("by {model}", model=summary.model) if summary.model else _("extracted without a model")
-    besides = _explain_rest(event, numbers, view, named)
+        return Reply(text, {"turns": []})
     place = say_of(
         event.leaving,
         "The summary {name} ({who}) replaces it.{besides}",
         "The summary {name} ({who}) replaces them.{besides}",
         name=summary.name,
-        who=who,
-        besides=besides,
+        who=name_author(summary),
+        besides=_explain_rest(event, numbers, view, named),
     )
     text, data = receipts.report(event, summary, place)
     opened = Action(_("Expand"), f"/context expand {summary.name}")
@@ -77,27 +69,25 @@ async def free_range(ask: Ask, numbers: Turns) -> Reply:
     event = await conversation.compactor.free_range(numbers)
     if event is None:
         raise CommandError(_explain_nothing(numbers, view, named))
-    before, after = event.tokens_before, event.tokens_after
-    text = say_of(
-        event.leaving,
-        "Freed about {freed} tokens: {turns} was removed from the context ({before} → "
-        "{after}). Its summary is written in the background and is used from your next "
+    data = describe_freed(event)
+    text = phrase(
+        event,
+        "Freed about {freed} tokens: {leaving} was removed from the context ({tokens_before} → "
+        "{tokens_after}). Its summary is written in the background and is used from your next "
         "message on; /context undo restores the turn.{rest}",
-        "Freed about {freed} tokens: {turns} were removed from the context ({before} → "
-        "{after}). Their summary is written in the background and is used from your next "
+        "Freed about {freed} tokens: {leaving} were removed from the context ({tokens_before} → "
+        "{tokens_after}). Their summary is written in the background and is used from your next "
         "message on; /context undo restores the turns.{rest}",
-        freed=amount(before - after),
-        before=amount(before),
-        after=amount(after),
+        freed=amount(data["freed"]),
         rest=_explain_rest(event, numbers, view, named),
     )
-    data = {
-        "turns": ids(event.leaving),
-        "tokens_before": before,
-        "tokens_after": after,
-        "freed": before - after,
-    }
     return Reply(text, data, (UNDO,))
+
+
+def describe_freed(event: ViewEvent) -> dict[str, Any]:
+    """Return what an event has freed, as data."""
+    freed = event.tokens_before - event.tokens_after
+    return pick(event, "tokens_before", "tokens_after", turns=event.leaving, freed=freed)
 
 
 def _explain_nothing(numbers: Turns, view: View, named: Mapping[int, str]) -> str:
@@ -106,29 +96,24 @@ def _explain_nothing(numbers: Turns, view: View, named: Mapping[int, str]) -> st
     if len(inside) == 1:
         (one,) = inside
         summary = named.get(one.summary) or _("a summary that is being written")
-        return _(
-            "Nothing was changed: {summary} already replaces {turns}.",
-            summary=summary,
-            turns=format_turns(one.turns),
+        return phrase(
+            one, "Nothing was changed: {summary} already replaces {turns}.", summary=summary
         )
-    reasons = _explain_staying(numbers, view)
-    return (
-        _("There is nothing to compact: {reasons}", reasons=" ".join(reasons))
-        if reasons
-        else _("Nothing was changed")
-    )
+    reasons = " ".join(_explain_staying(numbers, view))
+    nothing = _("Nothing was changed")
+    return _("There is nothing to compact: {reasons}", reasons=reasons) if reasons else nothing
 
 
 def _explain_rest(event: ViewEvent, numbers: Turns, view: View, named: Mapping[int, str]) -> str:
     """Say which part of a range stays, and what else went into its summary."""
     swallowed = [s for s in view.ranges if not set(event.leaving).isdisjoint(s.turns)]
     within = [
-        _(
+        phrase(
+            one,
             "{summary} ({turns}) went into it whole.",
-            summary=named.get(s.summary) or _("the summary"),
-            turns=format_turns(s.turns),
+            summary=named.get(one.summary) or _("the summary"),
         )
-        for s in swallowed
+        for one in swallowed
     ]
     rest = tuple(n for n in numbers if n not in event.leaving)
     return "".join(f" {sentence}" for sentence in (*within, *_explain_staying(rest, view)))
@@ -139,26 +124,17 @@ def _explain_staying(numbers: Turns, view: View) -> list[str]:
     there = {turn.number for turn in view.turns}
     pinned = tuple(n for n in numbers if n in view.layout.pinned and n in there)
     gone = tuple(n for n in numbers if n not in there)
-    sentences = []
-    if view.current in numbers:
-        sentences.append(_("t{current} is being answered, and stays.", current=view.current))
-    if pinned:
-        sentences.append(
-            say_of(pinned, "{turns} is pinned, and stays.", "{turns} are pinned, and stay.")
-        )
-    if gone:
-        sentences.append(
-            say_of(
-                gone,
-                "{turns} is not in context (see /context turns).",
-                "{turns} are not in context (see /context turns).",
-            )
-        )
-    return sentences
-
-
-def _verb(things: Sequence[Any], one: str, many: str) -> str:
-    return one if len(things) == 1 else many
+    sentences = (
+        view.current in numbers and phrase(view, "t{current} is being answered, and stays."),
+        pinned and say_of(pinned, "{turns} is pinned, and stays.", "{turns} are pinned, and stay."),
+        gone
+        and say_of(
+            gone,
+            "{turns} is not in context (see /context turns).",
+            "{turns} are not in context (see /context turns).",
+        ),
+    )
+    return [said for said in sentences if isinstance(said, str)]
 
 
 # --- summaries, and what they stand for -----------------------------------------------------------
@@ -213,41 +189,33 @@ def _below(summary: Summary, made: Mapping[int, Summary]) -> Iterator[Summary]:
         one = made.get(one.prior)
 
 
-async def _read_summaries(conversation: Conversation) -> dict[int, Summary]:
-    return {one.id: one for one in await conversation.compactor.summaries.read_all()}
+async def _tree(conversation: Conversation) -> list[SummaryNode]:
+    made = {one.id: one for one in await conversation.compactor.summaries.read_all()}
+    return build_tree(conversation.context.view(), made)
 
 
 async def _names(conversation: Conversation) -> dict[int, str]:
     """Return the names of all summaries, by id."""
-    return {one.id: one.name for one in (await _read_summaries(conversation)).values()}
+    return {one.id: one.name for one in await conversation.compactor.summaries.read_all()}
 
 
 async def show_summaries(ask: Ask, rest: str) -> Reply:
     """`/context summaries`"""
     del rest
-    conversation = ask.conversation
-    view = conversation.context.view()
-    nodes = build_tree(view, await _read_summaries(conversation))
-    coming = [s for s in view.ranges if not s.summary]
+    nodes = await _tree(ask.conversation)
+    coming = [one for one in ask.conversation.context.layout.ranges if not one.summary]
     if not nodes and not coming:
         return Reply(_("There is no summary in the context."), {"summaries": []})
     lines = [_line(node) for node in nodes]
-    lines += [_("- one of {turns} is being written", turns=format_turns(s.turns)) for s in coming]
+    lines += [phrase(one, "- one of {turns} is being written") for one in coming]
     text = "\n".join(lines[:SHOWN])
     if len(lines) > SHOWN:
         text += _("\n\n{n} more went into these.", n=len(lines) - SHOWN)
     if nodes:
         text += _("\n\n`/context expand s…` opens one into its turns.")
-    opened = [
-        Action(_("Expand {name}", name=n.summary.name), _expand(n))
-        for n in nodes
-        if n.place != INSIDE
-    ]
-    return Reply(text, {"summaries": [_data(node) for node in nodes]}, tuple(opened[-4:]))
-
-
-def _expand(node: SummaryNode) -> str:
-    return f"/context expand {node.summary.name}"
+    names = [node.summary.name for node in nodes if node.place != INSIDE][-4:]
+    opened = (Action(_("Expand {name}", name=name), f"/context expand {name}") for name in names)
+    return Reply(text, {"summaries": [_data(node) for node in nodes]}, (*opened,))
 
 
 def _line(node: SummaryNode) -> str:
@@ -258,8 +226,8 @@ def _line(node: SummaryNode) -> str:
     said = (
         f"**{one.name}** {_(node.place)}",
         f"{format_turns(node.turns)}{' ← ' + ' + '.join(made_of) if node.inside else ''}",
-        _("{tokens} tokens", tokens=amount(one.tokens)),
-        _("by {model}", model=one.model) if one.model else _("an extract"),
+        phrase(one, "{tokens} tokens"),
+        phrase(one, "by {model}") if one.model else _("an extract"),
         _("edited") if one.edits else "",
         _("about {focus}", focus=literal(clip(one.focus, 60))) if one.focus else "",
     )
@@ -268,17 +236,9 @@ def _line(node: SummaryNode) -> str:
 
 def _data(node: SummaryNode) -> dict[str, Any]:
     one = node.summary
-    return {
-        "name": one.name,
-        "place": node.place,
-        "turns": ids(node.turns),
-        "own_turns": ids(one.turns),
-        "made_of": [other.name for other in node.inside],
-        "tokens": one.tokens,
-        "model": one.model,
-        "is_edited": bool(one.edits),
-        "focus": one.focus,
-    }
+    made_of, edited = [other.name for other in node.inside], bool(one.edits)
+    more = pick(one, "tokens", "model", "focus", own_turns=one.turns, is_edited=edited)
+    return pick(node, "place", "turns", name=one.name, made_of=made_of) | more
 
 
 # --- opened again ---------------------------------------------------------------------------------
@@ -293,7 +253,7 @@ async def expand(ask: Ask, rest: str) -> Reply:
     if not words:
         return await show_summaries(ask, "")
     conversation = ask.conversation
-    nodes = build_tree(conversation.context.view(), await _read_summaries(conversation))
+    nodes = await _tree(conversation)
     chosen = [_find(word, nodes) for word in words if _NAME.fullmatch(word)]
     numbers = {turn for node in chosen for turn in node.summary.turns}
     others = " ".join(word for word in words if not _NAME.fullmatch(word))
@@ -311,25 +271,21 @@ def _find(name: str, nodes: Sequence[SummaryNode]) -> SummaryNode:
         if node.summary.name == name.lower():
             return node
     names = ", ".join(node.summary.name for node in nodes[:SHOWN])
-    there = _("it has {names}", names=names) if names else _("it has none")
-    raise CommandError(
-        _(
-            "There is no summary {name} in the context; {there} (see /context summaries). Nothing "
-            "was changed.",
-            name=name.lower(),
-            there=there,
-        )
+    raise refusal(
+        "There is no summary {name} in the context; {there} (see /context summaries). Nothing "
+        "was changed.",
+        name=name.lower(),
+        there=_("it has {names}", names=names) if names else _("it has none"),
     )
 
 
 def _explain_closed(opened: Expanded, numbers: Turns, view: View) -> str:
     """Return why no turn came back."""
     if opened.left:
-        newest = opened.left[-1]
         return _(
             "Nothing was changed: t{newest} alone does not fit. There is room for {room} tokens; "
             "compact or drop other turns first, or raise the limit.",
-            newest=newest,
+            newest=opened.left[-1],
             room=amount(opened.room),
         )
     if opened.away:
@@ -350,8 +306,7 @@ def _explain_away(numbers: Turns) -> str:
 
 
 def _tell_opened(what: str, opened: Expanded, before: View, ask: Ask) -> Reply:
-    conversation = ask.conversation
-    view = conversation.context.view()
+    view = ask.conversation.context.view()
     text = say_of(
         opened.back,
         "Expanded{what}: {turns} is back in context. {before} → {after} tokens.",
@@ -368,12 +323,7 @@ def _tell_opened(what: str, opened: Expanded, before: View, ask: Ask) -> Reply:
         )
     if opened.away:
         text += f" {_explain_away(opened.away)}"
-    if until := hold(view, conversation.context.limits, conversation):
+    if until := hold(view, ask.conversation.context.limits, ask.conversation):
         text += f" {explain_hold(until)}"
-    data = {
-        "turns": ids(opened.back),
-        "left": ids(opened.left),
-        "tokens_before": before.tokens,
-        "tokens_after": view.tokens,
-    }
-    return Reply(text, data, (UNDO,))
+    sizes = {"tokens_before": before.tokens, "tokens_after": view.tokens}
+    return Reply(text, pick(opened, "left", turns=opened.back) | sizes, (UNDO,))

@@ -15,8 +15,8 @@ from memory.keys import ConversationKey
 from memory.record.summaries import Summary
 from plugins.api import Action, InForce, Reply
 from plugins.builtin.context.turns import quote
-from plugins.turn_names import ids
-from plugins.wording import amount, clip, format_turns, literal
+from plugins.builtin.context.values import phrase, pick
+from plugins.wording import clip, literal
 
 SHOWN = 8
 """Missing facts that are named."""
@@ -31,27 +31,15 @@ OVERTAKEN = (
 def report(event: ViewEvent, summary: Summary, about: str) -> tuple[str, dict[str, Any]]:
     """Return the text for a person about a compaction that they asked for, with a sentence `about`
     its summary; and the same as data."""
-    sizes = _(
-        "{before} → {after} tokens",
-        before=amount(event.tokens_before),
-        after=amount(event.tokens_after),
-    )
-    text = _(
-        "Compacted {turns}: {sizes}. {about}\n\n{summary}",
-        turns=format_turns(event.leaving),
-        sizes=sizes,
+    text = phrase(
+        event,
+        "Compacted {leaving}: {sizes}. {about}\n\n{summary}",
+        sizes=phrase(event, "{tokens_before} → {tokens_after} tokens"),
         about=about,
         summary=quote(summary.text),
     )
-    data = {
-        "turns": ids(event.leaving),
-        "tokens_before": event.tokens_before,
-        "tokens_after": event.tokens_after,
-        "model": summary.model,
-        "summary": summary.text,
-        "name": summary.name,
-        "receipt": to_data(summary.receipt),
-    }
+    data = pick(summary, "model", "name", "receipt", summary=summary.text, turns=event.leaving)
+    data |= pick(event, "tokens_before", "tokens_after")
     return "\n\n".join(filter(None, (text, describe(summary.receipt)))), data
 
 
@@ -90,11 +78,7 @@ def _tell_taken(receipt: Receipt) -> str:
 def _tell_kept(receipt: Receipt) -> str:
     if not receipt.total:
         return ""
-    of = _(
-        "The summary keeps {kept} of {total} names and numbers",
-        kept=receipt.kept,
-        total=receipt.total,
-    )
+    of = phrase(receipt, "The summary keeps {kept} of {total} names and numbers")
     if not receipt.missing:
         return f"{of}."
     named = ", ".join(literal(clip(fact, 40)) for fact in receipt.missing[:SHOWN])
@@ -119,11 +103,7 @@ def add_in_force(reply: Reply, key: ConversationKey, parts: Sequence[InForce]) -
 
 def shorten(receipt: Receipt | None) -> str:
     """ "kept 14 of 17", for a line of a list."""
-    return (
-        _("kept {kept} of {total}", kept=receipt.kept, total=receipt.total)
-        if receipt and receipt.total
-        else ""
-    )
+    return phrase(receipt, "kept {kept} of {total}") if receipt and receipt.total else ""
 
 
 def actions(summary: Summary, *, is_named: bool = False) -> tuple[Action, ...]:
@@ -136,16 +116,3 @@ def actions(summary: Summary, *, is_named: bool = False) -> tuple[Action, ...]:
         *([every] if len(missing) > 1 else []),
         *(Action(_("Keep {fact}", fact=clip(fact, 24)), f"{KEEP}{which} {fact}") for fact in some),
     )
-
-
-def to_data(receipt: Receipt | None) -> dict[str, object] | None:
-    """Return the same as data."""
-    if receipt is None:
-        return None
-    return {
-        "kept": receipt.kept,
-        "of": receipt.total,
-        "missing": list(receipt.missing),
-        "taken": receipt.taken,
-        "findings": list(receipt.findings),
-    }

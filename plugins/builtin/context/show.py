@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -12,8 +13,8 @@ from channels.language import _, explain, figure, number_of
 from memory.context.change import Name, ViewEvent
 from memory.context.emergency import REASONS
 from memory.context.limits import Limits
+from memory.context.plan import THRESHOLDS, explain_stuck, find_stuck
 from memory.context.strategies.stubs import may_come
-from memory.context.stuck import THRESHOLDS, explain_stuck, find_stuck
 from memory.context.view import View
 from memory.turn_log import describe_cut_prompt
 from plugins.api import Action, Ask, Reply
@@ -27,7 +28,9 @@ from plugins.builtin.context.overview import (
     gather,
     list_touched,
     parts,
+    removed_by,
 )
+from plugins.builtin.context.values import phrase
 from plugins.rules import AUTO_COMPACT
 from plugins.wording import amount, bar, count, format_turns, literal, money, name_layer, table
 
@@ -139,11 +142,7 @@ def sizes(overview: Overview) -> str:
     view, limits = overview.view, overview.limits
     numbers = [turn.number for turn in view.complete]
     more = {
-        "memory": _(
-            " ({shown} of {total} lines)",
-            shown=overview.remembered.shown,
-            total=overview.remembered.total,
-        ),
+        "memory": phrase(overview.remembered, " ({shown} of {total} lines)"),
         "tools": f" ({len(overview.tools)})",
         "turns": f" ({format_turns(numbers)})" if numbers else "",
         "running turn": f" (t{view.current})",
@@ -250,109 +249,83 @@ def enough(view: View, limits: Limits) -> int:
     return wanted if limits.strategy == "trim" and wanted <= limits.ceiling else 0
 
 
-def _rules(overview: Overview) -> tuple[tuple[str, str], ...]:
-    """Return the hook rules that compact, the built-in one or the person's own: in words, and by
+def _rules(overview: Overview) -> Iterator[tuple[str, str]]:
+    """Yield the hook rules that compact, the built-in one or the person's own: in words, and by
     which setting."""
-    limits = overview.limits
-    own = format_rules(overview.rules)
+    limits, own = overview.limits, format_rules(overview.rules)
+    share = limits.context.compression_trigger
     if limits.strategy not in BY_RULE:
-        return ((_("{own} too", own=own), "hooks"),) if own else ()
-    if own:
-        return (
-            (_("{own} instead of `{auto_compact}`", own=own, auto_compact=AUTO_COMPACT), "hooks"),
+        if own:
+            yield _("{own} too", own=own), "hooks"
+    elif own:
+        yield _("{own} instead of `{auto_compact}`", own=own, auto_compact=AUTO_COMPACT), "hooks"
+    elif limits.auto_compact:
+        said = _(
+            "`{auto_compact}` compacts at {share:.0%} of the budget",
+            auto_compact=AUTO_COMPACT,
+            share=share,
         )
-    if not limits.auto_compact:
-        return ((_("nothing is compacted before the window is full"), "context.auto_compact"),)
-    at = _(
-        "`{auto_compact}` compacts at {share:.0%} of the budget",
-        auto_compact=AUTO_COMPACT,
-        share=limits.context.compression_trigger,
-    )
-    return ((at, "context.compression_trigger"),)
+        yield said, "context.compression_trigger"
+    else:
+        yield _("nothing is compacted before the window is full"), "context.auto_compact"
 
 
 def format_rules(ids: Sequence[str]) -> str:
     """Own rules that compact, in words: "the rule `tidy_up` cuts"; "" for none."""
     if not ids:
         return ""
-    some = [f"`{name}`" for name in ids[:3]] + (
-        [_("{n} more", n=len(ids) - 3)] if len(ids) > 3 else []
-    )
-    return (
-        _("the rules {some} compact", some=", ".join(some))
-        if ids[1:]
-        else _("the rule {some} compacts", some=some[0])
-    )
+    more = [_("{n} more", n=len(ids) - 3)] if len(ids) > 3 else []
+    some = ", ".join((*(f"`{name}`" for name in ids[:3]), *more))
+    return _("the rules {some} compact" if ids[1:] else "the rule {some} compacts", some=some)
 
 
-def _own_limits(overview: Overview) -> tuple[tuple[str, str], ...]:
-    """Return the limits of the strategy in force: in words, and by which setting."""
+_OWN = {
+    "trim": ("agent_max_context_tokens", "agent_max_context_turns"),
+    "stubs": ("context.stub_keep", "context.stub_batch"),
+    "slim": ("context.full_turns", "context.fold_turns", "context.max_terse_entries"),
+    "truncate": ("context.keep_recent",),
+    "summarize": ("context.keep_recent",),
+    "structured": ("context.trigger_ratio", "context.reserve_ratio"),
+}
+"""The settings of each strategy that limit the context."""
+
+
+def _own_limits(overview: Overview) -> Iterator[tuple[str, str]]:
+    """Yield the limits of the strategy in force: in words, and by which setting."""
     limits = overview.limits
-    folding = (
-        _("{turns} at a time into the log", turns=count(limits.fold_turns, "turn"))
-        if limits.fold_turns
-        else _("as many turns at a time into the log as pays")
-    )
-    by_rule = (
-        (
-            _("the last {keep_recent} messages stay", keep_recent=limits.context.keep_recent),
-            "context.keep_recent",
-        ),
-    )
-    stubs = (
-        (
-            _("the last {results} whole", results=count(limits.context.stub_keep, "tool result")),
-            "context.stub_keep",
-        ),
-        (
-            _("{stub_batch} tokens at a time become stubs", stub_batch=amount(limits.stub_batch)),
-            "context.stub_batch",
-        ),
-    )
-    first = ((_("old tool results become stubs first"), "context.stub_tools"), *stubs)
-    is_first = may_come(limits) and limits.strategy != "stubs"
-    return (first if is_first else ()) + {
-        "trim": (
-            (
-                _("{max_tokens} tokens", max_tokens=amount(limits.max_tokens)),
-                "agent_max_context_tokens",
-            ),
-            (
-                count(limits.max_turns, "turn") if limits.max_turns else _("no limit of turns"),
-                "agent_max_context_turns",
-            ),
-        ),
-        "stubs": stubs,
-        "slim": (
-            (
-                _("the last {turns} in full", turns=count(limits.context.full_turns, "turn")),
-                "context.full_turns",
-            ),
-            (folding, "context.fold_turns"),
-            (
-                _(
-                    "{max_terse_entries} lines in it",
-                    max_terse_entries=limits.context.max_terse_entries,
-                ),
-                "context.max_terse_entries",
-            ),
-        ),
-        "truncate": by_rule,
-        "summarize": by_rule,
-        "structured": (
-            (
-                _(
-                    "at {trigger_ratio:.0%} of the window",
-                    trigger_ratio=limits.context.trigger_ratio,
-                ),
-                "context.trigger_ratio",
-            ),
-            (
-                _("{reserve_ratio:.0%} of it stays", reserve_ratio=limits.context.reserve_ratio),
-                "context.reserve_ratio",
-            ),
-        ),
-    }.get(limits.strategy, ())
+    keys = _OWN.get(limits.strategy, ())
+    if may_come(limits) and limits.strategy != "stubs":
+        yield _("old tool results become stubs first"), "context.stub_tools"
+        keys = (*_OWN["stubs"], *keys)
+    for key in keys:
+        yield _say_limit(key, limits), key
+
+
+def _say_limit(key: str, limits: Limits) -> str:
+    value: Any = getattr(limits.context, key.removeprefix("context."), None)
+    match key:
+        case "agent_max_context_tokens":
+            return phrase(limits, "{max_tokens} tokens")
+        case "agent_max_context_turns":
+            return count(limits.max_turns, "turn") if limits.max_turns else _("no limit of turns")
+        case "context.stub_keep":
+            return _("the last {results} whole", results=count(value, "tool result"))
+        case "context.stub_batch":
+            batch = amount(limits.stub_batch)
+            return _("{stub_batch} tokens at a time become stubs", stub_batch=batch)
+        case "context.full_turns":
+            return _("the last {turns} in full", turns=count(value, "turn"))
+        case "context.fold_turns":
+            turns = limits.fold_turns
+            said = _("{turns} at a time into the log", turns=count(turns, "turn"))
+            return said if turns else _("as many turns at a time into the log as pays")
+        case "context.max_terse_entries":
+            return _("{max_terse_entries} lines in it", max_terse_entries=value)
+        case "context.trigger_ratio":
+            return _("at {trigger_ratio:.0%} of the window", trigger_ratio=value)
+        case "context.reserve_ratio":
+            return _("{reserve_ratio:.0%} of it stays", reserve_ratio=value)
+    return _("the last {keep_recent} messages stay", keep_recent=value)
 
 
 def _explain_ceiling(overview: Overview) -> str:
@@ -369,12 +342,11 @@ def _explain_ceiling(overview: Overview) -> str:
 
 def explain_hold(until: Hold) -> str:
     """Return how long nothing is cut after an undo, a no, or the opening of a summary."""
-    return _(
+    return phrase(
+        until,
         "Because {because}, nothing is compacted before t{turn} begins, unless the context "
         "grows to {tokens} tokens first.",
         because=_(until.because),
-        turn=until.turn,
-        tokens=amount(until.tokens),
     )
 
 
@@ -383,11 +355,10 @@ def next_cut(overview: Overview) -> str:
     if overview.hold:
         return f"{_('Next compaction: none for now.')} {explain_hold(overview.hold)}"
     if overview.waiting:
-        waiting = format_turns(overview.waiting.turns)
-        return _(
+        return phrase(
+            overview.waiting,
             "Next compaction: {turns}, once you have answered (`/context approve` shows the "
             "question).",
-            turns=waiting,
         )
     if overview.due:
         due, strategy = overview.due, overview.limits.strategy
@@ -398,8 +369,7 @@ def next_cut(overview: Overview) -> str:
         return _("Next compaction: when one of your rules triggers it (`/config hooks`).")
     if cut is None:
         return _("Next compaction: none expected.")
-    gone = [n for plan in cut.plans for n in (*plan.leaving, *plan.change.turns("line"))]
-    is_known = cut.tokens and all(number <= overview.view.newest for number in gone)
+    is_known = cut.tokens and all(number <= overview.view.newest for number in removed_by(cut))
     tokens = _(", about {n} tokens", n=amount(cut.tokens)) if is_known else ""
     cost = overview.cache.clause(overview.cost)
     which = cost and _(", which {cost}", cost=cost)
@@ -419,13 +389,12 @@ def last_change(overview: Overview) -> str:
         "coming": " " + _("Its summary is being written."),
         "ready": " " + _("Its summary is ready, and will be used from your next message on."),
     }[overview.summary]
-    said = _(
-        "Last {kind}: {at}, {turns}{before} → {after} tokens ({by}).",
+    said = phrase(
+        event,
+        "Last {kind}: {at}, {turns}{tokens_before} → {tokens_after} tokens ({by}).",
         kind=_(name_kind(event)),
         at=moment(event.at, overview.zone),
         turns=turns,
-        before=amount(event.tokens_before),
-        after=amount(event.tokens_after),
         by=by(event),
     )
     return f"{said}{summary}"

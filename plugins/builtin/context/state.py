@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
 
@@ -11,7 +10,7 @@ from channels.language import _
 from memory.context import forms
 from memory.context.view import View
 from memory.turns import Turn
-from plugins.wording import format_turns
+from plugins.builtin.context.values import say_of
 
 IN_PLAY, RUNNING, PINNED = "in context", "running", "pinned"
 SQUEEZED, CLIPPED, STUBBED = "shortened", "clipped", "results as stubs"
@@ -75,12 +74,6 @@ _GONE_BY = {
 def states(view: View) -> States:
     """Return the states of the turns of a view."""
     return States(view, {turn.number: turn for turn in view.whole})
-
-
-def say_of(numbers: Sequence[int], one: str, many: str, **values: Any) -> str:
-    """Return a sentence about these turns: `say_of((3,), "{turns} is pinned.", "{turns} are
-    pinned.")`."""
-    return _(one if len(numbers) == 1 else many, turns=format_turns(numbers), **values)
 
 
 def say_gone(numbers: Sequence[int]) -> str:

@@ -1,12 +1,10 @@
-"""The changes that a person makes to the view: compact, compress, free, clear, undo, redo, pin,
-unpin, drop."""
+"""The changes that a person makes to the view: compact, compress, free, clear, pin, unpin, drop."""
 
 from __future__ import annotations
 
 import difflib
 import json
 import re
-from datetime import tzinfo
 from typing import Any
 
 from channels.language import _, explain
@@ -14,20 +12,17 @@ from memory.compactor import Compacted
 from memory.context.change import ViewEvent
 from memory.context.emergency import LEAST_KEPT
 from memory.context.limits import Limits
-from memory.context.replay import redoable
-from memory.context.stuck import explain_stuck, find_stuck
+from memory.context.plan import explain_stuck, find_stuck
 from memory.context.view import View
 from memory.record.summaries import Summary
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context import ranges, receipts
-from plugins.builtin.context.overview import hold, list_touched
-from plugins.builtin.context.show import UNDO, by, explain_hold, moment, name_kind
-from plugins.builtin.context.state import say_gone, say_of
-from plugins.offers import numbers_in_context, with_offers
+from plugins.builtin.context.overview import list_touched
+from plugins.builtin.context.show import UNDO
+from plugins.builtin.context.state import say_gone
+from plugins.builtin.context.values import as_data, phrase, refusal, say_of
 from plugins.turn_names import ids, split_turns, turns_of
 from plugins.wording import amount, clip, count, format_list, format_turns, literal
-
-REDO = Action("Redo", "/context redo")
 
 
 async def compact(ask: Ask, focus: str) -> Reply:
@@ -48,13 +43,10 @@ def _require_words(focus: str, newest: int) -> None:
     """Refuse turns without their t: they would be a focus, and all turns would go into the
     summary."""
     if (found := _BARE.fullmatch(focus)) and max(map(int, found.groups())) <= newest:
-        first, last = found.groups()
-        raise CommandError(
-            _(
-                "Nothing was changed: if you mean turns, write /context compact t{first}-t{last}.",
-                first=first,
-                last=last,
-            )
+        raise refusal(
+            "Nothing was changed: if you mean turns, write /context compact t{first}-t{last}.",
+            first=found[1],
+            last=found[2],
         )
 
 
@@ -94,27 +86,18 @@ def _once(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise CommandError(
-            _(
-                "/context compress takes nothing, or settings for this one time as JSON: /context "
-                'compress {"trigger_ratio": 0.5, "reserve_ratio": 0.1}. Nothing was changed.'
-            )
+        raise refusal(
+            "/context compress takes nothing, or settings for this one time as JSON: /context "
+            'compress {"trigger_ratio": 0.5, "reserve_ratio": 0.1}. Nothing was changed.'
         )
-    for name in found:
-        if name not in ONCE:
-            near = difflib.get_close_matches(name[:100].lower(), ONCE, n=1)
-            hint = (
-                _("did you mean {near}?", near=near[0])
-                if near
-                else _("it takes {once}.", once=", ".join(ONCE))
-            )
-            raise CommandError(
-                _(
-                    "/context compress has no setting “{name}”; {hint} Nothing was changed.",
-                    name=literal(clip(name)),
-                    hint=hint,
-                )
-            )
+    for unknown in (name for name in found if name not in ONCE):
+        near = difflib.get_close_matches(unknown[:100].lower(), ONCE, n=1)
+        hint = _("did you mean {near}?", near=near[0]) if near else ""
+        raise refusal(
+            "/context compress has no setting “{name}”; {hint} Nothing was changed.",
+            name=literal(clip(unknown)),
+            hint=hint or _("it takes {once}.", once=", ".join(ONCE)),
+        )
     return found
 
 
@@ -146,7 +129,7 @@ def to_reply(compacted: Compacted, view: View) -> Reply:
     if compacted.event is not None and compacted.summary is not None:
         return _report_compaction(compacted.summary, compacted.event)
     if compacted.is_overtaken:
-        raise CommandError(_(receipts.OVERTAKEN))
+        raise refusal(receipts.OVERTAKEN)
     return _not_smaller(compacted.summary, view)
 
 
@@ -174,11 +157,8 @@ def _explain_unfreeable(view: View, keep_recent: int) -> str:
 
 
 def _report_compaction(summary: Summary, event: ViewEvent) -> Reply:
-    who = (
-        _("The summary, by {model}", model=summary.model)
-        if summary.model
-        else _("The summary (extracted without a model)")
-    )
+    who = _("The summary (extracted without a model)")
+    who = phrase(summary, "The summary, by {model}") if summary.model else who
     text, data = receipts.report(event, summary, f"{who}:")
     is_in_front = event.change.makes("summary") and summary.id in event.change.texts.values()
     return Reply(text, data, (UNDO, *(receipts.actions(summary) if is_in_front else ())))
@@ -200,71 +180,53 @@ def _not_smaller(summary: Summary | None, view: View) -> Reply:
 
 async def free(ask: Ask, rest: str) -> Reply:
     """`/context free [t1-t9]`"""
-    if numbers := turns_of(rest, ask.conversation.context.newest):
+    conversation = ask.conversation
+    if numbers := turns_of(rest, conversation.context.newest):
         return await ranges.free_range(ask, numbers)
-    view = ask.conversation.context.view()
-    event = await ask.conversation.compactor.free()
+    view = conversation.context.view()
+    event = await conversation.compactor.free()
     if event is None:
-        keep_recent = ask.conversation.context.limits.context.keep_recent
+        keep_recent = conversation.context.limits.context.keep_recent
         return Reply(_explain_unfreeable(view, keep_recent), {"turns": [], "freed": 0})
-    before, after = event.tokens_before, event.tokens_after
-    sizes = f"({amount(before)} → {amount(after)})"
+    data = ranges.describe_freed(event)
+    sizes = f"({amount(event.tokens_before)} → {amount(event.tokens_after)})"
     squeezed = say_of(
         list_touched(event),
         "{turns} was shortened to question and reply",
         "{turns} were shortened to question and reply",
     )
     done = (
-        _(
-            "{turns} removed from the context {sizes}. Their summary is written in the "
+        phrase(
+            event,
+            "{leaving} removed from the context {sizes}. Their summary is written in the "
             "background; /context undo restores them.",
-            turns=format_turns(event.leaving),
             sizes=sizes,
         )
         if event.leaving
         else _(
-            "{squeezed} {sizes}. /context undo restores the rest.",
-            squeezed=squeezed,
-            sizes=sizes,
+            "{squeezed} {sizes}. /context undo restores the rest.", squeezed=squeezed, sizes=sizes
         )
     )
-    freed = _("Freed about {n} tokens: ", n=amount(before - after)) if after < before else ""
-    text = f"{freed}{done[0].upper() if not freed else done[0]}{done[1:]}"
-    data = {
-        "turns": ids(event.leaving),
-        "tokens_before": before,
-        "tokens_after": after,
-        "freed": before - after,
-    }
+    freed = _("Freed about {n} tokens: ", n=amount(data["freed"])) if data["freed"] > 0 else ""
+    text = f"{freed}{done[0] if freed else done[0].upper()}{done[1:]}"
     return Reply(text, data, (UNDO,))
 
 
 async def clear(ask: Ask, rest: str) -> Reply:
     """`/context clear`"""
     if rest.strip():
-        raise CommandError(
-            _(
-                "/context clear does not take “{rest}”, so nothing was changed. Send it "
-                "alone to remove all turns from the context; /context drop t3-t5 removes "
-                "some.",
-                rest=literal(clip(rest)),
-            )
+        raise refusal(
+            "/context clear does not take “{rest}”, so nothing was changed. Send it alone to "
+            "remove all turns from the context; /context drop t3-t5 removes some.",
+            rest=literal(clip(rest)),
         )
     had_summary = ask.conversation.context.view().preface is not None
     cleared = await ask.conversation.editor.clear()
-    data = {
-        "turns": ids(cleared.turns),
-        "messages": cleared.messages,
-        "tokens": cleared.tokens,
-    }
+    data = as_data(cleared)
     if not cleared.turns and not had_summary:
         return Reply(_("There is nothing to clear: no finished turn is in context."), data)
-    turns = _(
-        "{turns} ({messages}, about {tokens} tokens)",
-        turns=format_turns(cleared.turns),
-        messages=count(cleared.messages, "message"),
-        tokens=amount(cleared.tokens),
-    )
+    messages = count(cleared.messages, "message")
+    turns = phrase(cleared, "{turns} ({messages}, about {tokens} tokens)", messages=messages)
     gone = [*[turns] * bool(cleared.turns), *[_("the summary of older turns")] * had_summary]
     text = _(
         "Cleared: {gone} removed from this conversation's context. Everything is kept on "
@@ -274,119 +236,14 @@ async def clear(ask: Ask, rest: str) -> Reply:
     return Reply(text, data, (UNDO,))
 
 
-async def undo(ask: Ask, rest: str) -> Reply:
-    """`/context undo`, `/context undo e12`"""
-    number = _event_number(rest)
-    before = ask.conversation.context.view()
-    event = await ask.conversation.editor.undo(number)
-    if event is None and number:
-        raise CommandError(
-            _(
-                "There is no change e{number} here that can be undone; /context history "
-                "lists them.",
-                number=number,
-            )
-        )
-    if event is None:
-        return Reply(_("There is nothing to undo."), {"undone": None}, await _redo(ask))
-    return await _report_move("Undone", event, before, ask)
-
-
-def _event_number(rest: str) -> int:
-    """ "e12" -> 12; 0 where no event is named."""
-    name = rest.strip().lower()
-    if not name:
-        return 0
-    if name[0] == "e" and name[1:].isascii() and name[1:].isdigit() and len(name) < 20:
-        return int(name[1:])
-    raise CommandError(
-        _(
-            "“{name}” is not a change, so nothing was undone. /context undo takes back the last "
-            "change, or the one you name, like /context undo e12; /context history lists them. To "
-            "take back your last message, use /undo.",
-            name=literal(clip(name)),
-        )
-    )
-
-
-async def redo(ask: Ask, rest: str) -> Reply:
-    """`/context redo`"""
-    if rest.strip():
-        raise CommandError(
-            _(
-                "/context redo does not take “{rest}”, so nothing was changed. Send it "
-                "alone: it redoes the last undo.",
-                rest=literal(clip(rest)),
-            )
-        )
-    before = ask.conversation.context.view()
-    event = await ask.conversation.editor.redo()
-    if event is None:
-        text = _(
-            "There is nothing to redo: nothing was undone, or something else was changed after it."
-        )
-        return Reply(text, {"redone": None})
-    return await _report_move("Redone", event, before, ask)
-
-
-async def _report_move(done: str, event: ViewEvent, before: View, ask: Ask) -> Reply:
-    """Report what an undo or a redo did."""
-    conversation = ask.conversation
-    after = conversation.context.view()
-    sizes = _("{before} → {after} tokens", before=amount(before.tokens), after=amount(after.tokens))
-    what = _(
-        "Undone: the {event}." if done == "Undone" else "Redone: the {event}.",
-        event=_describe_event(event, ask.bot.zone()),
-    )
-    text = f"{what} {_compare(before, after)}{sizes}."
-    until = hold(after, conversation.context.limits, conversation)
-    if until:
-        text += f" {explain_hold(until)}"
-    if done == "Undone" and before.layout == after.layout:
-        text += _(" That alone restored nothing: a later change removed the same turns.")
-    data = {
-        "undone" if done == "Undone" else "redone": event.name,
-        "turns": [turn.id for turn in after.turns],
-        "tokens_before": before.tokens,
-        "tokens_after": after.tokens,
-    }
-    reply = Reply(text, data, await _redo(ask) if done == "Undone" else (UNDO,))
-    last = max(numbers_in_context(conversation), default=None)
-    return reply if last is None else await with_offers(reply, ask, conversation.key, last)
-
-
-def _describe_event(event: ViewEvent, zone: tzinfo) -> str:
-    return _(
-        "{kind} of {at} ({by})",
-        kind=name_kind(event),
-        at=moment(event.at, zone),
-        by=by(event),
-    )
-
-
-def _compare(before: View, after: View) -> str:
-    was, now = ({turn.number for turn in view.turns} for view in (before, after))
-    back, gone = tuple(now - was), tuple(was - now)
-    if back:
-        return say_of(back, "{turns} is back in context; ", "{turns} are back in context; ")
-    if gone:
-        return say_of(gone, "{turns} is out of the context; ", "{turns} are out of the context; ")
-    return ""
-
-
-async def _redo(ask: Ask) -> tuple[Action, ...]:
-    return (REDO,) if redoable(await ask.conversation.context.history()) else ()
-
-
 async def pin(ask: Ask, rest: str) -> Reply:
     """`/context pin t3-t5 t9`"""
     view = ask.conversation.context.view()
     numbers = _in_play(ask, rest, "pin", view)
     new = tuple(n for n in numbers if n not in view.layout.pinned)
     if not new:
-        raise CommandError(
-            say_of(numbers, "{turns} is already pinned.", "{turns} are already pinned.")
-        )
+        said = say_of(numbers, "{turns} is already pinned.", "{turns} are already pinned.")
+        raise CommandError(said)
     await ask.conversation.editor.pin(new)
     text = _(
         "Pinned: {size}. Pinned turns stay when others are compacted.{fullness}",
@@ -403,27 +260,20 @@ async def unpin(ask: Ask, rest: str) -> Reply:
     pinned = ask.conversation.context.layout.pinned
     if others := tuple(n for n in numbers if n not in pinned):
         now = _("pinned: {turns}", turns=format_turns(tuple(pinned))) if pinned else _("no turn is")
-        raise CommandError(
-            say_of(
-                others,
-                "{turns} is not pinned ({now}); nothing was changed.",
-                "{turns} are not pinned ({now}); nothing was changed.",
-                now=now,
-            )
+        said = say_of(
+            others,
+            "{turns} is not pinned ({now}); nothing was changed.",
+            "{turns} are not pinned ({now}); nothing was changed.",
+            now=now,
         )
+        raise CommandError(said)
     await ask.conversation.editor.unpin(numbers)
-    return Reply(
-        _(
-            "Unpinned: {turns}; they may be removed by the next compaction.",
-            turns=format_turns(numbers),
-        )
-        if len(numbers) > 1
-        else _(
-            "Unpinned: {turns}; it may be removed by the next compaction.",
-            turns=format_turns(numbers),
-        ),
-        {"unpinned": ids(numbers)},
+    text = say_of(
+        numbers,
+        "Unpinned: {turns}; it may be removed by the next compaction.",
+        "Unpinned: {turns}; they may be removed by the next compaction.",
     )
+    return Reply(text, {"unpinned": ids(numbers)})
 
 
 async def drop(ask: Ask, rest: str) -> Reply:
@@ -431,54 +281,46 @@ async def drop(ask: Ask, rest: str) -> Reply:
     view = ask.conversation.context.view()
     summarised = frozenset(view.layout.turns("summary"))
     if told := tuple(n for n in _parse_turns(ask, rest, "drop") if n in summarised):
-        raise CommandError(
-            say_of(
-                told,
-                "{turns} is not in context: the summary at the beginning covers it. Expand "
-                "it with /context expand first; nothing was changed.",
-                "{turns} are not in context: the summary at the beginning covers them. "
-                "Expand it with /context expand first; nothing was changed.",
-            )
+        said = say_of(
+            told,
+            "{turns} is not in context: the summary at the beginning covers it. Expand "
+            "it with /context expand first; nothing was changed.",
+            "{turns} are not in context: the summary at the beginning covers them. "
+            "Expand it with /context expand first; nothing was changed.",
         )
+        raise CommandError(said)
     numbers = _in_play(ask, rest, "drop", view)
     if view.current in numbers:
-        raise CommandError(
-            _(
-                "t{current} is being answered; /undo stops and undoes it. Nothing was changed.",
-                current=view.current,
-            )
+        raise refusal(
+            "t{current} is being answered; /undo stops and undoes it. Nothing was changed.",
+            current=view.current,
         )
     if await ask.conversation.editor.drop(numbers) is None:
         raise CommandError(say_gone(numbers))
     there = {turn.number for turn in view.turns}
     back = tuple(t.number for t in ask.conversation.context.view().turns if t.number not in there)
-    opened = (
-        _(
+    opened = ""
+    if back:
+        opened = _(
             " A summary mentioned them, so it was removed, too: {what}"
             if numbers[1:]
             else " A summary mentioned it, so it was removed, too: {what}",
             what=say_of(back, "{turns} is back in context.", "{turns} are back in context."),
         )
-        if back
-        else ""
+    text = _(
+        "Dropped: {size} removed from the context, without a summary. Everything is "
+        "kept on disk; /context undo restores it.{opened}",
+        size=_format_size(numbers, view),
+        opened=opened,
     )
-    return Reply(
-        _(
-            "Dropped: {size} removed from the context, without a summary. Everything is "
-            "kept on disk; /context undo restores it.{opened}",
-            size=_format_size(numbers, view),
-            opened=opened,
-        ),
-        {"dropped": ids(numbers)},
-        (UNDO,),
-    )
+    return Reply(text, {"dropped": ids(numbers)}, (UNDO,))
 
 
 def _parse_turns(ask: Ask, rest: str, verb: str) -> tuple[int, ...]:
     numbers = turns_of(rest, ask.conversation.context.newest)
     if not numbers:
-        raise CommandError(
-            _("/context {verb} needs turns, like /context {verb} t3, or t3-t5 t9.", verb=verb)
+        raise refusal(
+            "/context {verb} needs turns, like /context {verb} t3, or t3-t5 t9.", verb=verb
         )
     return numbers
 
@@ -506,19 +348,12 @@ def _format_size(numbers: tuple[int, ...], view: View) -> str:
 
 def _fullness(ask: Ask) -> str:
     """Return a word of warning when pins fill much of what there is."""
-    conversation = ask.conversation
-    view, budget = conversation.context.view(), conversation.context.limits.budget
+    view, limits = ask.conversation.context.view(), ask.conversation.context.limits
     raw = sum(turn.tokens for turn in view.turns if turn.number in view.layout.pinned)
     pinned = (s.summary for s in view.ranges if s not in view.loose)
     raw += sum(view.summaries[one].tokens for one in pinned if one in view.summaries)
-    share = view.scale.part(raw) / budget
-    limits = conversation.context.limits
-    stuck = find_stuck(view, limits) in ("turns", "pins")
-    return "".join(
-        (
-            _(" All pins together take up {share:.0%} of the budget.", share=share)
-            if share >= 0.5
-            else "",
-            f" {explain(explain_stuck(view, limits))}" if stuck else "",
-        )
-    )
+    share = view.scale.part(raw) / limits.budget
+    much = _(" All pins together take up {share:.0%} of the budget.", share=share)
+    is_stuck = find_stuck(view, limits) in ("turns", "pins")
+    stuck = f" {explain(explain_stuck(view, limits))}" if is_stuck else ""
+    return (much if share >= 0.5 else "") + stuck

@@ -18,8 +18,9 @@ from plugins.api import Ask, Reply
 from plugins.builtin.context.overview import Overview, as_data, gather
 from plugins.builtin.context.show import actions, as_text
 from plugins.builtin.context.state import States, name_states, states
+from plugins.builtin.context.values import phrase, pick
 from plugins.turn_names import turns_of
-from plugins.wording import amount, clip, format_turns, literal, name_layer, shorten, table
+from plugins.wording import amount, clip, literal, name_layer, shorten, table
 
 NEWEST = 30
 """Turns that are listed where none are named."""
@@ -52,13 +53,7 @@ async def show_turns(ask: Ask, rest: str) -> Reply:
         text += _("\n\nOlder ones: `/context turns t1-t{last}`.", last=numbers[0] - 1)
     bills = await conversation.bills_by_turn(numbers)
     data = [
-        {
-            "turn": f"t{r.number}",
-            "tokens": r.tokens,
-            "state": list(r.state),
-            "words": r.words,
-            **_sum_up(bills.get(r.number, {})),
-        }
+        pick(r, "tokens", "state", "words", turn=f"t{r.number}") | _sum_up(bills.get(r.number, {}))
         for r in found
     ]
     return Reply(text, {"turns": data, "newest": newest, "states": await _all_states(conversation)})
@@ -68,8 +63,8 @@ def _sum_up(bills: Mapping[str, Bill]) -> dict[str, Any]:
     """Return the cost of a turn, as data: the models that answered it, and their tokens
     together."""
     bill = sum(bills.values(), Bill())
-    sums = {"prompt": bill.prompt, "cached": bill.cached, "completion": bill.completion}
-    return {"models": list(bills), **sums, "cost": None if bill.unknown else bill.cost}
+    cost = None if bill.unknown else bill.cost
+    return pick(bill, "prompt", "cached", "completion", models=[*bills], cost=cost)
 
 
 async def _all_states(conversation: Conversation) -> list[dict[str, Any]]:
@@ -130,22 +125,15 @@ def _settings(overview: Overview) -> str:
 
 
 def _preface(overview: Overview) -> str:
-    view = overview.view
-    said = (
-        [_("Summary at the beginning:\n\n{summary}", summary=quote(view.preface.text))]
-        if view.preface
-        else []
-    )
-    for one in view.ranges:
-        if summary := view.summaries.get(one.summary):
-            where = format_turns(one.turns)
-            said.append(
-                _(
-                    "Summary of {where}:\n\n{summary}",
-                    where=where,
-                    summary=quote(summary.text),
-                )
-            )
+    view, said = overview.view, list[str]()
+    if view.preface:
+        summary = quote(view.preface.text)
+        said.append(_("Summary at the beginning:\n\n{summary}", summary=summary))
+    said += [
+        phrase(one, "Summary of {turns}:\n\n{summary}", summary=quote(known.text))
+        for one in view.ranges
+        if (known := view.summaries.get(one.summary))
+    ]
     return "\n\n".join(said)
 
 

@@ -1,0 +1,71 @@
+"""Values in replies: the fields of one fill the places of a sentence, and are data for programs.
+
+A field that holds numbers in a tuple is about turns: a sentence says them ("t1 to t3"), data has
+their names. One with `tokens` in its name is an amount.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from channels.language import _
+from memory.context.receipt import Receipt
+from plugins.api import CommandError
+from plugins.turn_names import ids
+from plugins.wording import amount, format_turns
+
+_PLACE = re.compile(r"\{(\w+)")
+
+
+def as_data(value: Any) -> Any:
+    """Return a value as JSON has it."""
+    if isinstance(value, Receipt):
+        return pick(value, "kept", "missing", "taken", "findings", of=value.total)
+    if isinstance(value, Struct):
+        return as_data(asdict(value))
+    if isinstance(value, Mapping):
+        return {name: as_data(one) for name, one in value.items()}
+    if isinstance(value, tuple) and value and isinstance(value[0], int):
+        return ids(value)
+    if isinstance(value, list | tuple):
+        return [as_data(one) for one in value]
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def pick(value: Struct, *names: str, **more: Any) -> dict[str, Any]:
+    """Return these fields of a value as JSON has them, and what is said besides."""
+    data: dict[str, Any] = as_data({name: getattr(value, name) for name in names} | more)
+    return data
+
+
+def phrase(value: Struct, one: str, many: str = "", **more: Any) -> str:
+    """Return a sentence with fields of a value in its places; `many` is said where the turns in
+    its first place are several."""
+    names = [name for name in _PLACE.findall(one) if name not in more]
+    fields = {name: getattr(value, name) for name in names}
+    turns = next((field for field in fields.values() if isinstance(field, tuple)), ())
+    said = {name: _say(name, field) for name, field in fields.items()}
+    return _(many if many and len(turns) != 1 else one, **said, **more)
+
+
+def _say(name: str, field: Any) -> Any:
+    if isinstance(field, tuple):
+        return format_turns(field)
+    return amount(field) if "tokens" in name else field
+
+
+def say_of(numbers: Sequence[int], one: str, many: str, **values: Any) -> str:
+    """Return a sentence about these turns: `say_of((3,), "{turns} is pinned.", "{turns} are
+    pinned.")`."""
+    return _(one if len(numbers) == 1 else many, turns=format_turns(numbers), **values)
+
+
+def refusal(text: str, **values: Any) -> CommandError:
+    """Return the error with which a command is refused, in a sentence."""
+    return CommandError(_(text, **values))
