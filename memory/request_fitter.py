@@ -22,11 +22,20 @@ from memory.services import MemoryServices
 
 class Refusal(Struct, frozen=True):
     """A request was too long, the so many-th of its turn: for a window of `window` tokens (0: that
-    was not said), of the model in force (`is_own`) or of one that answered in its place."""
+    was not said), of the model in force (`is_own`) or of one that answered in its place; not
+    `is_sure`: the provider may have meant something else."""
 
     window: int
     attempt: int
     is_own: bool = True
+    is_sure: bool = True
+
+    @property
+    def why(self) -> str:
+        """Return the reason that the events of its steps name."""
+        if not self.is_sure:
+            return emergency.DOUBTED
+        return emergency.REASON if self.is_own else emergency.OF_FALLBACK
 
 
 class RequestFitter:
@@ -138,28 +147,28 @@ class RequestFitter:
         there is nothing left to do. What a fallback says holds for this step alone."""
         window = refusal.window
         async with self._state.changing:
-            if refusal.is_own:
+            why = refusal.why
+            if why == emergency.REASON:
                 self._calibration.believe_refusal(view, self._state.limits_as_set, window)
             limits = self._state.limits
-            if not refusal.is_own:
+            if why != emergency.REASON:
                 limits = replace(limits, window=min(window or view.tokens // 2, limits.window))
             if window:
                 self._refused = self._state.current, window
-            why = emergency.REASON if refusal.is_own else emergency.OF_FALLBACK
             for step in emergency.STEPS[min(refusal.attempt, 3) - 1 :]:
                 if await self._take_step(self._state.view(prefix, limits), limits, step, why):
                     return True
             return False
 
     async def bring_back(self) -> None:
-        """Bring back the messages of earlier turns that left for a model which stood in, before
-        this turn's first request: the first model is asked again."""
+        """Bring back the messages of earlier turns that left for a model which stood in, or for a
+        refusal that nobody understood, before this turn's first request."""
         state = self._state
-        if not state.has_fallback_steps or self._looked_in == state.current:
+        if not state.has_passing_steps or self._looked_in == state.current:
             return
         async with state.changing:
             events = await state.history()
-            out = [e for e in undoable(events) if e.reason == emergency.OF_FALLBACK]
+            out = [e for e in undoable(events) if e.reason in emergency.PASSING]
             for event in reversed([e for e in out if e.turn < state.current]):
                 await self._undo(event)
             self._looked_in = state.current

@@ -45,7 +45,11 @@ REASON = "context_overflow"
 OF_FALLBACK = "context_overflow_of_a_stand_in"
 """The same for the window of a model that stood in: what it did is taken back once the first
 model is asked again."""
-REASONS = (REASON, OF_FALLBACK)
+DOUBTED = "context_overflow_perhaps"
+"""The same for a refusal that nobody understands, which was tried once with less."""
+PASSING = (OF_FALLBACK, DOUBTED)
+"""The reasons for which messages are out of context for a turn alone."""
+REASONS = (REASON, *PASSING)
 
 
 class NoRoom(Exception):
@@ -149,6 +153,11 @@ def describe(
         return (
             f"(This request was too long for the fallback model: {done}. Nothing is deleted, and "
             "it comes back with your first message that the usual model can answer.)"
+        )
+    if all(event.reason in PASSING for event in steps):
+        return (
+            "(The provider refused this request for an unclear reason; it was sent again with "
+            f"less: {done}. Nothing is deleted, and it comes back with your next message.)"
         )
     fitted = 0 < steps[0].tokens_before <= limits.ceiling
     window = refused or (0 if fitted else limits.window)
