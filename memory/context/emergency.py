@@ -39,7 +39,7 @@ _CLOSE = 0.99  # of the ceiling is filled by what is clipped, since its size is 
 _HEADROOM = 0.9  # step 1 goes this far below the ceiling, or the next turn would be over it again
 LEAST_SHOWN = 200
 """Characters that are left of any text of the running turn."""
-_NOTICE = 90  # characters that may stand around what is left of a text
+_NOTICE = 90  # characters that may stand around what is left of a text that was clipped
 REASON = "context_overflow"
 """The reason that the events of the ladder name (Digitorn)."""
 OF_FALLBACK = "context_overflow_of_a_stand_in"
@@ -267,7 +267,7 @@ def _clips(
         for entry in turn.entries
         if (not only or turn.number == only)
         and (has_calls or entry.message.role != "assistant")
-        and _is_longer(entry, chars)
+        and _is_longer(entry, chars + (_NOTICE if entry.seq in view.layout.clipped else 0))
     }
     return Change(clip=clips)
 
@@ -279,8 +279,7 @@ def _clip(entry: Entry, chars: int, is_snipped: bool) -> Clip:
 
 
 def _is_longer(entry: Entry, chars: int) -> bool:
-    # A text that was clipped carries its notice besides its characters.
-    return any(len(text) > chars + _NOTICE for text in entry.message.texts)
+    return any(len(text) > chars for text in entry.message.texts)
 
 
 def _current(view: View) -> int:
