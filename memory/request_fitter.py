@@ -19,6 +19,9 @@ from memory.context.view import View
 from memory.context_state import ContextState
 from memory.services import MemoryServices
 
+_SHARES = (1 / 2, 1 / 8)
+"""The parts of the running turn that are tried where no window is known in which it has no room."""
+
 
 class Refusal(Struct, frozen=True):
     """A request was too long, the so many-th of its turn: for a window of `window` tokens (0: that
@@ -53,6 +56,10 @@ class RequestFitter:
         self._compactor, self._forecaster = compactor, compactor.forecaster
         self._emergency_in = 0  # the newest turn that took a step of the ladder
         self._refused = (0, 0)  # the newest turn in which a refusal named a window, and that
+        self._shortened = (
+            0,
+            0,
+        )  # the newest entry as a turn was shortened blindly, and how often
         self._looked_in = 0  # the turn in which all that had left for a fallback was brought back
 
     async def fit(self, prefix: PromptPrefix) -> View:
@@ -158,7 +165,22 @@ class RequestFitter:
             for step in emergency.STEPS[min(refusal.attempt, 3) - 1 :]:
                 if await self._take_step(self._state.view(prefix, limits), limits, step, why):
                     return True
-            return False
+            return refusal.is_sure and await self._shorten_blindly(prefix, limits, why)
+
+    async def _shorten_blindly(self, prefix: PromptPrefix, limits: Limits, why: str) -> bool:
+        """Shorten the running turn although the meter says that it fits: the provider says that it
+        does not, and nothing else is left to be removed. False: it is as short as it gets."""
+        view = self._state.view(prefix, limits)
+        own = sum(turn.tokens for turn in view.turns if turn.number == view.current)
+        newest = max((entry.seq for turn in view.turns for entry in turn.entries), default=0)
+        seq, tries = self._shortened
+        for share in _SHARES[tries if seq == newest else 0 :]:
+            self._shortened = newest, _SHARES.index(share) + 1
+            most = view.tokens - round(view.scale.part(own) * (1 - share))
+            tighter = limits.but(window=most, output_reserved=0)
+            if await self._take_step(view, tighter, emergency.STEPS[-1], why):
+                return True
+        return False
 
     async def bring_back(self) -> None:
         """Bring back the messages of earlier turns that left for a model which stood in, or for a
