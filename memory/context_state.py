@@ -16,7 +16,7 @@ from memory.calibration import Calibration
 from memory.context.change import Actor, Change, ViewEvent
 from memory.context.continued import AsSent
 from memory.context.cut_cost import count_broken
-from memory.context.emergency import OF_FALLBACK
+from memory.context.emergency import PASSING
 from memory.context.forms import SHOWN
 from memory.context.layout import Layout
 from memory.context.limits import Limits
@@ -79,7 +79,7 @@ class ContextState:
         self.replayed = ReplayedState()
         self._shown: tuple[Turn, ...] = ()
         self._strategy, self._caches = "", False
-        self.has_fallback_steps = False  # something may be out of context for a fallback's window
+        self.has_passing_steps = False  # something may be out of context for a turn alone
         self._preface: Preface | None = None
         self._summaries: Mapping[int, Preface] = {}
         self._lines: tuple[LogLine, ...] = ()
@@ -232,7 +232,7 @@ class ContextState:
         self._strategy = self.limits.strategy
         self.replayed, self._preface, self._summaries = ReplayedState(), None, {}
         self.last_event = max((event.id for event in events), default=0)
-        self.has_fallback_steps = any(event.reason == OF_FALLBACK for event in events)
+        self.has_passing_steps = any(event.reason in PASSING for event in events)
         await self.replay(events)
 
     async def as_of(self, strategy: str, event: int, seq: int, prefix: PromptPrefix) -> View:
@@ -339,7 +339,7 @@ class ContextState:
 
     def _note(self, stored: ViewEvent) -> None:
         self.last_event = stored.id
-        self.has_fallback_steps |= stored.reason == OF_FALLBACK
+        self.has_passing_steps |= stored.reason in PASSING
         self._services.on_event(stored)
 
     async def record_measured(

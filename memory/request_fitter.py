@@ -19,14 +19,26 @@ from memory.context.view import View
 from memory.context_state import ContextState
 from memory.services import MemoryServices
 
+_SHARES = (1 / 2, 1 / 8)
+"""The parts of the running turn that are tried where no window is known in which it has no room."""
+
 
 class Refusal(Struct, frozen=True):
     """A request was too long, the so many-th of its turn: for a window of `window` tokens (0: that
-    was not said), of the model in force (`is_own`) or of one that answered in its place."""
+    was not said), of the model in force (`is_own`) or of one that answered in its place; not
+    `is_sure`: the provider may have meant something else."""
 
     window: int
     attempt: int
     is_own: bool = True
+    is_sure: bool = True
+
+    @property
+    def why(self) -> str:
+        """Return the reason that the events of its steps name."""
+        if not self.is_sure:
+            return emergency.DOUBTED
+        return emergency.REASON if self.is_own else emergency.OF_FALLBACK
 
 
 class RequestFitter:
@@ -44,6 +56,10 @@ class RequestFitter:
         self._compactor, self._forecaster = compactor, compactor.forecaster
         self._emergency_in = 0  # the newest turn that took a step of the ladder
         self._refused = (0, 0)  # the newest turn in which a refusal named a window, and that
+        self._shortened = (
+            0,
+            0,
+        )  # the newest entry as a turn was shortened blindly, and how often
         self._looked_in = 0  # the turn in which all that had left for a fallback was brought back
 
     async def fit(self, prefix: PromptPrefix) -> View:
@@ -138,28 +154,43 @@ class RequestFitter:
         there is nothing left to do. What a fallback says holds for this step alone."""
         window = refusal.window
         async with self._state.changing:
-            if refusal.is_own:
+            why = refusal.why
+            if why == emergency.REASON:
                 self._calibration.believe_refusal(view, self._state.limits_as_set, window)
             limits = self._state.limits
-            if not refusal.is_own:
+            if why != emergency.REASON:
                 limits = replace(limits, window=min(window or view.tokens // 2, limits.window))
             if window:
                 self._refused = self._state.current, window
-            why = emergency.REASON if refusal.is_own else emergency.OF_FALLBACK
             for step in emergency.STEPS[min(refusal.attempt, 3) - 1 :]:
                 if await self._take_step(self._state.view(prefix, limits), limits, step, why):
                     return True
-            return False
+            return refusal.is_sure and await self._shorten_blindly(prefix, limits, why)
+
+    async def _shorten_blindly(self, prefix: PromptPrefix, limits: Limits, why: str) -> bool:
+        """Shorten the running turn although the meter says that it fits: the provider says that it
+        does not, and nothing else is left to be removed. False: it is as short as it gets."""
+        view = self._state.view(prefix, limits)
+        own = sum(turn.tokens for turn in view.turns if turn.number == view.current)
+        newest = max((entry.seq for turn in view.turns for entry in turn.entries), default=0)
+        seq, tries = self._shortened
+        for share in _SHARES[tries if seq == newest else 0 :]:
+            self._shortened = newest, _SHARES.index(share) + 1
+            most = view.tokens - round(view.scale.part(own) * (1 - share))
+            tighter = limits.but(window=most, output_reserved=0)
+            if await self._take_step(view, tighter, emergency.STEPS[-1], why):
+                return True
+        return False
 
     async def bring_back(self) -> None:
-        """Bring back the messages of earlier turns that left for a model which stood in, before
-        this turn's first request: the first model is asked again."""
+        """Bring back the messages of earlier turns that left for a model which stood in, or for a
+        refusal that nobody understood, before this turn's first request."""
         state = self._state
-        if not state.has_fallback_steps or self._looked_in == state.current:
+        if not state.has_passing_steps or self._looked_in == state.current:
             return
         async with state.changing:
             events = await state.history()
-            out = [e for e in undoable(events) if e.reason == emergency.OF_FALLBACK]
+            out = [e for e in undoable(events) if e.reason in emergency.PASSING]
             for event in reversed([e for e in out if e.turn < state.current]):
                 await self._undo(event)
             self._looked_in = state.current

@@ -486,8 +486,7 @@ class OpenTurn:
             return False
         self._overflows += 1
         self._sent = self.log.requests.settle(self._sent, "too long")
-        is_own = overflow.is_own and overflow.is_sure
-        refusal = Refusal(overflow.window, self._overflows, is_own)
+        refusal = Refusal(overflow.window, self._overflows, overflow.is_own, overflow.is_sure)
         return await self.log.fitter.make_room(view, prefix, refusal)
 
     async def bring_back(self) -> None:

@@ -38,7 +38,7 @@ _NO_CREDIT = (
 )
 _TOO_LARGE = lazy(r"request too large for .{1,300}?: limit (\d{1,12}), requested", re.I | re.S)
 """Of a key that may send so many tokens a minute, for a request that has more all by itself."""
-_WRONG_KEY = ("api key not valid", "incorrect api key")
+_WRONG_KEY = ("api key not valid", "incorrect api key", "invalid api key", "invalid_api_key")
 _NO_MODEL = (
     *("model not exist", "invalid model", "is not a valid model id"),
     *("model identifier is invalid", "unknown model", "model does not exist"),
@@ -47,6 +47,17 @@ _FILTERED = ("content_filter", "content management policy")
 _BUSY = frozenset({429, 503, 529})
 _NEVER_OVERFLOW = frozenset({401, 402, 403, 404, 429})
 _UNEXPLAINED = frozenset({400, 413, 422})
+_OF_NO_HISTORY = lazy(
+    r"\bapi.?key|authenti|authoriz|credential|permission|billing|\baccount\b|\bregion\b|deprecat"
+    r"|temperature|\btop_[pk]\b|penalty|max_\w*tokens|logprobs|\bseed\b|response_format|\bschema"
+    r"|\bstream\b|reasoning_effort|\bstop sequences?"
+    r"|\bparam(?:eter)?s?\b(?!\W{1,4}(?:null|messages|input|contents|prompt))"
+    r"|unrecognized (?:request )?argument|extra (?:inputs|fields)|\bmodel\b.{0,80}"
+    r"\b(?:support|exist|found|available|access)"
+    r"|策略|敏感|密钥|参数",
+    re.IGNORECASE,
+)
+"""Words of a refusal that shorter messages would change nothing about."""
 _IS_REFUSAL = lazy(r"jinja|chat.?template|invalid_request_error|BadRequest", re.IGNORECASE)
 """Words of a failing server that has refused the request: it would fail again."""
 _LONGEST_QUOTE = 300
@@ -122,8 +133,8 @@ def _refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> M
 def _kind_of(meant: int, body: str) -> type[ModelError]:
     if meant in (401, 403):
         return AccountRefused
-    is_filtered = any(words in body for words in _FILTERED)
-    return UnexplainedRefusal if meant in _UNEXPLAINED and not is_filtered else ModelRefused
+    is_other = any(words in body for words in _FILTERED) or _OF_NO_HISTORY.search(body)
+    return UnexplainedRefusal if meant in _UNEXPLAINED and not is_other else ModelRefused
 
 
 def _meant_by(status: int, body: str) -> int:

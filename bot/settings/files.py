@@ -131,7 +131,7 @@ class _PlainYaml(yaml.SafeLoader):
 
 for _tag, _pattern, _first in (
     ("null", r"null|~|", ["n", "~", ""]),
-    ("bool", r"true|false", ["t", "f"]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
     ("int", r"-?(0|[1-9][0-9]*)", list("-0123456789")),
     ("float", r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?", list("-0123456789")),
 ):

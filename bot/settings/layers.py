@@ -53,7 +53,8 @@ ADDRESSES = frozenset({"broker", "database"})
 """Settings that are addresses of servers, with a password in them."""
 _SECTIONS = {kind.SECTION: kind for kind in list_sections()}
 _WITH_PASSWORD = re.compile(r"\s*[\w+.-]+://[^/\s@]*:(?!\{\{)[^/\s@]+@\S*\s*$")
-_FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_FLAGS_IN_YAML = {"yes": True, "on": True, "no": False, "off": False}
+_FLAGS = {"true": True, "false": False, **_FLAGS_IN_YAML}
 _SECRET = re.compile(r"\{\{\s*secret\.(\w*)\s*\}\}", re.ASCII)
 _BRAIN = "summary_brain"
 _OWN_CONTEXT = re.compile(rf"(?:{_BRAIN}\.context\.)+")
@@ -205,7 +206,7 @@ class _Source(Struct, frozen=True):
         is_yaml = self.config.suffix.lower() in (".yaml", ".yml")
         is_flag = key in SETTINGS and SETTINGS[key].kind == "flag"
         if is_yaml and is_flag and isinstance(value, str):
-            return _FLAGS.get(value.lower(), value)
+            return _FLAGS_IN_YAML.get(value.lower(), value)
         return value
 
     def _fill(

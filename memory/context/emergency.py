@@ -39,13 +39,17 @@ _CLOSE = 0.99  # of the ceiling is filled by what is clipped, since its size is 
 _HEADROOM = 0.9  # step 1 goes this far below the ceiling, or the next turn would be over it again
 LEAST_SHOWN = 200
 """Characters that are left of any text of the running turn."""
-_NOTICE = 90  # characters that may stand around what is left of a text
+_NOTICE = 90  # characters that may stand around what is left of a text that was clipped
 REASON = "context_overflow"
 """The reason that the events of the ladder name (Digitorn)."""
 OF_FALLBACK = "context_overflow_of_a_stand_in"
 """The same for the window of a model that stood in: what it did is taken back once the first
 model is asked again."""
-REASONS = (REASON, OF_FALLBACK)
+DOUBTED = "context_overflow_perhaps"
+"""The same for a refusal that nobody understands, which was tried once with less."""
+PASSING = (OF_FALLBACK, DOUBTED)
+"""The reasons for which messages are out of context for a turn alone."""
+REASONS = (REASON, *PASSING)
 
 
 class NoRoom(Exception):
@@ -139,6 +143,11 @@ def describe(
         return (
             f"(This request was too long for the fallback model: {done}. Nothing is deleted, and "
             "it comes back with your first message that the usual model can answer.)"
+        )
+    if all(event.reason in PASSING for event in steps):
+        return (
+            "(The provider refused this request for an unclear reason; it was sent again with "
+            f"less: {done}. Nothing is deleted, and it comes back with your next message.)"
         )
     fitted = 0 < steps[0].tokens_before <= limits.ceiling
     window = refused or (0 if fitted else limits.window)
@@ -255,7 +264,7 @@ def _clips(
         for entry in view.entries
         if (not only or entry.turn == only)
         and (has_calls or entry.message.role != "assistant")
-        and _is_longer(entry, chars)
+        and _is_longer(entry, chars + (_NOTICE if entry.seq in view.layout.clipped else 0))
     }
     return Change(clip=clips)
 
@@ -267,8 +276,7 @@ def _clip(entry: Entry, chars: int, is_snipped: bool) -> Clip:
 
 
 def _is_longer(entry: Entry, chars: int) -> bool:
-    # A text that was clipped carries its notice besides its characters.
-    return any(len(text) > chars + _NOTICE for text in entry.message.texts)
+    return any(len(text) > chars for text in entry.message.texts)
 
 
 def _current(view: View) -> int:

@@ -63,9 +63,9 @@ class Limits(Struct, frozen=True):
     @property
     def most_tokens(self) -> int:
         """Tokens at which the context is compacted: the threshold, or the budget where no rule
-        compacts before."""
+        compacts before, or one does at any size."""
         by_rule = self.strategy in ("truncate", "summarize")
-        return self.budget if by_rule and not self.auto_compact else self.threshold
+        return self.budget if by_rule and not self.auto_compact else self.threshold or self.budget
 
     @property
     def most_turns(self) -> int:

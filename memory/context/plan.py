@@ -184,7 +184,9 @@ def find_stuck(view: View, limits: Limits) -> Stuck:
     if is_filled_by_pins(view, limits):
         return "turns"
     over = _when_over(view)
-    if limits.strategy not in THRESHOLDS or can_help(over, limits, limits.threshold):
+    if limits.strategy not in THRESHOLDS or not limits.threshold:
+        return ""  # of 0, whatever leaves is a help
+    if can_help(over, limits, limits.threshold):
         return ""
     free = replace(over, layout=replace(view.layout, pinned=frozenset()))
     return "pins" if can_help(free, limits, limits.threshold) else "prompt"

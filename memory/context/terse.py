@@ -27,7 +27,10 @@ _CUT_OFF = lazy(r"<\s*/?\s*te(?:r(?:se?)?)?", re.IGNORECASE)
 _CLOSES = lazy(r"<\s*/")
 _ENDS = lazy(r"<\s*/|<[^/]*/\s*>")
 """A tag after which nothing is hidden: one that closes, or is empty."""
-_FENCE = lazy(r" {0,3}(`{3,}+(?!.*`)|~{3,})")
+_INSIDE = r"(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*+"  # in a quotation, or in an item of a list
+_FENCE = lazy(rf"{_INSIDE}(`{{3,}}+(?!.*`)|~{{3,}})")
+_FURTHER_IN = 3
+"""Characters that the end of a code block may stand further in than its beginning."""
 _LINE_KEPT = 1_000
 """Characters at the beginning of a line by which it is known for a fence."""
 _UNCLOSED = 300
@@ -185,7 +188,9 @@ class TerseFilter:
 
     def _is_block(self) -> bool:
         """Return whether the next character stands in a code block."""
-        return bool(self._fence) or _FENCE.match(self._last_line) is not None
+        if self._fence:
+            return not _closes(self._fence, self._last_line)
+        return _FENCE.match(self._last_line) is not None
 
 
 def _is_tag(token: str) -> bool:
@@ -193,12 +198,20 @@ def _is_tag(token: str) -> bool:
 
 
 def _fence_after(fence: str, line: str) -> str:
-    """Return the fence of the code block that is open after this line; "" for none."""
+    """Return the fence of the code block that is open after this line, as far in as it stands; ""
+    for none."""
+    if fence:
+        return "" if _closes(fence, line) else fence
     mark = _FENCE.match(line)
-    if not fence:
-        return mark[1] if mark else ""
-    closes = mark is not None and mark[1].startswith(fence) and line.strip() == mark[1]
-    return "" if closes else fence
+    return mark[1].rjust(mark.end(1)) if mark else ""
+
+
+def _closes(fence: str, line: str) -> bool:
+    """Return whether a line is the end of the code block that this fence has opened."""
+    mark, opening = line.lstrip(" \t>"), fence.strip()
+    inside = len(line) - len(mark) - (len(fence) - len(opening))
+    mark = mark.rstrip()
+    return inside <= _FURTHER_IN and mark.startswith(opening) and not mark.strip(opening[0])
 
 
 def _as_line(text: str) -> str:

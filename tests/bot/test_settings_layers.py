@@ -69,6 +69,23 @@ def test_words_that_older_yaml_takes_for_something_else_stay_words(write: Write)
     assert settings.system_prompt == "2024-01-31"
 
 
+@pytest.mark.parametrize("place", ["context:", "runtime:\n  context:"])
+def test_yaml_says_yes_and_no_in_its_words_and_a_quoted_one_is_text(
+    write: Write, place: str
+) -> None:
+    def flag(word: str) -> bool:
+        indent = " " * (place.count("  ") * 2 + 2)
+        return in_force(
+            write("config.yaml", f"{place}\n{indent}auto_compact: {word}\n")
+        ).context.auto_compact
+
+    assert all(map(flag, ("true", "True", "TRUE", "yes", "On")))
+    assert not any(map(flag, ("false", "False", "FALSE", "no", "OFF")))
+    for word in ('"true"', "'False'", "1", "y", '""', "~"):
+        with pytest.raises(SettingError, match="must be true or false"):
+            flag(word)
+
+
 def test_the_environment_outranks_the_file(write: Write) -> None:
     config = write("config.json", '{"agent_max_steps": 7, "agent_max_context_turns": 8}')
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 from hypothesis import example, given
@@ -198,3 +199,19 @@ async def test_thousands_of_messages_are_searched_while_the_loop_goes_on(lodge: 
 @given(st.text(), st.text(min_size=1).filter(str.strip), st.text())
 def test_a_text_is_found_in_any_message_that_holds_it(left: str, text: str, right: str) -> None:
     assert finder(text).search(to_model_text(Message("user", f"{left}{text.strip()}{right}")))
+
+
+@given(
+    st.text(
+        st.characters(codec="utf-8", exclude_categories=["C"], include_characters="\n\t\b")
+    ).filter(str.strip),
+    st.booleans(),
+    st.sampled_from(["text", "größe"]),
+)
+def test_the_input_of_a_tool_is_found_however_its_json_is_written(
+    text: str, is_ascii: bool, name: str
+) -> None:
+    arguments = json.dumps({name: [{"deep": f"before {text} after"}]}, ensure_ascii=is_ascii)
+    said = to_model_text(Message("assistant", tool_calls=(ToolCall("c1", "draw", arguments),)))
+    assert finder(text).search(said)
+    assert finder(name.upper()).search(said)

@@ -68,6 +68,16 @@ def test_the_turns_that_a_step_leaves_alone_are_not_said_to_leave() -> None:
     assert 0 < len(plan.leaving) < 4
 
 
+@pytest.mark.parametrize("chars", [9_999, 10_000, 10_001, 10_089, 10_090, 10_091, 30_000])
+def test_the_second_step_leaves_ten_thousand_characters_and_shortens_once(chars: int) -> None:
+    turns = (turn(1, "x" * chars, tokens=9_000), turn(2))
+    view = View(turns, turns, PrefixTokens(100, 0), current=2, newest=2)
+    plan = emergency.plan(view, Limits(), 2)
+    after = view.apply(plan.change)
+    assert after.messages[0].text.count("x") == min(chars, 10_000)
+    assert emergency.plan(after, Limits(), 2).change.is_empty
+
+
 def test_the_cost_of_a_run_is_added_to_that_of_its_turn() -> None:
     database = in_memory()
     run = jobs.begin_run(database, jobs.RunRow(1, 0.0, 0.0))

@@ -39,10 +39,27 @@ def test_the_documents_own_example() -> None:
         ("It`s done. <terse>did it</terse>\nand `more`", "It`s done. \nand `more`", "did it"),
         ("```<terse>x</terse>```\n<terse>y</terse>", "```<terse>x</terse>```", "y"),
         ("Done.\n<terse", "Done.\n", ""),
+        ("```\ncode\n```<terse>wrote code</terse>", "```\ncode\n```", "wrote code"),
+        ("```md\n    ```\n<terse>x</terse>\n```", "```md\n    ```\n<terse>x</terse>\n```", ""),
     ],
 )
 def test_what_a_person_sees_and_the_line(text: str, shown: str, line: str) -> None:
     assert extract(text) == (shown, line)
+
+
+@given(
+    first=st.sampled_from(["", "   ", "> ", "> > ", "- ", "* ", "1. ", "10) ", "> - ", "\t"]),
+    fence=st.sampled_from(["```", "~~~", "`````"]),
+    language=st.sampled_from(["", "html"]),
+    between=st.sampled_from(["\n", "", "\n\nBye.\n"]),
+)
+def test_a_block_of_code_in_a_list_or_quotation_is_one(
+    first: str, fence: str, language: str, between: str
+) -> None:
+    rest = "".join(sign if sign in ">\t" else " " for sign in first)
+    code = f"{first}{fence}{language}\n{rest}<terse>x</terse>\n{rest}{fence}"
+    shown = f"{code}{between}".rstrip()
+    assert extract(f"{code}{between}<terse>y</terse>") == (shown, "y")
 
 
 def test_a_tag_of_any_length_is_hidden_but_one_that_never_ends_hides_nothing() -> None:

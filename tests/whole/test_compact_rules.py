@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.fakes.openai_server import Answer, Call, Received, Say, openai_overflow
 from tests.whole.requests import (
     answering,
@@ -203,3 +205,18 @@ async def test_an_advised_rule_does_not_switch_the_pressure_off_unsaid(tmp_path:
         said, commands = await advised(bot)
     (line,) = (line for line in commands if line.startswith("/config hooks "))
     assert "context_pressure" in line or "_auto_compact" in said or "pressure" in said
+
+
+@pytest.mark.parametrize("strategy", ["truncate", "summarize"])
+async def test_a_trigger_of_zero_compacts_at_any_size_and_every_command_answers(
+    tmp_path: Path, strategy: str
+) -> None:
+    context = {"strategy": strategy, "compression_trigger": 0.0, "keep_recent": 2}
+    script = answering(lambda _: Say("Yes, that is so. " * 40), "They talked about yes.")
+    async with run_bot(tmp_path, script, {"context": context}) as bot:
+        for number in range(4):
+            said = await bot.says(f"Is it so? {number} " + "word " * 100)
+            assert "already fill that" not in said.text, "it is no limit that is full"
+            for part in ("", "json", "map", "preview", "advise", "detail"):
+                assert "failed inside" not in (await bot.says(f"/context {part}")).text, part
+        assert await compactions(bot)

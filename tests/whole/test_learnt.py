@@ -14,7 +14,7 @@ from bot.received import key_of
 from channels.message import Address, Attachment
 from plugins.request_log.reading import KeptRequests, rebuild
 from tests.fakes.openai_server import Answer, Body, Call, Fail, Received, Say
-from tests.whole.requests import answered
+from tests.whole.requests import answered, events
 from tests.whole.test_attachments import AUDIENCE, PNG, url, urls
 from tests.whole.testbot import run_bot
 
@@ -119,7 +119,31 @@ async def test_a_refusal_that_nobody_understands_is_tried_once_with_less(tmp_pat
             await bot.says(f"Question {number}?")
         reply = await bot.says("Question 4?")
         assert reply.text.startswith("Yes.")
+        assert "refused this request for an unclear reason" in reply.text
+        assert "fallback model" not in reply.text, "there is none"
         assert (await bot.says("Question 5?")).text.startswith("Yes.")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Invalid value for 'temperature': it must be at most 1.",
+        "Unsupported parameter: 'seed'.",
+        "Invalid API key.",
+        "The model gpt-x does not support this.",
+        "response_format is not a schema",
+    ],
+)
+async def test_a_refusal_of_something_else_takes_nothing_out_of_the_context(
+    tmp_path: Path, words: str
+) -> None:
+    async with run_bot(tmp_path, refusing(lambda body: len(body["messages"]) > 8, words)) as bot:
+        for number in range(4):
+            await bot.says(f"Question {number}?")
+        before = len(answered(bot))
+        await bot.says("Question 4?")
+        assert len(answered(bot)) == before + 1
+        assert await events(bot) == []
 
 
 async def test_what_was_removed_in_vain_comes_back(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.openai_server import Answer, Call, Received, Say, openai_overflow
+from tests.fakes.openai_server import Answer, Call, Fail, Received, Say, openai_overflow
 from tests.whole.requests import (
     answered,
     answering,
@@ -283,3 +283,46 @@ async def test_a_learned_window_is_shown_as_learned_and_forgotten_with_the_model
             assert "learned" in (await bot.says("/context")).text
             await talk(bot, line)
             assert (await state(bot))["window"] == window
+
+
+@pytest.mark.parametrize("strategy", ["trim", "slim", "full", "truncate", "structured"])
+@pytest.mark.parametrize("window", [2_600, 4_000])
+async def test_results_are_shortened_for_a_window_that_nobody_names(
+    tmp_path: Path, strategy: str, window: int
+) -> None:
+    """The bot takes it for 128,000 tokens, so nothing is too long by the meter."""
+    put_file(tmp_path, "notes.txt", "a long line of notes " * 300)
+
+    def reply(request: Received) -> Answer:
+        messages = request.body["messages"]
+        asked = max(n for n, message in enumerate(messages) if message["role"] == "user")
+        read = sum(message["role"] == "tool" for message in messages[asked:])
+        if "look" in content(messages[asked]) and read < 3:
+            line = json.dumps({"path": "notes.txt", "offset": 1, "limit": 10 + read})
+            return Say(calls=(Call("read_file", line, f"c{read}"),))
+        return Say("Fine.")
+
+    def too_long(sent: int, window: int) -> Fail:
+        return Fail(400, {"message": "Too many tokens."})
+
+    settings = {"context": {"strategy": strategy}}
+    async with run_bot(
+        tmp_path, answering(reply), settings, window=window, overflow=too_long
+    ) as bot:
+        await bot.says("Hello")
+        for line in ("look at it", "look again"):
+            reply_heard = await heard_in(bot, line)
+            assert reply_heard.startswith("Fine."), reply_heard
+            assert "long tool results were shortened" in reply_heard
+            assert len(results(answered(bot)[-1])) >= 3, "none was read anew"
+
+
+async def test_a_short_question_that_is_refused_as_too_long_is_not_sent_again(
+    tmp_path: Path,
+) -> None:
+    def too_long(sent: int, window: int) -> Fail:
+        return Fail(400, {"message": "Too many tokens."})
+
+    async with run_bot(tmp_path, answering(lambda _: Say("")), window=1, overflow=too_long) as bot:
+        assert "longer than the context window" in await heard_in(bot, "Hello")
+        assert bot.server.refused == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import NamedTuple
@@ -9,7 +10,7 @@ from typing import NamedTuple
 import regex
 from msgspec.structs import replace
 
-from memory.messages import SEARCHES, Message
+from memory.messages import SEARCHES, Message, ToolCall
 from memory.record.closeness import measure
 
 
@@ -30,8 +31,19 @@ def to_search_text(message: Message) -> str:
 def to_model_text(message: Message) -> str:
     """Return the same as the model reads it, with whose it is (flo.monster)."""
     whose = f"result of {message.tool}" if message.tool else message.speaker
-    calls = (f"[tool: {call.name}({call.arguments})]" for call in message.tool_calls)
+    calls = (f"[tool: {call.name}({_without_escapes(call)})]" for call in message.tool_calls)
     return " ".join(filter(None, (whose and f"{whose}:", message.text.strip(), *calls)))
+
+
+def _without_escapes(call: ToolCall) -> str:
+    """Return a call's arguments with the letters that the model has written as `\\u00f6`."""
+    if "\\u" not in call.arguments:
+        return call.arguments
+    try:
+        value = call.parse()
+    except ValueError:
+        return call.arguments
+    return json.dumps(value, ensure_ascii=False).encode(errors="replace").decode()
 
 
 def without_searches(message: Message) -> Message:
@@ -64,11 +76,17 @@ def spans(text: str, wanted: Sequence[str]) -> tuple[Span, ...]:
     return tuple(sorted(found, key=itemgetter(0)))
 
 
-_SPACE = r"[\s\x1c-\x1f]+"  # what `str.split` takes for space
+_SPACE = r"(?:[\s\x1c-\x1f]|\\[nrt])+"  # what `str.split` takes for space, and JSON's for lines
 
 
 def finder(text: str) -> regex.Pattern[str]:
     """Return a pattern that finds a text in any case, whatever spaces and line breaks stand between
-    its words."""
-    text = _SPACE.join(map(regex.escape, text.split()))
-    return regex.compile(text, regex.IGNORECASE | regex.FULLCASE, cache_pattern=False)
+    its words; also where it is part of the arguments of a call, which are JSON."""
+    plain = text.split()
+    written = [json.dumps(word, ensure_ascii=False)[1:-1] for word in plain]
+    ways = [plain, written] if written != plain else [plain]
+    return regex.compile(
+        "|".join(_SPACE.join(map(regex.escape, way)) for way in ways),
+        regex.IGNORECASE | regex.FULLCASE,
+        cache_pattern=False,
+    )
