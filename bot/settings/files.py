@@ -83,6 +83,11 @@ def _from_json(text: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
+        at = error.pos if error.pos < len(text) else len(text.rstrip())
+        before = text[:at].rstrip()
+        line = before.count("\n") + 1
+        if text[at : at + 1] in ("}", "]") and before.endswith(","):
+            raise ValueError(f"line {line} has a comma too many at its end; remove it") from None
         reason = error.msg[:1].lower() + error.msg[1:]
         raise ValueError(f"line {error.lineno}, column {error.colno}: {reason}") from None
 
