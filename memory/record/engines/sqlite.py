@@ -289,7 +289,10 @@ class SqliteEngine:
         return [lost] if lost else []
 
     def find_damage(self, patience: float) -> str:
-        return soundness.check_integrity(self.path, patience)
+        try:
+            return soundness.check_integrity(self.path, patience)
+        except soundness.UNUSABLE as error:
+            return f"{self.path} can't be read: {_fault_of(self.path, error)}."
 
     def save_to(self, path: Path) -> None:
         try:
@@ -312,9 +315,9 @@ class SqliteEngine:
                 return wrong
             rows = soundness.unreadable_rows(path)
         except (OSError, *soundness.UNUSABLE) as error:
-            if (fault := _fault_of(path, error)) == DAMAGED:
-                return f"{path} can't be read: {fault}."
-            raise _explain_opening(path, error) from error
+            if (fault := _fault_of(path, error)) in _ADVICE:
+                raise _explain_opening(path, error) from error
+            return f"{path} can't be read: {fault}."
         return f"{path} holds {rows}." if rows else ""
 
 
