@@ -53,7 +53,7 @@ class Alerts:
         if isinstance(error, MessageLeftOut):
             sentence = (
                 f"A message on {channel} was left out: the bot stopped twice while it read it. It "
-                "is still there; the log says which one it is (data/logs)."
+                "is still there; the log says which one it is (`python main.py logs`)."
             )
             self.tasks.start(self._tell(f"left out {error}", sentence))
             return
@@ -86,7 +86,7 @@ class Alerts:
         sentence = (
             f"An answer to the chat {where.chat} on {where.channel} could not be sent after many "
             "attempts, so it was put aside. What the model said is still in the conversation's "
-            "transcript; the log says why (data/logs)."
+            "transcript; the log says why (`python main.py logs`)."
         )
         self.tasks.start(self._tell(f"outbox {outbound.id}", sentence))
 

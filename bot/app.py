@@ -87,7 +87,7 @@ class App(Kernel, frozen=True):
             await self._tell_owner(channel.name, error)
             sentence = (
                 f"The channel {channel.name} has ended because of a fault ({error}); the log has "
-                "the details (data/logs)."
+                "the details (`python main.py logs`)."
             )
             self._announce(sentence)
             raise ChannelError(sentence) from error

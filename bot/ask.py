@@ -22,6 +22,7 @@ from bot.logs import set_up_logs
 from bot.settings import SettingError, SettingsStore, load_layers
 from channels.local_files import LocalFileError, read_attachment
 from channels.message import MOST_ATTACHMENTS, Address, Attachment, Inbound
+from channels.program import as_called
 from channels.question import NAME, OneQuestion
 
 LONGEST = 16_000_000
@@ -90,7 +91,7 @@ def compose(words: str, piped: bytes, files: Sequence[Path], chat: str) -> Inbou
         attachments.append(Attachment("stdin", "application/octet-stream", piped))
     whole = "\n\n".join(part for part in (words.strip(), (text or "").strip()) if part)
     if not whole and not attachments:
-        raise WrongCall('There is no question; write one: main.py ask "What is new?"')
+        raise WrongCall('There is no question; write one: python main.py ask "What is new?"')
     place = Address(NAME, chat) if chat else Address(NAME, "main", thread=uuid4().hex)
     return Inbound(f"ask-{uuid4().hex}", place, whole, attachments=tuple(attachments))
 
@@ -181,4 +182,4 @@ def _write(text: str) -> None:
 
 
 def _complain(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{as_called(text)}\n")

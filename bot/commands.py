@@ -48,7 +48,7 @@ UNKNOWN = (
 MEANT = (
     "There is no command /{name}; did you mean /{near}? To send it to the model, write //{name}."
 )
-FAILED = "/{name} failed inside the bot; the log has the details (data/logs)."
+FAILED = "/{name} failed inside the bot; the log has the details (`python main.py logs`)."
 
 
 class CommandRunner:

@@ -132,7 +132,8 @@ def set_up(config: Path, chosen: ServedModel | None = None) -> bool:
     except (OSError, SettingError) as error:
         say(f"Nothing was written: {error}")
         return False
-    say(f"Done: {' and '.join(written)}." if written else "All of that was written down already.")
+    told = f"Done: {'; '.join(written)}." if written else "All of that was written down already."
+    _say(told)
     if served.protocol == ANTHROPIC and not is_anthropic_installed():
         say(UNCACHED)
     for name, value in served.secrets.items():
@@ -169,22 +170,27 @@ def _agrees(question: str, is_usual: bool = True) -> bool:
 
 
 def _find_model(chosen: ServedModel | None) -> ServedModel:
-    """Ask until a model has answered."""
+    """Ask until a model has answered; what was tried is offered again."""
+    usual = ""
     while True:
-        served = chosen or _ask_for_model(_ask_for_key(_ask_for_place()))
+        served = chosen or _ask_for_model(_ask_for_key(_ask_for_place(usual)))
         if _answers(served):
             return served
         if not _agrees("Try again?"):
             raise GivenUp
-        chosen = None
+        chosen, usual = None, served.provider or served.base_url
 
 
 def _say(text: str) -> None:
-    """Write a paragraph that wraps at words."""
-    say(textwrap.fill(text, shutil.get_terminal_size().columns, subsequent_indent="  "))
+    """Write a paragraph that wraps at words, but not in a path, which can be copied so."""
+    columns = shutil.get_terminal_size().columns
+    lines = textwrap.wrap(
+        text, columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+    say("\n".join(lines))
 
 
-def _ask_for_place() -> ServedModel:
+def _ask_for_place(usual: str) -> ServedModel:
     local = {server.provider: server for server in asyncio.run(find_servers(usual_addresses()))}
     names = order_providers(local)
     _say("1 of 3: Which provider? " + number(names))
@@ -195,7 +201,7 @@ def _ask_for_place() -> ServedModel:
         "(http://127.0.0.1:8000/v1)."
     )
     while True:
-        place = choose(_ask("Provider", names[0]), names)
+        place = choose(_ask("Provider", usual or names[0]), names)
         if is_address(place):
             return at_address(place)
         if known := PROVIDERS.get(place.lower()):

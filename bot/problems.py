@@ -16,7 +16,7 @@ from memory.context.emergency import NoRoom
 
 BROKEN = (
     "Something went wrong inside the bot, so there is no answer; the log has the details "
-    "(data/logs). Send your message again to try once more."
+    "(`python main.py logs`). Send your message again to try once more."
 )
 _FAULTS_OF_THE_REQUEST = (400, 413, 422)
 

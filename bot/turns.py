@@ -56,7 +56,7 @@ MOST_RESUMES = 3
 """The most times in a row that a turn may be taken up after a crash without getting any further."""
 PUT_ASIDE = (
     f"The bot crashed {MOST_RESUMES} times while working on this, so it was put aside; the log "
-    "has the details (data/logs). Send it again to try once more."
+    "has the details (`python main.py logs`). Send it again to try once more."
 )
 
 

@@ -33,6 +33,11 @@ class Address(Struct, frozen=True):
     thread: str = ""
     user: str = ""
 
+    def __str__(self) -> str:
+        """Return it as logs show it: "telegram/42", or "telegram/-100/7/42"."""
+        parts = (self.channel, self.chat, self.thread, self.user)
+        return "/".join(part for part in dict.fromkeys(parts) if part)
+
     @property
     def is_private(self) -> bool:
         """Return whether nobody but `user` reads this chat."""

@@ -20,6 +20,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TEMPLATES = ("deploy/install.sh", "deploy/stores")
 """Files, and folders of them, that name the version, the address, and the image of a release."""
+PICTURES = {
+    "icon.svg": "channels/web/page/icon.svg",
+    "stores/home-assistant/icon.png": "channels/web/page/icon-192.png",
+}
+"""The icons that stores show, by their places in a release: those of the page."""
 SEMANTIC = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?")
 HEADING = re.compile(r"^## (\S+)(.*)$", re.MULTILINE)
 LEFT = """Left to do by hand:
@@ -109,15 +114,18 @@ class Published:
 
 
 def write_templates(root: Path, folder: Path, published: Published) -> None:
-    """Write install.sh and the files of app stores, with SHA256SUMS of what is downloaded."""
+    """Write install.sh and the files of app stores with their icons, and SHA256SUMS of what is
+    downloaded."""
     for name in TEMPLATES:
-        place = root / name
-        for file in (one for one in (place, *place.rglob("*")) if one.is_file()):
+        origin = root / name
+        for file in (one for one in (origin, *origin.rglob("*")) if one.is_file()):
             target = folder / file.relative_to(root / "deploy")
             target.parent.mkdir(parents=True, exist_ok=True)
             text = published.fill(file.read_text("utf-8"))
             target.write_text(text, encoding="utf-8", newline="\n")
             target.chmod(file.stat().st_mode)
+    for place, picture in PICTURES.items():
+        (folder / place).write_bytes((root / picture).read_bytes())
     wheels = sorted(folder.glob("*.whl"), key=lambda one: one.stat().st_mtime)
     there = (*wheels[-1:], folder / "install.sh")  # no wheel of a release before
     sums = (f"{hashlib.sha256(one.read_bytes()).hexdigest()}  {one.name}\n" for one in there)

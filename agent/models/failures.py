@@ -163,15 +163,21 @@ def _refusal_sentence(endpoint: Endpoint, status: int, meant: int, body: str) ->
     match meant:
         case 401:
             return f"{endpoint.shown_url} refused the API key; check {endpoint.key_name}."
-        case 403:
+        case 404 if not endpoint.model:
             return (
-                f"{endpoint.shown_url} does not let this API key use {endpoint.model!r}; "
+                f"{endpoint.shown_url} lists no models, or is not the address of "
+                f"{endpoint.protocol}; check {_setting(endpoint)}.{_say_reason(endpoint, body)}"
+            )
+        case 403:
+            what = repr(endpoint.model) if endpoint.model else "its list of models"
+            return (
+                f"{endpoint.shown_url} does not let this API key use {what}; "
                 f"check the key's rights or choose another model.{_say_reason(endpoint, body)}"
             )
         case 404:
             return (
                 f"{endpoint.shown_url} has no model {endpoint.model!r}, or is not the address of "
-                f"{endpoint.protocol}; check the model's name and {endpoint.setting}."
+                f"{endpoint.protocol}; check the model's name and {_setting(endpoint)}."
                 f"{_say_reason(endpoint, body)}"
             )
         case _:
@@ -180,6 +186,12 @@ def _refusal_sentence(endpoint: Endpoint, status: int, meant: int, body: str) ->
                 f"{_quote(endpoint, body)} If this happens again, send less (`/context compact`), "
                 "begin anew (`/context clear`), or choose another model."
             )
+
+
+def _setting(endpoint: Endpoint) -> str:
+    """Return where the address was written down, with what it may lack."""
+    has_path = urlsplit(endpoint.base_url).path.strip("/")
+    return endpoint.setting if has_path else f"{endpoint.setting} (it often ends in /v1)"
 
 
 def overflow(endpoint: Endpoint, text: str) -> ContextOverflow:

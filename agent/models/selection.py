@@ -255,7 +255,7 @@ class Models:
     async def list_models(self, brain: Brain) -> list[ListedModel]:
         """Return the models that the endpoint of this brain lists, as it did not long ago. Raises
         ModelError."""
-        choice = ModelChoice(USUAL, (), LISTING_TIMEOUT, brain)
+        choice = ModelChoice("", (), LISTING_TIMEOUT, brain)  # a list is of no model
         if missing := place_of(brain, self._credentials).missing:
             raise ModelRefused(_want(missing))
         endpoint = self._endpoint(choice)

@@ -83,6 +83,13 @@ def _from_json(text: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
+        at = error.pos + ("trailing comma" in error.msg)  # Python 3.13 points to the comma itself
+        before, after = text[:at].rstrip(), text[at:].lstrip()
+        line = before.count("\n") + 1
+        if before.endswith(",") and after.startswith(("}", "]")):
+            raise ValueError(f"line {line} has a comma too many before {after[0]}") from None
+        if error.msg == "Expecting ',' delimiter":
+            raise ValueError(f"line {line} lacks a comma or a closing bracket") from None
         reason = error.msg[:1].lower() + error.msg[1:]
         raise ValueError(f"line {error.lineno}, column {error.colno}: {reason}") from None
 

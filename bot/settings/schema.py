@@ -198,7 +198,7 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info",
-        description="How detailed the log in data/logs is.",
+        description="How detailed the log is.",
         json_schema_extra={"holds": "from the next start on"},
     )
     log_format: Literal["text", "json"] = Field(

@@ -65,7 +65,7 @@ LEFT_OUT = (
 names them."""
 NOT_TAKEN = (
     "Something went wrong inside the bot, so this message was not taken; the log has the details "
-    "(data/logs). Send it again, or put it in other words."
+    "(`python main.py logs`). Send it again, or put it in other words."
 )
 TOO_LARGE = "I did not get {name}: files of more than {most} MB can't be taken here."
 NOT_FETCHED = "I did not get {name}; please send it again."

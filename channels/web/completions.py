@@ -35,6 +35,7 @@ from channels.web.chat_shapes import (
 from channels.web.feed import FeedEvent, Feeds
 from channels.web.guard import HOLDER
 from channels.web.operations import (
+    FAILED,
     Operation,
     Parameter,
     Problem,
@@ -51,7 +52,6 @@ from channels.web.streams import follow_answer
 log = logging.getLogger(__name__)
 
 HEADER = "X-Parley-Session"
-FAILED = "This failed inside the bot; the log has the details (data/logs)."
 SESSION = Parameter(
     HEADER, "header", "The conversation, where `parley_conversation` names none.", {"pattern": NAME}
 )

@@ -34,6 +34,7 @@ from channels.base import KeyHolder, Login, Logins
 from channels.guessing import Throttle
 from channels.language import asked_in
 from channels.listening import origin_of
+from channels.web import operations
 from channels.web.operations import in_their_language
 from channels.web.shapes import failure, kind_of
 
@@ -124,7 +125,7 @@ NO_KEY = Refused(
 NOT_HERE = Refused(
     403, "A key only opens /v1; the page and /api need the owner's token (PARLEY_WEB_TOKEN)."
 )
-FAILED = Refused(500, "This failed inside the bot; the log has the details (data/logs).")
+FAILED = Refused(500, operations.FAILED)
 OTHER_HOST = Refused(
     403, "This can only be reached under a name of this machine, such as localhost."
 )

@@ -43,6 +43,7 @@ STATUS: Mapping[str, int] = {
 """The status by which a client decides whether it asks again, for each reason that there is no
 answer."""
 _CODES = {"too_long": ("context_length_exceeded", "messages"), "spent": ("insufficient_quota", "")}
+FAILED = "This failed inside the bot; the log has the details (`python main.py logs`)."
 SOON = 5
 """Seconds after which it is worth to ask again, where nobody knows better."""
 
@@ -146,8 +147,7 @@ def guard_errors(
             return Response(status_code=400)  # nobody reads it
         except Exception:
             log.exception("%s %s failed", request.method, request.scope["path"])
-            sentence = "This failed inside the bot; the log has the details (data/logs)."
-            return Problem(500, sentence).response()
+            return Problem(500, FAILED).response()
 
     return run_guarded
 

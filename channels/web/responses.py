@@ -26,7 +26,6 @@ from channels.base import Delta
 from channels.message import Completed, HandedCall, NotCompleted
 from channels.web.chat_shapes import MODEL
 from channels.web.completions import (
-    FAILED,
     SESSION,
     CompletionOperations,
     Happening,
@@ -34,6 +33,7 @@ from channels.web.completions import (
     while_connected,
 )
 from channels.web.operations import (
+    FAILED,
     Operation,
     Problem,
     as_json,

@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 from pydantic import Field
 
 from channels.language import _, explain
+from memory.context.limits import DEFAULT_WINDOW
 from plugins.api import (
     Action,
     AgentInfo,
@@ -128,7 +129,7 @@ async def model(ask: Ask) -> Reply:
     window = (
         _("a window of {window} tokens", window=amount(about.window))
         if about.window
-        else _("an unknown window")
+        else _("an unknown window, taken as {window}", window=amount(DEFAULT_WINDOW))
     )
     tools = _("with tools") if about.takes_tools else _("without tools")
     after = (

@@ -45,7 +45,7 @@ INTERRUPTED = (
     "The bot was interrupted while it carried this out. Check whether it took effect (/context "
     "shows it), and send it again if not."
 )
-FAILED = "This failed inside the bot; the log has the details (data/logs)."
+FAILED = "This failed inside the bot; the log has the details (`python main.py logs`)."
 DEAF = 20.0
 """Seconds for which a database that does not answer is waited for; after that another worker may
 reach it. One that starts again is back before."""

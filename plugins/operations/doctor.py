@@ -31,6 +31,7 @@ from memory.record import learnt
 from memory.record.engines import engine_for
 from memory.record.store import StoreError
 from plugins.health import describe_channels
+from plugins.loader import load
 
 PINS = Path(__file__).parents[2] / "requirements.txt"
 OLDEST_PYTHON = (3, 11)
@@ -84,6 +85,7 @@ async def examine(
     findings += await asyncio.to_thread(check_learnt, database)
     if settings.channels.messengers:
         findings += check_messengers(settings, layers.secrets, plugins_folder(settings, data))
+    findings += check_plugins(plugins_folder(settings, data))
     findings += await probes.features(settings)
     return findings + await _check_models(book, layers, probes)
 
@@ -136,7 +138,7 @@ def check_health(place: Path | str) -> list[Finding]:
     except StoreError:
         return []  # the database has been told of
     return [
-        Finding(f"channel {name}", False, line, "The log says more: data/logs.")
+        Finding(f"channel {name}", False, line, "The log says more: python main.py logs.")
         for name, one in found.items()
         for line in describe_channels({name: one}, UTC)
     ]
@@ -172,6 +174,14 @@ def check_messengers(
         advice = f"docs/channels.md says how {channel.name} is set up." if is_down else ""
         found.append(Finding(name, not is_down, sentence, advice))
     return found
+
+
+def check_plugins(folder: Path) -> list[Finding]:
+    """Return what keeps plugins from being loaded. Their modules are run, as a start does it."""
+    if not folder.is_dir():
+        return []
+    advice = f"Correct or remove it in {folder}, or update the package that it came with."
+    return [Finding("plugins", False, problem, advice) for problem in load(folder).problems]
 
 
 def find_installed_version(package: str) -> str | None:

@@ -281,6 +281,21 @@ def test_a_json_file_that_is_no_configuration_is_named_with_the_place(
     assert refusal(config) == f"{config} {ending}"
 
 
+def test_a_comma_too_many_or_too_few_is_named_with_its_line(write: Write) -> None:
+    tree = {"model": "a", "owners": ["x/1", "x/2"], "web": {"port": 1, "host": "b"}, "agents": []}
+    lines = json.dumps(tree, indent=1).splitlines()
+    for number, line in enumerate(lines[:-1], 1):
+        if line.endswith(","):
+            changed, told = line[:-1], f"line {number} lacks a comma or a closing bracket"
+        elif lines[number].strip()[:1] in ("}", "]") and not line.endswith(("[", "{")):
+            closing = lines[number].strip()[0]
+            changed, told = f"{line},", f"line {number} has a comma too many before {closing}"
+        else:
+            continue
+        config = write("config.json", "\n".join([*lines[: number - 1], changed, *lines[number:]]))
+        assert refusal(config) == f"{config} is not valid JSON: {told}."
+
+
 @pytest.mark.parametrize(
     ("content", "ending"),
     [

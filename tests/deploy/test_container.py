@@ -197,7 +197,7 @@ def test_an_upgrade_in_the_container_has_its_way_back(container: Container, tmp_
     """The data is on a volume there, which can't be moved, and nothing is written beside it."""
     data = container.folder / "data"
     data.rmdir()
-    restore(RELEASES / "schema-43.tar.gz", data, lambda contents: True)
+    restore(RELEASES / "0.1.0-schema-43.tar.gz", data, lambda contents: True)
     for path in (data, *data.rglob("*")):
         os.chown(path, 10001, 10001)
 

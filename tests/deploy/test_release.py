@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -86,12 +87,24 @@ def test_the_files_of_a_release_name_its_version_its_address_and_its_image(
     published = release.Published("1.2.3", "https://example.org/parley", "example.org/parley")
     release.write_templates(SCRIPT.parents[1], tmp_path, published)
     written = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".whl"]
-    texts = {path.relative_to(tmp_path).as_posix(): path.read_text("utf-8") for path in written}
+    texts = {
+        path.relative_to(tmp_path).as_posix(): path.read_text("utf-8")
+        for path in written
+        if path.suffix != ".png"
+    }
     assert not [name for name, text in texts.items() if "{{" in text]
     assert 'url=${PARLEY_URL:-"https://example.org/parley"}' in texts["install.sh"]
     for name in ("stores/umbrel/docker-compose.yml", "stores/casaos/docker-compose.yml"):
         assert 'image: "example.org/parley:1.2.3"' in texts[name]
     assert 'version: "1.2.3"' in texts["stores/home-assistant/config.yaml"]
+    named = {
+        name
+        for text in texts.values()
+        for name in re.findall(r"https://example\.org/parley/([\w./-]+)", text)
+    }
+    assert "icon.svg" in named
+    assert not [name for name in named if not (tmp_path / name).is_file()]
+    assert (tmp_path / "stores/home-assistant/icon.png").read_bytes().startswith(b"\x89PNG")
     done = subprocess.run(["sha256sum", "--check", "SHA256SUMS"], cwd=tmp_path, check=False)
     assert done.returncode == 0
     assert wheel.name in texts["SHA256SUMS"]

@@ -25,6 +25,11 @@ ELSEWHERE = {
 LINK = re.compile(r"(!?)\[((?:[^][]|\[[^][]*\])*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
 MORE = re.compile(r"(?<=\w) (?!title=)[^\n]*")
 """Words behind the language of a block of code, with which the site's program takes it for none."""
+PROGRAM = re.compile(r"(?<![\w./])(?:python main\.py\b|(?<=`)main\.py(?= ))")
+"""The program as the pages call it, which is read in a checkout there; the site's readers have the
+wheel."""
+OF_BOTH = ("CHANGELOG.md", "docs/install.md", "docs/decisions/")
+"""Pages about a checkout as well as the wheel."""
 FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 
@@ -42,6 +47,8 @@ def page_of_site(text: str, path: str, repository: str = "") -> str:
             return f"{mark}[{words}]({target}{anchor})"
         return f"{mark}[{words}]({repository}/{meant})" if repository else words
 
+    if not path.startswith(OF_BOTH):
+        text = PROGRAM.sub("parley", text)
     return "".join(
         plain_fence(part) if number % 2 else LINK.sub(link, part)
         for number, part in enumerate(FENCE.split(text))

@@ -39,6 +39,22 @@ def test_links_out_of_the_pages_lead_to_the_repository_or_are_text() -> None:
     assert site.page_of_site(readme, "README.md") == (
         "![f](f.svg) [g](g.md) h [i](https://example.org)"
     )
+
+
+def test_the_site_calls_the_program_as_the_wheel_does() -> None:
+    page = (
+        "`python main.py init` `main.py --web` .venv/bin/python main.py, [m](../main.py) `main.py`"
+    )
+    told = "`parley init` `parley --web` .venv/bin/python main.py, m `main.py`"
+    assert site.page_of_site(page, "docs/p.md") == told
+    assert site.page_of_site("`python main.py`", "docs/install.md") == "`python main.py`"
+    for path in site.ROOT.glob("docs/*.md"):
+        if not (inner := str(path.relative_to(site.ROOT))).startswith(site.OF_BOTH):
+            text = site.page_of_site(path.read_text("utf-8"), inner)
+            assert not re.search(r"(?<!bin/)python main\.py", text), inner
+
+
+def test_links_of_a_decision_go_up() -> None:
     decision = site.page_of_site("[a](../a.md) [b](../../b.py)", "docs/decisions/0001-a.md")
     assert decision == "[a](../a.md) b"
 

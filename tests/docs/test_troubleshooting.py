@@ -5,14 +5,23 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from tests.docs.pages import ROOT
 
 PAGE = ROOT / "docs" / "troubleshooting.md"
 QUOTED = re.compile(r"^\| “(.+?)” \| (.+) \| (.+) \|$", re.MULTILINE)
 SENTENCE = re.compile(r'^msgid ((?:".*"\n)+)', re.MULTILINE)
-FOLDERS = ("bot", "memory/record", "plugins/operations")
+FOLDERS = ("bot", "memory/record", "plugins", "channels/web")
 """Code with sentences for the command line alone, which are in no catalogue."""
+
+REFUSALS = {
+    "bot/data_folder.py": {"FolderError"},
+    "channels/web/channel.py": {"CannotListen"},
+    "agent/models/failures.py": {"_refusal_sentence"},
+    "memory/record/engines/sqlite.py": {"_explain_opening"},
+}
+"""Functions and exceptions, by their files, whose sentences a newcomer meets first."""
 
 
 def texts() -> Iterator[str]:
@@ -43,6 +52,38 @@ def is_said(message: str, known: list[str]) -> bool:
         return True
 
     return any(has_all(text) for text in known)
+
+
+def refusals_of_a_start() -> Iterator[str]:
+    """The sentences of a bot that does not start, and of a model that does not answer."""
+    for name, makers in REFUSALS.items():
+        tree = ast.parse((ROOT / name).read_text("utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and node.name in makers:
+                yield from (as_text(one.value) for one in ast.walk(node) if is_return(one))
+            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in makers:
+                yield from map(as_text, node.args[:1])
+
+
+def is_return(node: ast.AST) -> TypeGuard[ast.Return]:
+    return isinstance(node, ast.Return)
+
+
+def as_text(node: ast.AST | None) -> str:
+    """A sentence in the code, with … for its values; "" for another expression."""
+    if isinstance(node, ast.Call):  # an error that is returned
+        return as_text(next(iter(node.args), None))
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    values = node.values if isinstance(node, ast.JoinedStr) else ()
+    return "".join(str(one.value) if isinstance(one, ast.Constant) else "…" for one in values)
+
+
+def test_each_refusal_of_a_start_or_of_a_model_is_on_the_page() -> None:
+    told = [message for message, *_ in QUOTED.findall(PAGE.read_text("utf-8"))]
+    refusals = [text for text in refusals_of_a_start() if text]
+    assert len(refusals) > 16
+    assert not [text for text in refusals if not any(is_said(one, [text]) for one in told)]
 
 
 def test_each_message_is_one_of_the_bots_with_cause_and_remedy() -> None:

@@ -20,7 +20,7 @@ from bot.app import VERSION
 from channels.program import EXTRAS, ROOT
 from memory.record.rehearsal import NEWEST
 from tests.fakes.openai_server import Call, OpenAIServer, Say
-from tests.upgrades.record import HERE
+from tests.upgrades.record import list_recorded
 from tests.upgrades.test_upgrades import bring_back, query
 from tests.waiting import PATIENCE
 from tests.web.test_process import ANYWHERE, url_of
@@ -29,8 +29,9 @@ from tests.whole.process import talking
 pytestmark = pytest.mark.usefixtures("processes")
 
 LAYERS = ("agent", "bot", "channels", "memory", "plugins", "main")
-RELEASES = ("schema-11", "schema-43")
-"""The first data that there was, and the newest that another release has left."""
+_OF_EACH = {path.name.partition("-")[0]: path for path in list_recorded()}
+RELEASES = (list_recorded()[0], *_OF_EACH.values())
+"""The first data that there was, and that of each release."""
 
 
 class Installed:
@@ -178,11 +179,11 @@ def test_its_commands_are_called_as_they_are_installed(
     assert "security of this installation: parley audit" in told
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", RELEASES, ids=lambda path: path.name)
 async def test_the_data_of_an_earlier_release_is_upgraded(
-    installed: Installed, tmp_path: Path, release: str
+    installed: Installed, tmp_path: Path, release: Path
 ) -> None:
-    bring_back(HERE / f"{release}.tar.gz", tmp_path)
+    bring_back(release, tmp_path)
     places = ("--config", str(tmp_path / "config.json"), "--data", str(tmp_path / "data"))
     done = installed.run(str(installed.parley), *places, "upgrade", home=tmp_path)
     assert "Upgraded. Start the bot" in done.stdout, done.stdout + done.stderr

@@ -4,6 +4,7 @@ that is wrong is no damage."""
 from __future__ import annotations
 
 import logging
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -100,6 +101,22 @@ def test_a_fault_is_told_in_words_of_our_own(
     said = str(record.exc_info and record.exc_info[1])
     assert said
     assert said not in str(told)
+
+
+SPACELESS = ("SQLITE_FULL", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_PERM")
+
+
+@pytest.mark.parametrize("code", SPACELESS)
+def test_whatever_sqlite_says_on_a_disk_without_space_the_disk_is_full(
+    code: str, engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = getattr(sqlite3, code)
+    usage = shutil.disk_usage(engine.path.parent)
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: usage._replace(free=4096))
+    assert "the disk is full; free some space" in str(engine.explain(error))
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: usage._replace(free=10**9))
+    assert ("is full" in str(engine.explain(error))) == (code == "SQLITE_FULL")
 
 
 WRONG_SQL = (

@@ -586,7 +586,7 @@ async def test_what_is_told_of_an_export_does_nothing_to_the_terminal(command: B
 
 
 async def test_data_of_an_older_version_stays_so_in_a_rehearsal(command: Bringing) -> None:
-    release = Path(__file__).parents[1] / "upgrades" / "schema-12.tar.gz"
+    release = Path(__file__).parents[1] / "upgrades" / "0.1.0-schema-12.tar.gz"
     restore(release, command.folder / "data", lambda contents: True)
     database = command.folder / "data" / "parley.db"
     before = database.read_bytes()

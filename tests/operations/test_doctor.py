@@ -83,6 +83,19 @@ async def test_a_database_that_is_damaged_is_named(bot: Checkup) -> None:
     )
 
 
+async def test_each_plugin_that_a_start_would_leave_out_is_named(bot: Checkup) -> None:
+    folder = bot.data / "plugins"
+    folder.mkdir(parents=True)
+    (folder / "good.py").write_text("")
+    assert "plugins" not in await bot.examined()
+
+    (folder / "broken.py").write_text("import nowhere_to_be_found")
+    finding = (await bot.examined())["plugins"]
+    assert not finding.is_ok
+    assert finding.sentence.startswith("The plugin 'broken' was left out: ModuleNotFoundError")
+    assert str(folder) in finding.advice
+
+
 async def test_settings_that_do_not_fit_are_named_and_end_the_round(bot: Checkup) -> None:
     bot.config.write_text('{"agent_max_steps": 0, "modell": "a"}')
 

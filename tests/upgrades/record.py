@@ -1,7 +1,10 @@
-"""Make the data of a release, by talking to it: `python -m tests.upgrades.record COMMIT NAME`.
+"""Make the data of a release, by talking to it: `python -m tests.upgrades.record COMMIT`.
 
-What that commit's own `main.py backup` saves afterwards stands beside this file, as `NAME.tar.gz`.
-It is done once for each release, with the code of that release; the tests bring it into today's.
+The backup that this commit's own `main.py backup` makes afterwards is beside this file, named after
+its version and the schema of its database: `0.2.0-schema-44.tar.gz`. The highest schema of a
+version is that of its release; lower ones are of programs on the way there, as people had them who
+followed the repository. The tests bring each into today's version. Record a release once, with its
+own code.
 """
 
 from __future__ import annotations
@@ -10,11 +13,15 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import shutil
+import sqlite3
 import subprocess
 import sys
+import tarfile
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -73,7 +80,28 @@ async def talk(main: Path, folder: Path) -> None:
         await bot.kill()
 
 
-def record(commit: str, name: str) -> None:
+def list_recorded() -> list[Path]:
+    """List the files of all versions, the oldest first."""
+    return sorted(HERE.glob("*-schema-*.tar.gz"), key=lambda path: versions_of(path.name))
+
+
+def versions_of(name: str) -> tuple[tuple[int, ...], int]:
+    """The version and the schema in a file's name."""
+    *version, schema = (int(number) for number in re.findall(r"\d+", name))
+    return tuple(version), schema
+
+
+def own_name(file: Path) -> str:
+    """The name of a recorded file, by what it holds."""
+    with tempfile.TemporaryDirectory() as work, tarfile.open(file) as saved:
+        saved.extractall(work, filter="data")
+        version = json.loads(Path(work, ".parley-backup.json").read_text())["parley"]
+        with closing(sqlite3.connect(Path(work, "parley.db"))) as database:
+            (schema,) = database.execute("PRAGMA user_version").fetchone()
+    return f"{version}-schema-{schema}.tar.gz"
+
+
+def record(commit: str) -> None:
     """Let a release make its data, and save it with its own command."""
     with tempfile.TemporaryDirectory() as work:
         code, folder = Path(work, "code"), Path(work)
@@ -83,9 +111,9 @@ def record(commit: str, name: str) -> None:
             asyncio.run(talk(code / "main.py", folder))
             program = (sys.executable, str(code / "main.py"), "--data", "data")
             subprocess.run(
-                [*program, "backup", f"{name}.tar.gz"], check=True, cwd=folder, stdin=DEVNULL
+                [*program, "backup", "made.tar.gz"], check=True, cwd=folder, stdin=DEVNULL
             )
-            shutil.move(folder / f"{name}.tar.gz", HERE / f"{name}.tar.gz")
+            shutil.copyfile(folder / "made.tar.gz", HERE / own_name(folder / "made.tar.gz"))
         finally:
             subprocess.run([*git, "worktree", "remove", "--force", code], check=True)
 
@@ -93,6 +121,4 @@ def record(commit: str, name: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("commit")
-    parser.add_argument("name")
-    options = parser.parse_args()
-    record(options.commit, options.name)
+    record(parser.parse_args().commit)

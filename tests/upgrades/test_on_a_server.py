@@ -28,7 +28,7 @@ def address(tmp_path: Path, postgresql_server: PostgresqlServer) -> str:
     it."""
     url = postgresql_server.make_database("template1")
     (tmp_path / "file").mkdir()
-    unpack(HERE / f"schema-{SCHEMA}.tar.gz", tmp_path / "file")
+    unpack(HERE / f"0.1.0-schema-{SCHEMA}.tar.gz", tmp_path / "file")
     tables = "SELECT name, sql FROM sqlite_master WHERE sql != '' ORDER BY rowid"
     with PostgresqlEngine(url).visit() as server, closing(in_memory(schema=SCHEMA)) as old:
         for name, sql in old.execute_sql(tables).fetchall():

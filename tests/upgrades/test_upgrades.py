@@ -18,15 +18,15 @@ from memory.record.engines.sqlite import in_memory
 from memory.record.rehearsal import NEWEST
 from plugins.operations.restore import restore
 from tests.fakes.openai_server import Say
-from tests.upgrades.record import HERE, UNANSWERED
+from tests.upgrades.record import UNANSWERED, list_recorded, own_name, versions_of
 from tests.whole.testbot import run_bot
 
-RELEASES = sorted(HERE.glob("schema-*.tar.gz"))
-SCHEMAS = [int(re.sub(r"\D", "", path.name.split(".")[0])) for path in RELEASES]
+RELEASES = list_recorded()
+SCHEMAS = [versions_of(path.name)[1] for path in RELEASES]
 pytestmark = pytest.mark.sqlite
 
 
-@pytest.fixture(params=RELEASES, ids=SCHEMAS)
+@pytest.fixture(params=RELEASES, ids=[path.name.removesuffix(".tar.gz") for path in RELEASES])
 def release(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A folder with the data of a release."""
     return bring_back(request.param, tmp_path)
@@ -76,6 +76,11 @@ def shape(database: sqlite3.Connection) -> dict[str, set[tuple[Any, ...]]]:
 
 def backups(folder: Path) -> list[Path]:
     return sorted(folder.glob("data-before-*.tar.gz"))
+
+
+def test_each_file_is_named_after_what_it_holds() -> None:
+    assert [path.name for path in RELEASES] == [own_name(path) for path in RELEASES]
+    assert {"0.1.0", "0.2.0"} <= {path.name.partition("-")[0] for path in RELEASES}
 
 
 async def test_a_release_goes_on_in_this_version_with_all_that_was_said(release: Path) -> None:

@@ -107,7 +107,11 @@ async def test_a_key_that_is_refused_is_not_written(tmp_path: Path) -> None:
         await answers(person, server.base_url, "sk-another-key", "gpt-9")
         await person.sees("That did not work:")
         await person.sees("Try again?")
-        person.types("n\r")
+        person.types("\r")
+        await person.sees(f"Provider [{server.base_url}]")  # offered again
+        person.types("\r")
+        await person.sees("Key:")
+        person.types("\x03")
         await person.sees("Nothing was written.")
         assert await person.ended() == 1
     assert snapshot(tmp_path) == {}

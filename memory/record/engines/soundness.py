@@ -19,7 +19,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from memory.faults import say_fault
+from memory.faults import DAMAGED, say_fault
 
 _HEADER, _WAL_HEADER, _FRAME_HEADER = 100, 32, 24
 _MAGIC = b"SQLite format 3\0"
@@ -160,7 +160,11 @@ def check_integrity(path: Path, patience: float) -> str:
             database.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
             found = database.execute("PRAGMA quick_check(1)").fetchone()
     except UNUSABLE as error:
-        return "" if time.monotonic() > deadline else f"{path} can't be read: {say_fault(error)}."
+        if time.monotonic() > deadline:
+            return ""
+        if (fault := say_fault(error)) != DAMAGED:
+            raise
+        return f"{path} can't be read: {fault}."
     return "" if found == ("ok",) else f"{path} is damaged: {found[0] if found else 'no answer'}."
 
 

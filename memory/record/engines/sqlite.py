@@ -7,6 +7,7 @@ costs one sync for many writes. `Store.write` says what does without.
 from __future__ import annotations
 
 import logging
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -28,6 +29,7 @@ SYNCED, UNSYNCED = "full", "normal"
 """SQLite's `synchronous` for commits that survive a power cut, and for those that need not."""
 _BUSY_MS = 5_000
 _FOREVER = 3_600.0  # seconds
+_LEAST_FREE = 65_536  # bytes: its log and the memory that processes share need as many
 _PRAGMAS = {
     "journal_mode": "wal",
     "busy_timeout": _BUSY_MS,
@@ -270,7 +272,7 @@ class SqliteEngine:
     def explain(self, error: BaseException) -> BaseException:
         if not isinstance(error, DatabaseError | sqlite3.Error) or isinstance(error, _REFUSALS):
             return error
-        fault = say_fault(error, "")
+        fault = _fault_of(self.path, error, "")
         if fault == DAMAGED or (not fault and _lacks_columns(self.path)):
             return StoreError(f"The database is damaged. {_MEND}")
         if not fault:
@@ -287,7 +289,10 @@ class SqliteEngine:
         return [lost] if lost else []
 
     def find_damage(self, patience: float) -> str:
-        return soundness.check_integrity(self.path, patience)
+        try:
+            return soundness.check_integrity(self.path, patience)
+        except soundness.UNUSABLE as error:
+            return f"{self.path} can't be read: {_fault_of(self.path, error)}."
 
     def save_to(self, path: Path) -> None:
         try:
@@ -298,7 +303,7 @@ class SqliteEngine:
                 source.backup(copy)
         except soundness.UNUSABLE as error:
             raise StoreError(
-                f"The database {self.path} can't be copied: {say_fault(error)}."
+                f"The database {self.path} can't be copied: {_fault_of(path, error)}."
             ) from error
 
     def examine(self) -> str:
@@ -310,7 +315,9 @@ class SqliteEngine:
                 return wrong
             rows = soundness.unreadable_rows(path)
         except (OSError, *soundness.UNUSABLE) as error:
-            return f"{path} can't be read: {say_fault(error)}."
+            if (fault := _fault_of(path, error)) in _ADVICE:
+                raise _explain_opening(path, error) from error
+            return f"{path} can't be read: {fault}."
         return f"{path} holds {rows}." if rows else ""
 
 
@@ -333,13 +340,29 @@ def _advise(fault: str) -> str:
     return _ADVICE.get(fault, fault)
 
 
+def _fault_of(path: Path, error: BaseException, otherwise: str = DAMAGED) -> str:
+    """Return a fault of a database's file. SQLite opens files beside it, and where the disk has no
+    space for these it speaks of the disk or of permissions."""
+    fault = say_fault(error, otherwise)
+    if fault in (NO_DISK, NOT_PERMITTED) and _is_full(path.parent):
+        return DISK_FULL
+    return fault
+
+
+def _is_full(folder: Path) -> bool:
+    try:
+        return shutil.disk_usage(folder).free < _LEAST_FREE
+    except OSError:
+        return False
+
+
 def _explain_opening(path: Path, error: Exception) -> StoreError:
     if "newer Parley" in str(error):
         return StoreError(
-            f"{path} is not a database that this Parley can use ({error}); move it away, or "
-            "restore a backup with `python main.py restore FILE`."
+            f"{path} is not a database that this Parley can use ({error}); install that version, "
+            "or restore a backup of this one with `python main.py restore FILE`."
         )
-    fault = say_fault(error)
+    fault = _fault_of(path, error)
     if fault == DAMAGED:
         return StoreError(f"{path} is damaged. {_MEND}")
     return StoreError(f"The database {path} can't be used: {_advise(fault)}.")
