@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 
+from memory.context.wording import is_wide
 from memory.patterns import lazy
 
 SIGN = lazy(
@@ -20,6 +22,37 @@ SIGN = lazy(
     r"搞混|挪|调",
     re.IGNORECASE,
 )
+_WORDS_OF_SIGN = """
+    t not instead rather meant mean make actually sorry no nope wait oops typo mistyped misread
+    mistake correct correction wrong mixed forget better change changed move moved postpone
+    postponed reschedule rescheduled shift shifted should now update scratch after said let nicht
+    sondern statt anstatt stattdessen meine meinte nein nee moment halt ups quatsch doch eigentlich
+    jetzt nun lieber draus daraus korrektur korrigier korrigiere tippfehler vertippt verlesen geirrt
+    falsch falsche falscher falsches falschen richtig fehler müsste sollte verschoben verleg verlegt
+    gewechselt sagte gemeint verwechselt vergiss geändert
+"""
+_SIGN_WORDS = frozenset(_WORDS_OF_SIGN.split())
+_SIGN_BEGINNINGS = frozenset(("entsc", "änder", "versc"))
+_MAY_PAIR = (
+    *("not", "n't", "nicht", "forget", "vergiss", "instead", "rather", "place", "stat", "anst"),
+    *("said", "wrote", "told", "sagte", "schrieb", "gesagt", "不", "说"),
+)
+
+
+def may_have_sign(words: Set[str], text: str) -> bool:
+    """Return whether a text with these words may have a sign: to look for it takes far longer."""
+    if not _SIGN_WORDS.isdisjoint(words) or is_wide(text):
+        return True
+    return not _SIGN_BEGINNINGS.isdisjoint({word[:5] for word in words})
+
+
+def may_name_both(sentence: str) -> bool:
+    """Return whether a sentence has a word without which it does not name an old value beside a new
+    one."""
+    folded = sentence.casefold()
+    return any(map(folded.__contains__, _MAY_PAIR)) or MOVED.search(sentence) is not None
+
+
 SENTENCE = lazy(
     r"[^.!?。！？\n;；]*(?:\.(?!\s|$)[^.!?。！？\n;；]*|(?<=\d)\.(?=\s+\w)[^.!?。！？\n;；]*|"
     r"(?<=\bDr)\.[^.!?。！？\n;；]*|(?<=\bMr)\.[^.!?。！？\n;；]*|"

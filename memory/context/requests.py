@@ -5,14 +5,14 @@ without a model, by how they are put and by what followed. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from itertools import pairwise
 from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memory.context.wording import shared, split_sentences, stems
+from memory.context.wording import WordsOf, shared, split_sentences, stems
 from memory.patterns import lazy
 from memory.turns import Turn
 
@@ -48,26 +48,29 @@ class Requests(NamedTuple):
 NONE = Requests()
 
 
-def find_requests(turns: Sequence[Turn], known: Requests = NONE) -> Requests:
+def find_requests(
+    turns: Sequence[Turn], known: Requests = NONE, words_of: WordsOf | None = None
+) -> Requests:
     """Find the requests of turns in their order, after those that are `known` already. One is
     finished once it was answered without a question back and the person went on; it is open where
     it was put off, asked last, or met with a question."""
     is_open, finished = list(known.open), list(known.finished)
     pending: list[PersonRequest] = []  # met with a question, which the next turn may answer
     replies: dict[int, str] = {}
+    words_of = words_of or WordsOf()
     for turn, following in pairwise((*turns, None)):
         if turn is None:
             continue
         asked = _ends(turn.question.text)
         reply = _ends(turn.reply.text) if turn.reply else ""
-        made = _requests_in(turn.number, asked)
+        made = _requests_in(turn.number, asked) if _may_ask(asked, words_of(asked)) else []
         replies[turn.number] = reply
         if not (made or pending or is_open):
             continue
         put_off = [one for one in made if _LATER.search(one.text)]
         now = [*pending, *(one for one in made if one not in put_off)]
         is_open, finished = _not_like(is_open, made), _not_like(finished[-MOST:], made)
-        done = _dealt_with(is_open, f"{asked} {reply}") if reply else []
+        done = _dealt_with(is_open, asked, reply, words_of) if reply else []
         finished += done
         is_open = [*(one for one in is_open if one not in done), *put_off][-2 * MOST :]
         pending = []
@@ -156,6 +159,13 @@ def _with_answer(one: PersonRequest, replies: Mapping[int, str]) -> PersonReques
     return replace(one, about=one.own | stems(replies[one.turn]))
 
 
+def _may_ask(asked: str, words: Set[str]) -> bool:
+    """Return whether a message has a sign without which no sentence of it asks for anything."""
+    if not (_QUESTIONS.isdisjoint(asked) and _VERBS.isdisjoint(words) and _HEADS.isdisjoint(words)):
+        return True
+    return not asked.isascii() and any(sign in asked for sign in _SIGNS)
+
+
 def _requests_in(turn: int, asked: str) -> list[PersonRequest]:
     """Return the requests in a person's message, one after another; where one says nothing by
     itself ("Can you help?"), with what stands before it."""
@@ -182,27 +192,38 @@ def _asks(sentence: str) -> bool:
     if first in _VERBS:
         return True
     said = f" {' '.join(words)} "
-    if any(phrase in said for phrase in _PHRASES):
+    if not _HEADS.isdisjoint(_LETTERS.findall(said)) and any(phrase in said for phrase in _PHRASES):
         return True
     return not said.isascii() and any(sign in said for sign in _SIGNS)
 
 
-def _dealt_with(known: list[PersonRequest], said: str) -> list[PersonRequest]:
+def _dealt_with(
+    known: list[PersonRequest], asked: str, reply: str, words_of: WordsOf
+) -> list[PersonRequest]:
     """Return the requests that a later turn is about, and says that it is done."""
-    words = stems(said) if known else set()
-    found = [one for one in known if len(shared(one.own, words)) >= _LIKE * len(one.own) > 0]
+    said = f"{asked} {reply}"
+    if not known or not _may_be_done(said, words_of(asked) | words_of(reply)):
+        return []
+    words = words_of.all_stems((asked, reply))
+    found = [one for one in known if one.own and _is_like(one, words)]
     return found if found and _DONE.search(said) and not _asks_back(said) else []
+
+
+def _may_be_done(said: str, words: Set[str]) -> bool:
+    """Return whether a text with these words may say that something is done."""
+    return not _DONE_WORDS.isdisjoint(words) or any(map(said.__contains__, _DONE_SIGNS))
 
 
 def _not_like(known: list[PersonRequest], made: list[PersonRequest]) -> list[PersonRequest]:
     """Return the requests that none of these makes anew."""
-    return [
-        one
-        for one in known
-        if not any(
-            len(shared(one.own, set(new.own))) >= _LIKE * max(1, len(one.own)) for new in made
-        )
-    ]
+    if not made:
+        return known
+    return [one for one in known if not any(_is_like(one, new.own) for new in made)]
+
+
+def _is_like(one: PersonRequest, words: Set[str]) -> bool:
+    """Return whether most of what a request is about is among words."""
+    return len(shared(one.own, words)) >= _LIKE * max(1, len(one.own))
 
 
 def _said(turn: Turn) -> str:
@@ -225,6 +246,7 @@ def _asks_back(reply: str) -> bool:
 
 
 _WORD = lazy(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_LETTERS = lazy(r"[^\W\d_]+")
 _QUESTIONS = frozenset("?？؟")
 _BEFORE = "and then now so ok okay also great und dann jetzt gut"
 _ASKING = (
@@ -249,6 +271,8 @@ _PHRASES = (
     *(" würdest du ", " sollst du ", " können sie ", " könnten sie ", " würden sie "),
     *(" ich brauche ", " ich bräuchte ", " ich benötige ", " erinnere ", " erinner ", " vergiss "),
 )
+_HEADS = frozenset(max(_LETTERS.findall(one), key=len) for one in _PHRASES)
+"""A word of each phrase."""
 _IN_CHINESE = (
     "请 請 帮我 幫我 帮忙 麻烦 麻煩 能不能 可不可以 提醒我 给我 給我 替我 别忘 別忘 就订 订一"
 )
@@ -305,6 +329,15 @@ _TASK = lazy(
     r"|\[ \]|待办|待辦|需要|还要|還要|仍需|尚未|尚待|要做|下一步",
     re.IGNORECASE,
 )
+_DONE_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        "done finished completed fixed written booked sent made noted answered solved resolved was "
+        "already erledigt fertig abgeschlossen geschrieben gebucht verschickt gesendet notiert "
+        "gelöst beantwortet bereits schon",
+    )
+)
+_DONE_SIGNS = ("✓", "✔", "✅", "[x]", "[X]", "已", "完成了", "搞定", "写好了")
 _DONE = lazy(
     r"\b(?:done|finished|completed|fixed|written|booked|sent|made|noted|answered|solved|resolved"
     r"|was (?:set|found|added|created|given)|already)\b|✓|✔|✅|\[x\]"

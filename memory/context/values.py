@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from memory.context.facts import find_facts
 from memory.context.names import MONTH_OF
-from memory.context.receipt import find_facts
 from memory.patterns import lazy
 
 SCANNED = 20_000
