@@ -147,6 +147,11 @@ class AuditSource(Struct, frozen=True, dict=True):
     known: Requests = NONE
     is_in_any_language: bool = False
 
+    def prepare(self) -> None:
+        """Find what is compared, which takes most of the time of an audit, before there is a text
+        to compare."""
+        _ = self.facts.text, self.languages, self.stems, self.requests, self.current
+
     @cached_property
     def facts(self) -> SourceFacts:
         prior = [self.prior] if self.prior else []
@@ -161,7 +166,7 @@ class AuditSource(Struct, frozen=True, dict=True):
 
     @cached_property
     def stems(self) -> set[str]:
-        return self._words_of.all_stems(self.facts.texts)
+        return self._words_of.stems(self.facts.texts)
 
     @cached_property
     def requests(self) -> Requests:
@@ -221,7 +226,7 @@ class AuditSource(Struct, frozen=True, dict=True):
         if len(self.turns) < _SEVERAL:
             return False
         *before, last = ((t.question.text, t.reply.text if t.reply else "") for t in self.turns)
-        stems_of = self._words_of.all_stems
+        stems_of = self._words_of.stems
         earlier = stems_of(text for pair in before for text in pair)
         said = stems(text)
         only_last = shared(said, stems_of(last)) - earlier

@@ -3,47 +3,41 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Set
 
-from memory.context.wording import is_wide
+from memory.context.wording import cue
 from memory.patterns import lazy
 
-SIGN = lazy(
-    r"n't\b|\b(?:not|instead|rather|meant?|mean|make|actually|sorry|no|nope|wait|oops|typo|"
-    r"mistyped|misread|mistake|correct"
-    r"|correction|wrong|mixed|forget|better|changed?|moved?|postponed?|rescheduled?|shifted|"
-    r"should|now|update|scratch|after all|said|let's"
-    r"|nicht|sondern|statt|anstatt|stattdessen|meine|meinte|nein|nee|moment|halt|ups|quatsch|"
-    r"doch|eigentlich|jetzt|nun|lieber|draus|daraus"
-    r"|korrektur|korrigiere?|tippfehler|vertippt|verlesen|geirrt|falsche?[rsn]?|richtig|fehler|"
-    r"entschuldig\w*|müsste|sollte|änder\w*|verschieb\w*|verschoben|verlegt?|gewechselt|sagte|"
-    r"gemeint|verwechselt|vergiss|geändert)\b"
-    r"|不|改|更|错|其实|我是说|意思|应该|抱歉|现在|换成|推迟|提前|等等|正确|还是|指的是|弄混|"
-    r"搞混|挪|调",
-    re.IGNORECASE,
-)
-_WORDS_OF_SIGN = """
+SIGN = cue(
+    """
     t not instead rather meant mean make actually sorry no nope wait oops typo mistyped misread
     mistake correct correction wrong mixed forget better change changed move moved postpone
     postponed reschedule rescheduled shift shifted should now update scratch after said let nicht
     sondern statt anstatt stattdessen meine meinte nein nee moment halt ups quatsch doch eigentlich
     jetzt nun lieber draus daraus korrektur korrigier korrigiere tippfehler vertippt verlesen geirrt
-    falsch falsche falscher falsches falschen richtig fehler müsste sollte verschoben verleg verlegt
-    gewechselt sagte gemeint verwechselt vergiss geändert
-"""
-_SIGN_WORDS = frozenset(_WORDS_OF_SIGN.split())
-_SIGN_BEGINNINGS = frozenset(("entsc", "änder", "versc"))
+    falsch falsche falscher falsches falschen richtig fehler müsste sollte verlegt verleg gewechselt
+    sagte gemeint verwechselt vergiss
+    """,
+    "ntschuldig änder Änder erschieb erschob ERSCH ÄNDER NTSCH 不 改 更 错 其实 我是说 意思 应该 "
+    "抱歉 现在 换成 推迟 提前 等等 正确 还是 指的是 弄混 搞混 挪 调",
+    lazy(
+        r"n't\b|\b(?:not|instead|rather|meant?|mean|make|actually|sorry|no|nope|wait|oops|typo|"
+        r"mistyped|misread|mistake|correct"
+        r"|correction|wrong|mixed|forget|better|changed?|moved?|postponed?|rescheduled?|shifted|"
+        r"should|now|update|scratch|after all|said|let's"
+        r"|nicht|sondern|statt|anstatt|stattdessen|meine|meinte|nein|nee|moment|halt|ups|quatsch|"
+        r"doch|eigentlich|jetzt|nun|lieber|draus|daraus"
+        r"|korrektur|korrigiere?|tippfehler|vertippt|verlesen|geirrt|falsche?[rsn]?|richtig|fehler|"
+        r"entschuldig\w*|müsste|sollte|änder\w*|verschieb\w*|verschoben|verlegt?|gewechselt|sagte|"
+        r"gemeint|verwechselt|vergiss|geändert)\b"
+        r"|不|改|更|错|其实|我是说|意思|应该|抱歉|现在|换成|推迟|提前|等等|正确|还是|指的是|弄混|"
+        r"搞混|挪|调",
+        re.IGNORECASE,
+    ),
+)
 _MAY_PAIR = (
     *("not", "n't", "nicht", "forget", "vergiss", "instead", "rather", "place", "stat", "anst"),
     *("said", "wrote", "told", "sagte", "schrieb", "gesagt", "不", "说"),
 )
-
-
-def may_have_sign(words: Set[str], text: str) -> bool:
-    """Return whether a text with these words may have a sign: to look for it takes far longer."""
-    if not _SIGN_WORDS.isdisjoint(words) or is_wide(text):
-        return True
-    return not _SIGN_BEGINNINGS.isdisjoint({word[:5] for word in words})
 
 
 def may_name_both(sentence: str) -> bool:

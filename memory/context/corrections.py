@@ -39,7 +39,6 @@ from memory.context.correction_words import (
     STRONG_WORDS,
     TO,
     WEAK,
-    may_have_sign,
     may_name_both,
 )
 from memory.context.values import SCANNED, Value, find_values
@@ -95,7 +94,7 @@ def find_corrections(
 
 def may_correct(message: str) -> bool:
     """Return whether a message has a word by which people correct."""
-    return SIGN.search(message[:SCANNED]) is not None
+    return SIGN.pattern.search(message[:SCANNED]) is not None
 
 
 class CorrectionFinder:
@@ -118,9 +117,9 @@ class CorrectionFinder:
             self.note(message)
 
     def _may_correct(self, message: str) -> bool:
-        words_of = self._words_of
-        is_possible = words_of is None or may_have_sign(words_of(message), message)
-        return is_possible and SIGN.search(message) is not None
+        if self._words_of is None:
+            return may_correct(message)
+        return SIGN.is_in(message, self._words_of(message))
 
     def _find(self, message: str) -> list[Correction]:
         earlier = _Earlier(self._heard)

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from operator import add
+from typing import NamedTuple
 
 from memory.context.names import MONTH_OF
 from memory.patterns import lazy
@@ -107,6 +108,7 @@ class WordsOf:
 
     def __init__(self) -> None:
         self._known: dict[str, frozenset[str]] = {}
+        self._wide: dict[str, set[str]] = {}
 
     def __call__(self, text: str) -> frozenset[str]:
         found = self._known.get(text)
@@ -114,21 +116,46 @@ class WordsOf:
             found = self._known[text] = frozenset(_WORD.findall(text.casefold()))
         return found
 
-    def stems(self, text: str) -> set[str]:
-        """Return the same as `stems`."""
-        return self.all_stems([text])
-
-    def all_stems(self, texts: Iterable[str]) -> set[str]:
+    def stems(self, texts: Iterable[str]) -> set[str]:
         """Return the stems of several texts."""
         words, found = set[str](), set[str]()
         for text in texts:
             if is_wide(text):
-                found |= stems(text)
+                if text not in self._wide:
+                    self._wide[text] = stems(text)
+                found |= self._wide[text]
             else:
                 words |= self(text)
         words -= _IGNORED
         found.update([word[:_STEM] for word in words if len(word) > 3])
         return found
+
+
+class Cue(NamedTuple):
+    """A pattern that is slow, and looked for only in a text that has one of these words, in small
+    letters, or one of these signs."""
+
+    words: frozenset[str]
+    signs: tuple[str, ...]
+    signs_in_ascii: tuple[str, ...]
+    pattern: re.Pattern[str]
+
+    def may_be_in(self, text: str, words: Set[str]) -> bool:
+        """Return whether a text that has these words may match."""
+        if not self.words.isdisjoint(words):
+            return True
+        signs = self.signs_in_ascii if text.isascii() else self.signs
+        return any(map(text.__contains__, signs))
+
+    def is_in(self, text: str, words: Set[str]) -> bool:
+        """Return whether a text that has these words matches."""
+        return self.may_be_in(text, words) and self.pattern.search(text) is not None
+
+
+def cue(words: str, signs: str, pattern: re.Pattern[str]) -> Cue:
+    """Return a pattern with the words and the signs of which its matches have one."""
+    all_signs = tuple(signs.split())
+    return Cue(frozenset(words.split()), all_signs, tuple(filter(str.isascii, all_signs)), pattern)
 
 
 def is_wide(text: str) -> bool:
