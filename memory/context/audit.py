@@ -23,7 +23,14 @@ from memory.context.corrections import Correction, find_corrections, in_force
 from memory.context.ended_values import EndedValue
 from memory.context.receipt import Receipt, SourceFacts
 from memory.context.requests import NONE, Requests, find_lost, find_requests, find_restated
-from memory.context.wording import language_of, languages_of, shared, split_sentences, stems
+from memory.context.wording import (
+    WordsOf,
+    language_of,
+    languages_of,
+    shared,
+    split_sentences,
+    stems,
+)
 from memory.patterns import lazy
 from memory.turns import Turn
 
@@ -140,6 +147,11 @@ class AuditSource(Struct, frozen=True, dict=True):
     known: Requests = NONE
     is_in_any_language: bool = False
 
+    def prepare(self) -> None:
+        """Find what is compared, which takes most of the time of an audit, before there is a text
+        to compare."""
+        _ = self.facts.text, self.languages, self.stems, self.requests, self.current
+
     @cached_property
     def facts(self) -> SourceFacts:
         prior = [self.prior] if self.prior else []
@@ -149,15 +161,16 @@ class AuditSource(Struct, frozen=True, dict=True):
     def languages(self) -> frozenset[str]:
         if self.is_in_any_language:
             return frozenset()
-        return languages_of([*self.asked, *self.answered, *([self.prior] if self.prior else [])])
+        texts = [*self.asked, *self.answered, *([self.prior] if self.prior else [])]
+        return languages_of(texts)
 
     @cached_property
     def stems(self) -> set[str]:
-        return stems(self.facts.text)
+        return self._words_of.stems(self.facts.texts)
 
     @cached_property
     def requests(self) -> Requests:
-        return find_requests(self.turns, self.known)
+        return find_requests(self.turns, self.known, self._words_of)
 
     @cached_property
     def current(self) -> list[Correction]:
@@ -183,7 +196,11 @@ class AuditSource(Struct, frozen=True, dict=True):
     @cached_property
     def _corrections(self) -> list[Correction]:
         replies = [turn.reply.text if turn.reply else "" for turn in self.turns]
-        return find_corrections(self._said, replies)
+        return find_corrections(self._said, replies, self._words_of)
+
+    @cached_property
+    def _words_of(self) -> WordsOf:
+        return WordsOf()
 
     @property
     def least_share(self) -> float:
@@ -209,9 +226,10 @@ class AuditSource(Struct, frozen=True, dict=True):
         if len(self.turns) < _SEVERAL:
             return False
         *before, last = ((t.question.text, t.reply.text if t.reply else "") for t in self.turns)
-        earlier = stems("\n".join(text for pair in before for text in pair))
+        stems_of = self._words_of.stems
+        earlier = stems_of(text for pair in before for text in pair)
         said = stems(text)
-        only_last = shared(said, stems("\n".join(last))) - earlier
+        only_last = shared(said, stems_of(last)) - earlier
         return bool(only_last) and not shared(said, earlier)
 
     @cached_property

@@ -4,22 +4,49 @@ from __future__ import annotations
 
 import re
 
+from memory.context.wording import cue
 from memory.patterns import lazy
 
-SIGN = lazy(
-    r"n't\b|\b(?:not|instead|rather|meant?|mean|make|actually|sorry|no|nope|wait|oops|typo|"
-    r"mistyped|misread|mistake|correct"
-    r"|correction|wrong|mixed|forget|better|changed?|moved?|postponed?|rescheduled?|shifted|"
-    r"should|now|update|scratch|after all|said|let's"
-    r"|nicht|sondern|statt|anstatt|stattdessen|meine|meinte|nein|nee|moment|halt|ups|quatsch|"
-    r"doch|eigentlich|jetzt|nun|lieber|draus|daraus"
-    r"|korrektur|korrigiere?|tippfehler|vertippt|verlesen|geirrt|falsche?[rsn]?|richtig|fehler|"
-    r"entschuldig\w*|müsste|sollte|änder\w*|verschieb\w*|verschoben|verlegt?|gewechselt|sagte|"
-    r"gemeint|verwechselt|vergiss|geändert)\b"
-    r"|不|改|更|错|其实|我是说|意思|应该|抱歉|现在|换成|推迟|提前|等等|正确|还是|指的是|弄混|"
-    r"搞混|挪|调",
-    re.IGNORECASE,
+SIGN = cue(
+    """
+    t not instead rather meant mean make actually sorry no nope wait oops typo mistyped misread
+    mistake correct correction wrong mixed forget better change changed move moved postpone
+    postponed reschedule rescheduled shift shifted should now update scratch after said let nicht
+    sondern statt anstatt stattdessen meine meinte nein nee moment halt ups quatsch doch eigentlich
+    jetzt nun lieber draus daraus korrektur korrigier korrigiere tippfehler vertippt verlesen geirrt
+    falsch falsche falscher falsches falschen richtig fehler müsste sollte verlegt verleg gewechselt
+    sagte gemeint verwechselt vergiss
+    """,
+    "ntschuldig änder Änder erschieb erschob ERSCH ÄNDER NTSCH 不 改 更 错 其实 我是说 意思 应该 "
+    "抱歉 现在 换成 推迟 提前 等等 正确 还是 指的是 弄混 搞混 挪 调",
+    lazy(
+        r"n't\b|\b(?:not|instead|rather|meant?|mean|make|actually|sorry|no|nope|wait|oops|typo|"
+        r"mistyped|misread|mistake|correct"
+        r"|correction|wrong|mixed|forget|better|changed?|moved?|postponed?|rescheduled?|shifted|"
+        r"should|now|update|scratch|after all|said|let's"
+        r"|nicht|sondern|statt|anstatt|stattdessen|meine|meinte|nein|nee|moment|halt|ups|quatsch|"
+        r"doch|eigentlich|jetzt|nun|lieber|draus|daraus"
+        r"|korrektur|korrigiere?|tippfehler|vertippt|verlesen|geirrt|falsche?[rsn]?|richtig|fehler|"
+        r"entschuldig\w*|müsste|sollte|änder\w*|verschieb\w*|verschoben|verlegt?|gewechselt|sagte|"
+        r"gemeint|verwechselt|vergiss|geändert)\b"
+        r"|不|改|更|错|其实|我是说|意思|应该|抱歉|现在|换成|推迟|提前|等等|正确|还是|指的是|弄混|"
+        r"搞混|挪|调",
+        re.IGNORECASE,
+    ),
 )
+_MAY_PAIR = (
+    *("not", "n't", "nicht", "forget", "vergiss", "instead", "rather", "place", "stat", "anst"),
+    *("said", "wrote", "told", "sagte", "schrieb", "gesagt", "不", "说"),
+)
+
+
+def may_name_both(sentence: str) -> bool:
+    """Return whether a sentence has a word without which it does not name an old value beside a new
+    one."""
+    folded = sentence.casefold()
+    return any(map(folded.__contains__, _MAY_PAIR)) or MOVED.search(sentence) is not None
+
+
 SENTENCE = lazy(
     r"[^.!?。！？\n;；]*(?:\.(?!\s|$)[^.!?。！？\n;；]*|(?<=\d)\.(?=\s+\w)[^.!?。！？\n;；]*|"
     r"(?<=\bDr)\.[^.!?。！？\n;；]*|(?<=\bMr)\.[^.!?。！？\n;；]*|"

@@ -39,8 +39,10 @@ from memory.context.correction_words import (
     STRONG_WORDS,
     TO,
     WEAK,
+    may_name_both,
 )
 from memory.context.values import SCANNED, Value, find_values
+from memory.context.wording import WordsOf
 from memory.patterns import lazy
 
 log = logging.getLogger(__name__)
@@ -76,10 +78,12 @@ class Correction(Struct, frozen=True):
         return self.topic if self.is_shared else frozenset()
 
 
-def find_corrections(said: Sequence[str], answered: Sequence[str] = ()) -> list[Correction]:
+def find_corrections(
+    said: Sequence[str], answered: Sequence[str] = (), words_of: WordsOf | None = None
+) -> list[Correction]:
     """Return the corrections in a person's messages, oldest first. `answered` has the reply to each
     message, in which the value may have been that is corrected."""
-    finder = CorrectionFinder()
+    finder = CorrectionFinder(words_of)
     found: list[Correction] = []
     for at, message in enumerate(said):
         found += [replace(one, at=at) for one in finder.hear(message)]
@@ -90,26 +94,32 @@ def find_corrections(said: Sequence[str], answered: Sequence[str] = ()) -> list[
 
 def may_correct(message: str) -> bool:
     """Return whether a message has a word by which people correct."""
-    return SIGN.search(message[:SCANNED]) is not None
+    return SIGN.pattern.search(message[:SCANNED]) is not None
 
 
 class CorrectionFinder:
     """Finds corrections in messages as they come."""
 
-    def __init__(self) -> None:
+    def __init__(self, words_of: WordsOf | None = None) -> None:
         self._heard = deque[str](maxlen=_HEARD)
+        self._words_of = words_of
 
     def hear(self, message: str) -> list[Correction]:
         """Return the corrections in the next message of a person. None is worth a turn: where
         looking for them fails, there are none."""
         message = message[:SCANNED]
         try:
-            return self._find(message) if SIGN.search(message) else []
+            return self._find(message) if self._may_correct(message) else []
         except Exception:
             log.exception("the corrections in a message could not be found")
             return []
         finally:
             self.note(message)
+
+    def _may_correct(self, message: str) -> bool:
+        if self._words_of is None:
+            return may_correct(message)
+        return SIGN.is_in(message, self._words_of(message))
 
     def _find(self, message: str) -> list[Correction]:
         earlier = _Earlier(self._heard)
@@ -239,11 +249,14 @@ def split_sentences(text: str) -> Iterator[str]:
 
 
 def _in_sentence(sentence: str, earlier: _Earlier, *, is_strong: bool) -> Iterator[Correction]:
+    is_alone = len(sentence) <= _SHORT and (is_strong or WEAK.search(sentence) is not None)
+    if not is_alone and not may_name_both(sentence):
+        return
     if sentence.rstrip().endswith(("?", "？")) or NO_CORRECTION.search(sentence):
         return
     pairs = [*_pairs(sentence, earlier)]
     if not pairs and not (pairs := [*_cjk_pairs(sentence, earlier)]):
-        pairs = [*_new_alone(sentence, earlier, is_strong=is_strong)]
+        pairs = [*_new_alone(sentence, earlier, is_strong=is_strong)] if is_alone else []
     for old, new in pairs[:_MOST]:
         old, new = _complete(old, new)
         topic, is_shared = _topic(sentence, old, new, earlier)
@@ -305,8 +318,6 @@ def _new_alone(
 ) -> Iterator[tuple[Value, Value]]:
     """Yield the last value of a kind and the new one, where a sentence that corrects names one
     alone."""
-    if len(sentence) > _SHORT or not (is_strong or WEAK.search(sentence)):
-        return
     values = find_values(sentence)
     for new in reversed(values):
         if sum(_fits(other, new) for other in values) > 1:

@@ -29,12 +29,13 @@ MONTH_OF = {name: number for number, names in enumerate(_MONTHS, 1) for name in 
 """The numbers of months by their names, in English and in German."""
 
 WORD = lazy(r"[^\W\d_][\w'’-]{0,60}")
-_CAPITALS = lazy(
-    r"[A-ZÀ-ÖØ-Þ][\w'’-]{1,40}(?:\ (?:(?:von|van|de|da|di|zu|al)\ )?[A-ZÀ-ÖØ-Þ][\w'’-]{1,40}){0,3}"
-)
-_CAPITAL = lazy(r"[A-ZÀ-ÖØ-Þ]")
+_BEGIN, _REST = r"[A-ZÀ-ÖØ-Þ]", r"[\w'’-]{1,40}"
+_MORE = rf"(?:\ (?:(?:von|van|de|da|di|zu|al)\ )?{_BEGIN}{_REST}){{0,3}}"
+_CAPITAL = lazy(_BEGIN)
 _ENDS = '.!?:;\n"“„(*#>|-–—•\0'  # signs behind which a sentence, or an item of a list, begins
-_INSIDE = lazy(rf"(?<=[^\s{re.escape(_ENDS)}]\ )[A-ZÀ-ÖØ-Þ][\w'’-]{{0,60}}")
+_IS_INSIDE = rf"(?<=[^\s{re.escape(_ENDS)}]\ .)"
+_CAPITALS = lazy(rf"{_BEGIN}(?:({_IS_INSIDE})|){_REST}{_MORE}")
+_INSIDE = lazy(rf"{_BEGIN}{_IS_INSIDE}[\w'’-]{{0,60}}")
 _GERMAN = frozenset(
     ("der", "die", "das", "und", "ist", "nicht", "ich", "ein", "eine", "mit", "auf", "für", "dem")
 )
@@ -111,7 +112,7 @@ def find_names(text: str) -> list[str]:
         return names + _german_names(text)
     inside, known = set(_INSIDE.findall(text)), dict[tuple[str, bool], str]()
     for found in _CAPITALS.finditer(text):
-        run = found[0], _begins(text, found.start())
+        run = found[0], found.lastindex is None and _begins(text, found.start())
         if run not in known:
             known[run] = _name_in(*run, inside, lower)
         if name := known[run]:

@@ -5,14 +5,15 @@ without a model, by how they are put and by what followed. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memory.context.wording import shared, split_sentences, stems
+from memory.context.wording import WordsOf, cue, shared, split_sentences, stems
 from memory.patterns import lazy
 from memory.turns import Turn
 
@@ -23,7 +24,7 @@ _LOOKED_AT = 4_000  # characters of a message, from both ends
 _LIKE = 0.6  # of the words that say something: two requests are the same
 
 
-class PersonRequest(Struct, frozen=True):
+class PersonRequest(Struct, frozen=True, dict=True):
     """A request: the turn that it was made in (0: only a summary tells of it), the person's words,
     what these are about (`stems`), and what they and the answer are about, by which it is found
     again."""
@@ -32,6 +33,11 @@ class PersonRequest(Struct, frozen=True):
     text: str
     own: frozenset[str] = frozenset()
     about: frozenset[str] = frozenset()
+
+    @cached_property
+    def heads(self) -> frozenset[str]:
+        """The beginnings by which `shared` knows shorter words."""
+        return frozenset(word[:4] for word in self.own)
 
     @property
     def line(self) -> str:
@@ -48,32 +54,35 @@ class Requests(NamedTuple):
 NONE = Requests()
 
 
-def find_requests(turns: Sequence[Turn], known: Requests = NONE) -> Requests:
+def find_requests(
+    turns: Sequence[Turn], known: Requests = NONE, words_of: WordsOf | None = None
+) -> Requests:
     """Find the requests of turns in their order, after those that are `known` already. One is
     finished once it was answered without a question back and the person went on; it is open where
     it was put off, asked last, or met with a question."""
     is_open, finished = list(known.open), list(known.finished)
     pending: list[PersonRequest] = []  # met with a question, which the next turn may answer
     replies: dict[int, str] = {}
+    words_of = words_of or WordsOf()
     for turn, following in pairwise((*turns, None)):
         if turn is None:
             continue
         asked = _ends(turn.question.text)
         reply = _ends(turn.reply.text) if turn.reply else ""
-        made = _requests_in(turn.number, asked)
+        made = _requests_in(turn.number, asked, words_of(asked))
         replies[turn.number] = reply
         if not (made or pending or is_open):
             continue
-        put_off = [one for one in made if _LATER.search(one.text)]
+        put_off = [one for one in made if _LATER.is_in(one.text, words_of(asked))]
         now = [*pending, *(one for one in made if one not in put_off)]
         is_open, finished = _not_like(is_open, made), _not_like(finished[-MOST:], made)
-        done = _dealt_with(is_open, f"{asked} {reply}") if reply else []
+        done = _dealt_with(is_open, asked, reply, words_of) if reply else []
         finished += done
         is_open = [*(one for one in is_open if one not in done), *put_off][-2 * MOST :]
         pending = []
         if not now:
             continue
-        if not reply or _PROMISES.search(reply):
+        if not reply or _PROMISES.is_in(reply, words_of(reply)):
             is_open += now
         elif _asks_back(reply) or (following is not None and _OBJECTS.match(_said(following))):
             pending = now
@@ -132,7 +141,7 @@ def list_tasks(text: str, *, only_headed: bool = False) -> list[str]:
             is_under, line = bool(heading), line[heading.end() :] if heading else ""
         elif is_under and not _ITEM.match(line):
             is_under = says_so
-        if line and (is_under or says_so) and not _DONE.search(line):
+        if line and (is_under or says_so) and not _DONE.pattern.search(line):
             found.append(line)
     return found
 
@@ -146,7 +155,7 @@ def _tells(line: str, said: set[str], one: PersonRequest) -> bool:
     wanted = one.own
     known = shared(wanted, said | {word[:4] for word in said})
     is_told = len(known) >= max(1, min(3, round(len(wanted) / 3)))
-    return is_told and not (_DONE.search(line) and not _TASK.search(line))
+    return is_told and not (_DONE.pattern.search(line) and not _TASK.search(line))
 
 
 def _with_answer(one: PersonRequest, replies: Mapping[int, str]) -> PersonRequest:
@@ -156,12 +165,16 @@ def _with_answer(one: PersonRequest, replies: Mapping[int, str]) -> PersonReques
     return replace(one, about=one.own | stems(replies[one.turn]))
 
 
-def _requests_in(turn: int, asked: str) -> list[PersonRequest]:
-    """Return the requests in a person's message, one after another; where one says nothing by
-    itself ("Can you help?"), with what stands before it."""
+def _requests_in(turn: int, asked: str, words: Set[str]) -> list[PersonRequest]:
+    """Return the requests in a person's message, which has these words, one after another; where
+    one says nothing by itself ("Can you help?"), with what stands before it."""
+    has_cue = _may_ask(asked, words)
+    if not has_cue and _QUESTIONS.isdisjoint(asked):
+        return []
     sentences, found = split_sentences(asked), list[PersonRequest]()
     for number, sentence in enumerate(sentences):
-        if not _asks(sentence) or _NO_REQUEST.match(sentence):
+        is_question = not _QUESTIONS.isdisjoint(sentence)
+        if not (is_question or (has_cue and _asks(sentence))) or _NO_REQUEST.match(sentence):
             continue
         said = frozenset(stems(sentence))
         if len(said) < 2 and number:
@@ -173,36 +186,50 @@ def _requests_in(turn: int, asked: str) -> list[PersonRequest]:
     return found
 
 
-def _asks(sentence: str) -> bool:
-    """Return whether a sentence asks for something: by its sign, its first verb, or a phrase."""
-    if not _QUESTIONS.isdisjoint(sentence):
+def _may_ask(asked: str, words: Set[str]) -> bool:
+    """Return whether a message has a word without which no sentence of it asks for anything, unless
+    it is a question."""
+    if not (_VERBS.isdisjoint(words) and _HEADS.isdisjoint(words)):
         return True
+    return not asked.isascii() and any(sign in asked for sign in _SIGNS)
+
+
+def _asks(sentence: str) -> bool:
+    """Return whether a sentence asks for something: by its first verb, or a phrase."""
     words = _WORD.findall(sentence.casefold())
     first = next((word for word in words[:3] if word not in _BEFORE_VERBS), "")
     if first in _VERBS:
         return True
     said = f" {' '.join(words)} "
-    if any(phrase in said for phrase in _PHRASES):
+    if not _HEADS.isdisjoint(_LETTERS.findall(said)) and any(phrase in said for phrase in _PHRASES):
         return True
     return not said.isascii() and any(sign in said for sign in _SIGNS)
 
 
-def _dealt_with(known: list[PersonRequest], said: str) -> list[PersonRequest]:
+def _dealt_with(
+    known: list[PersonRequest], asked: str, reply: str, words_of: WordsOf
+) -> list[PersonRequest]:
     """Return the requests that a later turn is about, and says that it is done."""
-    words = stems(said) if known else set()
-    found = [one for one in known if len(shared(one.own, words)) >= _LIKE * len(one.own) > 0]
-    return found if found and _DONE.search(said) and not _asks_back(said) else []
+    if not known or not any(_DONE.may_be_in(text, words_of(text)) for text in (asked, reply)):
+        return []
+    said = f"{asked} {reply}"
+    words = words_of.stems((asked, reply))
+    found = [one for one in known if one.own and _is_like(one, words)]
+    return found if found and _DONE.pattern.search(said) and not _asks_back(said) else []
 
 
 def _not_like(known: list[PersonRequest], made: list[PersonRequest]) -> list[PersonRequest]:
     """Return the requests that none of these makes anew."""
-    return [
-        one
-        for one in known
-        if not any(
-            len(shared(one.own, set(new.own))) >= _LIKE * max(1, len(one.own)) for new in made
-        )
-    ]
+    if not made:
+        return known
+    return [one for one in known if not any(_is_like(one, new.own) for new in made)]
+
+
+def _is_like(one: PersonRequest, words: Set[str]) -> bool:
+    """Return whether most of what a request is about is among words."""
+    if one.own.isdisjoint(words) and one.heads.isdisjoint(words):
+        return False
+    return len(shared(one.own, words)) >= _LIKE * max(1, len(one.own))
 
 
 def _said(turn: Turn) -> str:
@@ -225,6 +252,7 @@ def _asks_back(reply: str) -> bool:
 
 
 _WORD = lazy(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_LETTERS = lazy(r"[^\W\d_]+")
 _QUESTIONS = frozenset("?？؟")
 _BEFORE = "and then now so ok okay also great und dann jetzt gut"
 _ASKING = (
@@ -249,6 +277,8 @@ _PHRASES = (
     *(" würdest du ", " sollst du ", " können sie ", " könnten sie ", " würden sie "),
     *(" ich brauche ", " ich bräuchte ", " ich benötige ", " erinnere ", " erinner ", " vergiss "),
 )
+_HEADS = frozenset(max(_LETTERS.findall(one), key=len) for one in _PHRASES)
+"""A word of each phrase."""
 _IN_CHINESE = (
     "请 請 帮我 幫我 帮忙 麻烦 麻煩 能不能 可不可以 提醒我 给我 給我 替我 别忘 別忘 就订 订一"
 )
@@ -257,19 +287,29 @@ _NO_REQUEST = lazy(
     r"(?:how are you|what['’]s up|wie geht['’]?s|wie geht es|你好吗|you know|isn['’]t it|right)\b",
     re.IGNORECASE,
 )
-_LATER = lazy(
-    r"\b(?:later|remind me|don['’]t forget|some other time|not now|after that|tomorrow)\b"
-    r"|\b(?:später|nachher|erinner(?:e|st)?|vergiss|morgen noch|ein andermal|nicht jetzt)\b"
-    r"|稍后|稍後|以后再|以後再|之后再|回头|回頭|提醒我|别忘|別忘|待会|改天",
-    re.IGNORECASE,
+_LATER = cue(
+    "later remind don forget other now after tomorrow später nachher erinner erinnere erinnerst "
+    "vergiss noch andermal jetzt",
+    "稍 以后 以後 之后 回头 回頭 提醒 别忘 別忘 待会 改天",
+    lazy(
+        r"\b(?:later|remind me|don['’]t forget|some other time|not now|after that|tomorrow)\b"
+        r"|\b(?:später|nachher|erinner(?:e|st)?|vergiss|morgen noch|ein andermal|nicht jetzt)\b"
+        r"|稍后|稍後|以后再|以後再|之后再|回头|回頭|提醒我|别忘|別忘|待会|改天",
+        re.IGNORECASE,
+    ),
 )
-_PROMISES = lazy(
-    r"\bI(?:['’]ll| will) (?:get back|remind|keep|look into|do (?:it|that) later|come back|let you)"
-    r"|\b(?:in a moment|not yet|can['’]t do (?:that|it) (?:yet|now)|still working)\b"
-    r"|\bich (?:melde mich|erinnere dich|komme darauf zurück|kümmere mich später)"
-    r"|\b(?:noch nicht|einen Moment)\b"
-    r"|我会提醒|我會提醒|稍后|稍後|还没|還沒|尚未|到时候",
-    re.IGNORECASE,
+_PROMISES = cue(
+    "ll will moment yet can still ich noch einen",
+    "我会 我會 稍 还没 還沒 尚未 到时候",
+    lazy(
+        r"\bI(?:['’]ll| will) (?:get back|remind|keep|look into"
+        r"|do (?:it|that) later|come back|let you)"
+        r"|\b(?:in a moment|not yet|can['’]t do (?:that|it) (?:yet|now)|still working)\b"
+        r"|\bich (?:melde mich|erinnere dich|komme darauf zurück|kümmere mich später)"
+        r"|\b(?:noch nicht|einen Moment)\b"
+        r"|我会提醒|我會提醒|稍后|稍後|还没|還沒|尚未|到时候",
+        re.IGNORECASE,
+    ),
 )
 _OBJECTS = lazy(
     r"(?:no\b(?!,? thank)|not yet|wrong|that['’]s not|that is not|it still|still (?:not|doesn)"
@@ -305,11 +345,17 @@ _TASK = lazy(
     r"|\[ \]|待办|待辦|需要|还要|還要|仍需|尚未|尚待|要做|下一步",
     re.IGNORECASE,
 )
-_DONE = lazy(
-    r"\b(?:done|finished|completed|fixed|written|booked|sent|made|noted|answered|solved|resolved"
-    r"|was (?:set|found|added|created|given)|already)\b|✓|✔|✅|\[x\]"
-    r"|\b(?:erledigt|fertig|abgeschlossen|geschrieben|gebucht|verschickt|gesendet|notiert|gelöst"
-    r"|beantwortet|bereits|schon)\b"
-    r"|已[经完定记發发订預预做解写寫答]|完成了|搞定|写好了",
-    re.IGNORECASE,
+_DONE = cue(
+    "done finished completed fixed written booked sent made noted answered solved resolved was "
+    "already erledigt fertig abgeschlossen geschrieben gebucht verschickt gesendet notiert "
+    "gelöst beantwortet bereits schon",
+    "✓ ✔ ✅ [x] [X] 已 完成了 搞定 写好了",
+    lazy(
+        r"\b(?:done|finished|completed|fixed|written|booked|sent|made|noted|answered|solved|resolved"
+        r"|was (?:set|found|added|created|given)|already)\b|✓|✔|✅|\[x\]"
+        r"|\b(?:erledigt|fertig|abgeschlossen|geschrieben|gebucht|verschickt|gesendet|notiert|gelöst"
+        r"|beantwortet|bereits|schon)\b"
+        r"|已[经完定记發发订預预做解写寫答]|完成了|搞定|写好了",
+        re.IGNORECASE,
+    ),
 )

@@ -134,7 +134,9 @@ class SummaryDrafter:
         self, work: _Drafting, beginning: Beginning | None = None, again: Audit | None = None
     ) -> _Attempt | None:
         """Ask a model for a summary; None where it is asked for none."""
-        result = await self._ask_model(work, beginning, again)
+        result, _ = await asyncio.gather(
+            self._ask_model(work, beginning, again), asyncio.to_thread(work.compared.prepare)
+        )
         if result is None:
             return None
         if result.finish in NEVER_WRITTEN:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from memory.context.facts import find_facts
 from memory.context.names import MONTH_OF
-from memory.context.receipt import find_facts
 from memory.patterns import lazy
 
 SCANNED = 20_000
@@ -43,6 +43,7 @@ _DAY_OF = {name: str(number) for number, names in enumerate(_DAYS) for name in n
 _LATIN_DAYS = "|".join(name for name in _DAY_OF if name.isascii() and len(name) > 1)
 _NUMERALS = "零一二三四五六七八九"
 _WEEKDAY = lazy(rf"\b({_LATIN_DAYS})s?\b|(?:星期|礼拜|周)([一二三四五六日天])", re.IGNORECASE)
+_IN_WEEKDAYS = ("day", "tag", "mittwoch", "sonnabend", "星期", "礼拜", "周")
 _CJK_TIME = lazy(
     r"(凌晨|早上|上午|中午|下午|傍晚|晚上)?([一二三四五六七八九十两]{1,3}|\d{1,2})点(半|"
     r"[一二三四五六七八九十]{1,3}分)?"
@@ -58,6 +59,7 @@ _MONTH_BEFORE = lazy(rf"\b(?:{_MONTHS})\.?\s$", re.IGNORECASE)
 _MONTH_BEHIND = lazy(rf"\s(?:of\s)?(?:{_MONTHS})\b", re.IGNORECASE)
 _CJK_MONEY = lazy(r"(?<![\d.,])(\d[\d.,]{0,20})\s?([百千万亿])(?:美元|欧元|元|块钱?|人民币)?")
 _DIGIT = lazy(r"(?<![A-Za-z0-9_.,/:-])\d{1,9}(?![A-Za-z0-9_/:-]|[.,]\d)")
+_ANY_DIGIT = lazy(r"\d")
 _CHINESE = lazy(r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
 _VERSION = lazy(r"(?<![A-Za-z0-9])[vV]\d+(?:\.\d+){1,3}")
 _JOINED = lazy(
@@ -98,6 +100,9 @@ _Places = Iterator[tuple[str, int, int, frozenset[str]]]
 
 
 def _weekdays(text: str) -> _Places:
+    folded = text.casefold()
+    if not any(map(folded.__contains__, _IN_WEEKDAYS)):
+        return
     for found in _WEEKDAY.finditer(text):
         day = _DAY_OF[(found[1] or found[2]).lower()]
         yield "weekday", found.start(), found.end(), frozenset({day})
@@ -106,7 +111,7 @@ def _weekdays(text: str) -> _Places:
 def _cjk(text: str) -> _Places:
     if text.isascii():
         return
-    for found in _CJK_TIME.finditer(text):
+    for found in _CJK_TIME.finditer(text) if "点" in text else ():
         hour = read_numeral(found[2])
         is_late = found[1] in ("下午", "傍晚", "晚上") and hour < 12
         minute = "30" if found[3] == "半" else "00"
@@ -114,9 +119,9 @@ def _cjk(text: str) -> _Places:
         if not found[1]:
             forms.add(f"{hour + 12}:{minute}")
         yield "time", found.start(), found.end(), frozenset(forms)
-    for found in _CJK_DAY.finditer(text):
+    for found in _CJK_DAY.finditer(text) if "号" in text or "日" in text else ():
         yield "day", found.start(), found.end(), frozenset({str(read_numeral(found[1]))})
-    for found in _CJK_MONEY.finditer(text):
+    for found in _CJK_MONEY.finditer(text) if _ANY_DIGIT.search(text) else ():
         scale = {"百": 100, "千": 1_000, "万": 10_000, "亿": 100_000_000}[found[2]]
         digits = found[1].replace(",", "").rstrip(".")
         if digits.count(".") < 2:
@@ -137,6 +142,8 @@ def read_numeral(text: str) -> int:
 
 def _joined(text: str) -> _Places:
     """Numbers of phones, and the like: digits with hyphens that are no date."""
+    if not _ANY_DIGIT.search(text):
+        return
     for found in _VERSION.finditer(text):
         yield "identifier", found.start(), found.end(), frozenset({found[0].casefold()})
     for found in _JOINED.finditer(text):
@@ -165,7 +172,7 @@ def _trimmed(text: str, found: _Places) -> _Places:
 
 
 def _day_numbers(text: str) -> _Places:
-    for found in _DAY.finditer(text):
+    for found in _DAY.finditer(text) if _ANY_DIGIT.search(text) else ():
         group = 1 if found[1] else 2
         start = found.start(group)
         if _MONTH_BEFORE.search(text[max(0, start - 16) : start]) or _MONTH_BEHIND.match(

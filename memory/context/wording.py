@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set
-from itertools import pairwise
+from operator import add
+from typing import NamedTuple
 
 from memory.context.names import MONTH_OF
 from memory.patterns import lazy
@@ -17,6 +18,7 @@ from memory.patterns import lazy
 _CJK = "\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
 _WORD = lazy(r"[^\W\d_]+")
 _LONG_WORD = lazy(rf"[^\W\d_{_CJK}]{{4,}}")
+_WIDE_SIGN = lazy(rf"[{_CJK}]")
 _RUN = lazy(rf"[{_CJK}]{{2,}}")
 _STEM = 5  # letters that inflected forms of a word share
 _SAMPLE = 400  # characters of a message that tell its language,
@@ -41,7 +43,7 @@ _FUNCTION = {
     "is te die heeft",
 }
 _WORDS_OF = {name: frozenset(words.split()) for name, words in _FUNCTION.items()}
-_ALL_FUNCTION = frozenset().union(*_WORDS_OF.values())
+_ALL_FUNCTION = frozenset[str]().union(*_WORDS_OF.values())
 _COMMON = (
     "remind later erinnere erinner später "
     "user users person assistant asked wants wanted also then than them these those some "
@@ -51,10 +53,11 @@ _COMMON = (
     "sollen muss möchte danke bitte dann wenn weil dass etwa über unter zusammenfassung "
     "gespräch sein"
 )
-_SAYS_NOTHING = frozenset(MONTH_OF).union(_COMMON.split())
+_IGNORED = frozenset(MONTH_OF).union(_COMMON.split(), _ALL_FUNCTION)
 _PARTICLES = frozenset(
     "的了吗呢吧啊是我你您他她它在和也就都还很这那有没不要会能可以们个一请把被给与及或说对为"
 )
+_NO_PARTICLES = str.maketrans(dict.fromkeys(_PARTICLES, " "))
 
 _SCRIPTS = (
     ("ja", re.compile("[\u3041-\u30ff]")),
@@ -70,9 +73,7 @@ _SCRIPTS = (
 _WIDE = frozenset(("ja", "zh", "ko"))
 _PER_WIDE = 3  # Latin letters that say as much as one of those characters
 
-_END = lazy(
-    r"(?<=[.!?…])[\"”’)\]]?\s+|(?<=[。！？])[”」』）]?\s*|\s*\n+\s*",
-)
+_END = lazy(r"[.!?…][\"”’)\]]?\s+|[。！？][”」』）]?\s*|\n\s*")
 _NO_END = lazy(
     r"(?:\b\d{1,2}|\b\w|\b(?:Dr|Mr|Mrs|Ms|Prof|St|Nr|No|ca|bzw|vs|max|min|inkl|evtl|usw|etc))\.\Z"
 )
@@ -82,8 +83,8 @@ def split_sentences(text: str) -> list[str]:
     """Return the sentences and lines of a text, each on one line."""
     found, start = list[str](), 0
     for end in _END.finditer(text):
-        head = text[start : end.start()]
-        if "\n" not in end[0] and _NO_END.search(head[-8:]):
+        at = _behind_sign(end)
+        if "\n" not in end[0] and _NO_END.search(text[start:at][-8:]):
             continue
         found.append(text[start : end.end()])
         start = end.end()
@@ -91,22 +92,84 @@ def split_sentences(text: str) -> list[str]:
     return [line for one in found if (line := " ".join(one.split()))]
 
 
+def _behind_sign(end: re.Match[str]) -> int:
+    return end.start() + (end[0][0] != "\n")
+
+
 def end_at_sentence(text: str) -> str:
     """Return a text that was cut up to the end of its last sentence or line, where that is in its
     last third."""
-    ends = [end.start() for end in _END.finditer(text)]
+    ends = [_behind_sign(end) for end in _END.finditer(text)]
     return text[: ends[-1]].rstrip() if ends and ends[-1] * 3 > len(text) * 2 else text
+
+
+class WordsOf:
+    """The words of texts, in small letters; each text is looked through once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, frozenset[str]] = {}
+        self._wide: dict[str, set[str]] = {}
+
+    def __call__(self, text: str) -> frozenset[str]:
+        found = self._known.get(text)
+        if found is None:
+            found = self._known[text] = frozenset(_WORD.findall(text.casefold()))
+        return found
+
+    def stems(self, texts: Iterable[str]) -> set[str]:
+        """Return the stems of several texts."""
+        words, found = set[str](), set[str]()
+        for text in texts:
+            if is_wide(text):
+                if text not in self._wide:
+                    self._wide[text] = stems(text)
+                found |= self._wide[text]
+            else:
+                words |= self(text)
+        words -= _IGNORED
+        found.update([word[:_STEM] for word in words if len(word) > 3])
+        return found
+
+
+class Cue(NamedTuple):
+    """A pattern that is slow, and looked for only in a text that has one of these words, in small
+    letters, or one of these signs."""
+
+    words: frozenset[str]
+    signs: tuple[str, ...]
+    signs_in_ascii: tuple[str, ...]
+    pattern: re.Pattern[str]
+
+    def may_be_in(self, text: str, words: Set[str]) -> bool:
+        """Return whether a text that has these words may match."""
+        if not self.words.isdisjoint(words):
+            return True
+        signs = self.signs_in_ascii if text.isascii() else self.signs
+        return any(map(text.__contains__, signs))
+
+    def is_in(self, text: str, words: Set[str]) -> bool:
+        """Return whether a text that has these words matches."""
+        return self.may_be_in(text, words) and self.pattern.search(text) is not None
+
+
+def cue(words: str, signs: str, pattern: re.Pattern[str]) -> Cue:
+    """Return a pattern with the words and the signs of which its matches have one."""
+    all_signs = tuple(signs.split())
+    return Cue(frozenset(words.split()), all_signs, tuple(filter(str.isascii, all_signs)), pattern)
+
+
+def is_wide(text: str) -> bool:
+    """Return whether a text has Chinese, Japanese or Korean in it."""
+    return not text.isascii() and _WIDE_SIGN.search(text) is not None
 
 
 def stems(text: str) -> set[str]:
     """Return the beginnings of the words of a text that say something by themselves."""
     folded = text.casefold()
-    said = set(_LONG_WORD.findall(folded)) - _ALL_FUNCTION - _SAYS_NOTHING
-    found = {word[:_STEM] for word in said}
+    found = {word[:_STEM] for word in set(_LONG_WORD.findall(folded)) - _IGNORED}
     if not folded.isascii():
-        for run in _RUN.findall(folded):
-            pairs = map("".join, pairwise(run))
-            found.update(pair for pair in pairs if _PARTICLES.isdisjoint(pair))
+        for run in _RUN.findall(folded.translate(_NO_PARTICLES)):
+            found.update(map(add, run, run[1:]))
     return found
 
 

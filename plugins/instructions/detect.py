@@ -16,6 +16,7 @@ from plugins.instructions.detect_chinese import is_chinese_order
 from plugins.instructions.detect_english import is_english_order
 from plugins.instructions.detect_german import is_german_order
 from plugins.instructions.detect_shapes import SaidSentence, mask_foreign_words, read_sentences
+from plugins.instructions.matters import has_endless_matter
 
 SCANNED = 20_000
 """Characters of a message that are looked through."""
@@ -67,9 +68,10 @@ _IS_ORDER = {"de": is_german_order, "en": is_english_order}
 def _language_of_order(sentence: SaidSentence) -> str:
     """Return the language in which a sentence is a standing instruction; "" where it is none."""
     if _CHINESE.search(sentence.text):
-        return "zh" if is_chinese_order(sentence) else ""
+        is_order = is_chinese_order(sentence) or has_endless_matter(sentence, "zh")
+        return "zh" if is_order else ""
     is_german = len(_GERMAN.findall(sentence.text)) > len(_ENGLISH.findall(sentence.text))
     for language in ("de", "en") if is_german else ("en", "de"):
-        if _IS_ORDER[language](sentence):
+        if _IS_ORDER[language](sentence) or has_endless_matter(sentence, language):
             return language
     return ""

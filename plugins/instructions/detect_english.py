@@ -47,7 +47,7 @@ _NO_VERB = (
     r"were|"
     r"is|are|has|did|does|here|there|up|down|out|off|over|full|ready|calm|nice|fun|able|can|could|"
     r"would|will|should|might|may|must|not|as|just|more|before|after|"
-    r"once|anything|something|nothing|thinking|by|but|or|and|if|when|because|\w+ed|\w+ing|"
+    r"once|anything|something|nothing|thinking|by|but|or|and|if|when|because|\w+ed|\w*[aeiouy]\w*ing|"
     r"\w{2,}n't|said|told|made|gave|took|found|left|lost|won|fails?|works?|comes|gets|goes|makes)\b"
 )
 _STATE = (
