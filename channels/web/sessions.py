@@ -175,7 +175,7 @@ class Sessions(Struct, frozen=True):
             Operation(
                 "POST",
                 f"{ONE}/compact",
-                "An emergency compaction: all but the newest messages leave at once.",
+                "Removes all but the newest messages from the context at once.",
                 self.compact,
                 takes=Nothing,
                 gives=Freed,

@@ -18,7 +18,7 @@ import { Settings } from "./settings.js";
 import { close, show as showSide, toggle } from "./sides.js";
 import { recall, remember } from "./storage.js";
 import { tabbed } from "./tabs.js";
-import { byId, h } from "./dom.js";
+import { byId, h, nextTask } from "./dom.js";
 import * as kept from "./kept.js";
 import { icon } from "./icons.js";
 import { t } from "./language.js";
@@ -26,6 +26,7 @@ import { t } from "./language.js";
 const OFF = "/private off";
 const RETRY = 3000; // milliseconds until a bot that is away is asked again
 
+await nextTask(); // the page is seen before all of it works
 const chat = new Chat({
   changed: () => panel.refresh(),
   running: (is) => {
@@ -85,6 +86,7 @@ const keys = {
   version: async () => (await api.command(session, "/version").catch(() => null))?.data.version ?? "",
 };
 listen(keys);
+await nextTask();
 const people = new People({
   ask: (line) => api.command(session, line),
   tell: (text) => tell(text),
@@ -99,6 +101,7 @@ const preferences = new Preferences({
   browser: [drawnBrowser(keys)],
 }, {
   opened: async (section) => {
+    settings.draw();
     if (section === "people") people.refresh();
     if (section === "models") connecting.refresh();
     if (section === "browser" && !byId("version").textContent) byId("version").textContent = await keys.version();

@@ -214,6 +214,7 @@ class ContextMap {
     const focused = this.#ribbon.contains(document.activeElement) ? this.#at : null;
     const block = this.#blocks[at ?? focused];
     this.#about.replaceChildren(...block ? [h("b", {}, longName(block)), ` · ${sized(block)}`, block.words ? h("span", { dir: "auto" }, ` · ${block.words}`) : ""]
+      : !this.#blocks.some(isTurn) ? [t("The turns of this conversation will appear here.")]
       : [matchMedia("(pointer: coarse)").matches ? t("Tap a block, then another, to select turns.") : t("Click a block to show its turn, drag to select turns.")]);
   }
 

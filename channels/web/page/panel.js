@@ -1,7 +1,7 @@
 // The right column: the context, live. Every control in it is a command.
 import { iconButton } from "./acts.js";
 import { Costs } from "./costs.js";
-import { amount, asked, byId, h, money, released, shown, timeOf } from "./dom.js";
+import { amount, asked, byId, h, money, nextTask, released, shown, timeOf } from "./dom.js";
 import { explore } from "./explorer.js";
 import { drawMap, leaveMap } from "./map.js";
 import { showModel } from "./models.js";
@@ -21,13 +21,12 @@ export class Panel {
   #loads = 0;
   #count = 0; // turns that are shown, or what the server shows where that is more
   #panel = byId("panel");
-  #map = h("section", { id: "map", "aria-label": t("Map of the context"), hidden: true });
+  #map = byId("map");
   #costs;
 
   constructor(page) {
     this.#page = page;
     this.#costs = new Costs(page);
-    this.#panel.before(this.#map);
   }
 
   /** Draw it anew, soon. */
@@ -54,13 +53,16 @@ export class Panel {
     if (!state || load !== this.#loads) return; // a newer one is on its way, and tells what is so by now
     this.known = { ...state, runs: state.states, states: expanded(state.states) };
     this.usage(state.overview.usage);
-    const open = [...this.#panel.querySelectorAll("details[open]")].map((details) => details.id);
     drawMap(this.#map, state, { ...this.#page, explore: (title, line) => explore(title, line, this.#page.act) });
+    await nextTask();
+    if (load !== this.#loads) return;
+    const open = [...this.#panel.querySelectorAll("details[open]")].map((details) => details.id);
     this.#panel.replaceChildren(...this.#drawn(state));
+    for (const id of open) byId(id)?.setAttribute("open", "");
     this.#costs.refresh();
     byId("of-requests").replaceChildren(timeline(state.requests, this.#page.act));
-    for (const id of open) byId(id)?.setAttribute("open", "");
-    this.#page.drawn();
+    await nextTask();
+    if (load === this.#loads) this.#page.drawn();
   }
 
   /** All that is shown, with as many turns as were asked for. */
@@ -167,7 +169,7 @@ export class Panel {
     return events.toReversed().slice(0, NEWEST).map((event) => h("li", { class: event.undone ? "undone" : "", title: event.reason },
       drawnEvent(event),
       receipt(event, (line) => this.#run(line)),
-      event === last && h("button", { type: "button", "aria-label": t("Undo the {kind}", { kind: nameOfEvent(event.kind) }), onclick: () => this.#run("/context undo") }, t("Undo"))));
+      event === last && h("button", { type: "button", "aria-label": t("Undo: {kind}", { kind: nameOfEvent(event.kind) }), onclick: () => this.#run("/context undo") }, t("Undo"))));
   }
 
   async #run(line, isAsked = false) {

@@ -1,6 +1,6 @@
 // The settings in force, each with where its value comes from; changed by /config. A few matter to
 // everybody and have names of their own; all others stand below them, and are found by searching.
-import { h } from "./dom.js";
+import { byId, h } from "./dom.js";
 import { t } from "./language.js";
 
 const FEW = 12; // values of a range that are offered as a list
@@ -54,6 +54,7 @@ const LAYERS = {
 
 export class Settings {
   #page;
+  #settings = [];
   #drawn = "";
   #words = [];
   #sections = new Map([FIRST, ...SECTIONS.map(([name]) => name)].map((name) => [name, {
@@ -71,8 +72,15 @@ export class Settings {
     return [few, more];
   }
 
-  /** Show these, unless one is being changed. */
-  update(settings, isAnew = false) {
+  /** These are in force; they are drawn while the dialog is open. */
+  update(settings) {
+    this.#settings = settings;
+    if (byId("preferences").open) this.draw();
+  }
+
+  /** Show them, unless one is being changed. */
+  draw(isAnew = false) {
+    const settings = this.#settings;
     const now = JSON.stringify(settings);
     if (!isAnew && (now === this.#drawn || document.activeElement.closest("[data-words]")?.querySelector(":focus:is(input, select, textarea)"))) return;
     this.#drawn = now;
@@ -125,7 +133,9 @@ export class Settings {
 
   async #run(line) {
     const settings = await this.#page.run(line);
-    if (settings) this.update(settings, true);
+    if (!settings) return;
+    this.#settings = settings;
+    this.draw(true);
   }
 }
 
