@@ -155,8 +155,8 @@ class ChatLinks:
                 "`/link yes {here}` or `/link no {here}`, within 10 minutes.",
                 here=literal(here),
             )
-            yes = Action(_("Link {chat}", chat=here), f"/link yes {here}")
-            no = Action(_("Don't link"), f"/link no {here}")
+            yes = Action(_("Link {chat}", chat=here), f"/link yes {here}", question=f"link {here}")
+            no = Action(_("Don't link"), f"/link no {here}", question=f"link {here}")
         await self._delivery.tell(giver, question, (yes, no))
         return there
 

@@ -49,7 +49,7 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     ),
     "free": (
         steering.free,
-        "remove all but the newest messages at once, or some turns (free t1-t9), without a summary",
+        "remove all but the newest messages at once, or some turns (free t1-t9)",
     ),
     "expand": (ranges.expand, "open a summary into its turns again (expand s3)"),
     "summaries": (ranges.show_summaries, "which summary replaces which turns"),

@@ -60,7 +60,9 @@ def describe(notice: CutNotice) -> Reply:
         text = f"{question}\n\n{quoted}\n\n{how}"
         approve, decline = f"{APPROVE} {name}", f"{DECLINE} {name}"
         keep = receipts.actions(notice.summary, is_named=True)
-        actions = (Action(_("Approve"), approve), edit, Action(_("No"), decline), *keep)
+        yes = Action(_("Approve"), approve, question=name)
+        no = Action(_("No"), decline, question=name)
+        actions = (yes, edit, no, *keep)
         return Reply(text, data, actions)
     said = say_of(
         notice.turns,

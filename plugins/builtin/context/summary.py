@@ -217,9 +217,9 @@ def _report_waiting(before: Summary, after: Summary) -> Reply:
         summary=quote(after.text),
     )
     actions = (
-        Action(_("Approve"), f"/context approve {after.name}"),
+        Action(_("Approve"), f"/context approve {after.name}", question=after.name),
         Action(_("Edit"), f"{EDIT} {after.name}"),
-        Action(_("No"), f"/context decline {after.name}"),
+        Action(_("No"), f"/context decline {after.name}", question=after.name),
     )
     more = receipts.actions(after, is_named=True)
     return Reply(text, _to_data(after), (*actions, *more))
