@@ -13,8 +13,8 @@ GROUPS: Mapping[str, Sequence[str]] = {
         *("new", "retry", "undo", "edit", "regenerate", "files", "stop", "btw", "shell"),
         *("fork", "branches", "title", "pin", "archive", "cancel"),
     ),
-    "At a time": ("remind", "jobs"),
-    "What the model sees and remembers": (
+    "Scheduling": ("remind", "jobs"),
+    "Context and memory": (
         "context",
         "tour",
         "why",
@@ -27,7 +27,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "Settings, models and cost": ("config", "model", "agent", "mcp", "usage"),
 }
 """The commands by what they are for, the most used first. All others are of `THE_BOT`."""
-THE_BOT = "The bot and its people"
+THE_BOT = "Access and status"
 FIRST = (
     *("context", "config", "model", "usage", "undo", "retry", "edit", "new", "stop"),
     *("remember", "rules", "memory", "forget", "remind"),
@@ -72,7 +72,7 @@ STRATEGIES: Mapping[str, tuple[str, str]] = {
     "List all commands, or explain one",
     "[COMMAND | all | strategies]",
     [
-        ("all", "all commands, each with what it does"),
+        ("all", "all commands, with a description of each"),
         ("strategies", "the strategies for older turns, and when to use each"),
     ],
 )

@@ -37,7 +37,7 @@ export function card(line, reply, run, ask) {
     const answer = await run(command, { isQuiet: isAnswer });
     if (!isAnswer) return;
     if (answer) {
-      same.pop().replaceWith(h("p", { class: "faint" }, `${label}: ${plain(answer.text)}`));
+      same.pop().replaceWith(h("p", { class: "faint" }, plain(answer.text)));
       for (const button of same) button.remove();
     } else for (const button of same) button.disabled = false;
   }

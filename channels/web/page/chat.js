@@ -136,7 +136,7 @@ export class Chat {
     for (const one of this.#log.querySelectorAll(".found")) one.classList.remove("found");
     found?.scrollIntoView({ block: found.offsetHeight > this.#log.clientHeight ? "start" : "center" });
     found?.classList.add("found");
-    this.#scrolled();
+    this.#leaveEnd();
     if (!found || !isFocused) return;
     found.tabIndex = -1;
     found.focus({ preventScroll: true });
@@ -277,7 +277,7 @@ export class Chat {
 
   #startAt(element) {
     element.scrollIntoView();
-    this.#scrolled();
+    this.#leaveEnd();
   }
 
   /** A line that goes by itself. */
@@ -349,14 +349,21 @@ export class Chat {
     this.#endButton.hidden = this.#isAtEnd;
   }
 
-  /** Show the end, from the next frame on, unless it is scrolled elsewhere before. */
+  /** Show the end, from the next frame on, unless something else is shown before. */
   #toEnd(should) {
     if (!should) return;
     this.#isAtEnd = true;
     this.#frame ||= requestAnimationFrame(() => {
       this.#frame = 0;
-      if (this.#isAtEnd) this.#log.scrollTop = this.#log.scrollHeight;
+      this.#log.scrollTop = this.#log.scrollHeight;
     });
+  }
+
+  /** Something else than the end was scrolled to. */
+  #leaveEnd() {
+    cancelAnimationFrame(this.#frame);
+    this.#frame = 0;
+    this.#scrolled();
   }
 }
 

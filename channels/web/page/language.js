@@ -45,7 +45,7 @@ const PARTS = {
   "system prompt": t("system prompt"), "standing instructions": t("standing instructions"), memory: t("memory"), tools: t("tools"), summary: t("summary"), "activity log": t("activity log"),
   "summaries of turns": t("summaries of turns"), turns: t("turns"), "running turn": t("running turn"), free: t("free"),
 };
-const ACTORS = { person: t("person"), emergency: t("automatic, the request was too large"), restart: t("restart") };
+const ACTORS = { strategy: t("automatic"), rule: t("by a rule"), person: t("by hand"), emergency: t("automatic, the request was too large"), restart: t("restart") };
 
 /** What a part of the context is called, who changed it, a state of a turn, and a change. */
 export const nameOfPart = (part) => PARTS[part] ?? part;

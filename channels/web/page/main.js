@@ -76,7 +76,13 @@ const settings = new Settings({
   },
 });
 const keys = {
-  search: () => { showSide("sessions"); byId("search").focus(); },
+  search: (words = "") => {
+    showSide("sessions");
+    byId("search").focus();
+    if (!words) return;
+    byId("search").value = words;
+    byId("search").dispatchEvent(new Event("input"));
+  },
   fresh: () => open(Sessions.fresh()),
   stop: () => run("/stop", { isQuiet: true }),
   step: (by) => sessions.step(by),
@@ -144,6 +150,11 @@ const sessions = new Sessions({
 async function run(line, { isQuiet = false } = {}) {
   const name = session;
   const isContext = line.trim() === "/context";
+  const resumed = line.match(/^\s*\/resume\b(.*)/i);
+  if (resumed) { // the list of conversations does what the terminal's command does
+    keys.search(resumed[1].trim());
+    return null;
+  }
   if (isContext) { // it shows all that the answer would
     showSide("context");
     showTab("of-context");

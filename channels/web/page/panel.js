@@ -6,6 +6,7 @@ import { explore } from "./explorer.js";
 import { drawMap, leaveMap } from "./map.js";
 import { showModel } from "./models.js";
 import { receipt, timeline } from "./records.js";
+import { nameOfStrategy } from "./settings.js";
 import { isUsual, locale, nameOfActor, nameOfEvent, nameOfPart, nameOfState, t } from "./language.js";
 
 const NEWEST = 20; // changes that are listed
@@ -119,8 +120,9 @@ export class Panel {
         h("div", {}, h("dt", { "data-part": name }, nameOfPart(name)), h("dd", {}, amount(size))))),
       overview.turns.length ? null : this.#limitOfTurns(overview),
       overview.turns.length ? h("p", { class: "next" }, h("b", {}, t("Next compaction: ")), nextCut(overview)) : null,
-      h("p", { class: "faint" }, overview.calls === 1 ? t("Cost of this chat: {cost} for 1 call", { cost: money(overview.cost) }) : t("Cost of this chat: {cost} for {calls} calls", { cost: money(overview.cost), calls: overview.calls }),
-        overview.calls_of_unknown_price ? t(" (the price of {n} is unknown)", { n: overview.calls_of_unknown_price }) : "", ". ", t("Strategy: {strategy}.", { strategy: overview.strategy })),
+      overview.calls > 0 && h("p", { class: "faint" }, overview.calls === 1 ? t("Cost of this chat: {cost} for 1 call", { cost: money(overview.cost) }) : t("Cost of this chat: {cost} for {calls} calls", { cost: money(overview.cost), calls: overview.calls }),
+        overview.calls_of_unknown_price ? t(" (the price of {n} is unknown)", { n: overview.calls_of_unknown_price }) : "", "."),
+      h("p", { class: "faint" }, t("When the conversation gets long"), ": ", nameOfStrategy(overview.strategy)),
       this.#costs.element,
       overview.preface
         ? h("details", { id: "preface" }, h("summary", {}, t("The summary at the beginning")), h("blockquote", {}, overview.preface))
@@ -198,8 +200,8 @@ const numberOf = (turn) => Number(turn?.turn.slice(1) ?? 1);
 
 const section = (title, ...content) => h("section", {}, h("h3", {}, title), ...content.filter(Boolean));
 
-function drawnEvent({ kind, actor, strategy, reason, at, turns, tokens_before: before, tokens_after: after, undone }) {
-  const by = actor === "strategy" || actor === "rule" ? strategy : nameOfActor(actor);
+function drawnEvent({ kind, actor, at, turns, tokens_before: before, tokens_after: after, undone }) {
+  const by = nameOfActor(actor);
   const name = turns.length > 2 ? t("{first} to {last}", { first: turns[0], last: turns.at(-1) }) : turns.join(", ");
   return [
     h("span", {}, h("b", {}, nameOfEvent(kind)), undone ? t(" (undone)") : "", name && ` ${name}`),

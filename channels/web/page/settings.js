@@ -8,11 +8,11 @@ const LONG = 200; // characters that a text may have at least, where it is writt
 
 /** The settings that matter: what they are called, and what their values mean. */
 const NAMED = {
-  model: { name: t("Model"), help: t("The model that answers: its name, or “embedded” for the demo model.") },
-  system_prompt: { name: t("Instructions"), help: t("What the model is told before anything else: who it is, how it should answer.") },
+  model: { name: t("Model"), help: t("The name of the model, or “embedded” for the demo model.") },
+  system_prompt: { name: t("Instructions"), help: t("Sent to the model before each conversation: its role, and how to answer.") },
   "context.strategy": {
     name: t("When the conversation gets long"),
-    help: t("What happens to older turns. The model does not see them any more; nothing is deleted."),
+    help: t("This decides how older turns are sent to the model. None are deleted."),
     values: {
       trim: t("Summarise the oldest half"),
       slim: t("Keep a line for each older turn"),
@@ -23,16 +23,19 @@ const NAMED = {
       stubs: t("Shorten old tool results"),
     },
   },
-  agent_max_context_turns: { name: t("Turns in context"), help: t("With more, the oldest are summarised.") },
-  agent_max_context_tokens: { name: t("Context size"), help: t("More is remembered word for word, and each answer costs more.") },
+  agent_max_context_turns: { name: t("Turns in context"), help: t("If there are more, the oldest are summarised.") },
+  agent_max_context_tokens: { name: t("Context size"), help: t("A larger context keeps more turns word for word, and each answer costs more.") },
   "context.compaction_approval": {
     name: t("Before older turns are summarised"),
     help: t("With “Ask me first”, you can edit the summary before it is used."),
     values: { off: t("Compact without asking"), show: t("Show the new summary"), ask: t("Ask me first") },
   },
-  "tools.web_fetch": { name: t("May read web pages"), help: t("The bot asks you before it reads each one, unless you allow all.") },
+  "tools.web_fetch": { name: t("Read web pages"), help: t("The bot asks you before it reads a page, unless you allow the whole site.") },
   spend_limit_total: { name: t("Monthly budget"), help: t("All conversations together. 0 is no limit.") },
 };
+
+/** What is done with older turns, in words. */
+export const nameOfStrategy = (strategy) => NAMED["context.strategy"].values[strategy] ?? strategy;
 
 /** The section of the dialog for a setting; what none of these takes is in the first. */
 const SECTIONS = [
@@ -57,6 +60,7 @@ export class Settings {
   #settings = [];
   #drawn = "";
   #words = [];
+  #isSeen = false;
   #sections = new Map([FIRST, ...SECTIONS.map(([name]) => name)].map((name) => [name, {
     few: h("ul", { class: "few" }),
     more: h("details", { class: "more" }, h("summary", {}, t("More settings")), h("ul")),
@@ -89,7 +93,9 @@ export class Settings {
     for (const [name, { few, more }] of this.#sections) {
       few.replaceChildren(...rows(name, Object.keys(NAMED).map((key) => settings.find((one) => one.key === key))));
       more.lastChild.replaceChildren(...rows(name, settings.filter(({ key }) => !(key in NAMED))));
+      if (!few.children.length && !this.#isSeen) more.open = true; // or nothing would be there
     }
+    this.#isSeen = settings.length > 0;
     this.#filter();
   }
 

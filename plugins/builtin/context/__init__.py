@@ -65,8 +65,8 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
 
 @command(
     "context",
-    "Show what the model sees and what it costs, and change it",
-    "[WHAT]",
+    "Show the context that is sent to the model and its cost, and change it",
+    "[map | turns | compact | undo | …]",
     [(name, summary) for name, (_, summary) in VERBS.items()],
     slow=("compact", "compress"),
 )
