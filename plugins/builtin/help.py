@@ -49,7 +49,7 @@ STRATEGIES: Mapping[str, tuple[str, str]] = {
     ),
     "truncate": (
         "near a limit, all but the newest messages are removed, without a summary",
-        "what was said before hardly matters, and no call to a model may be spent on it",
+        "earlier messages hardly matter, and no call to a model may be spent on them",
     ),
     "summarize": (
         "the same, and a summary replaces what was removed",
@@ -132,7 +132,7 @@ def grouped(commands: Mapping[str, Command]) -> dict[str, list[str]]:
 
 
 def _list(commands: Sequence[Command]) -> str:
-    header = (_("command"), _("what it does"))
+    header = (_("command"), _("description"))
     return table(header, ((f"/{c.name}", cell(_(c.summary))) for c in commands))
 
 

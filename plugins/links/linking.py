@@ -44,7 +44,7 @@ LEADS = (
     "Other chats go on in this conversation ({chats}), so it can't be linked itself; /unlink first."
 )
 OFF_RECORD = "{chat} is off the record, so nothing was linked; /private off there ends that."
-LINKED = "This chat goes on in the conversation of {chat} already; /unlink ends that."
+LINKED = "This chat is linked to the conversation of {chat} already; /unlink ends that."
 
 
 class Asked(Struct, frozen=True):

@@ -35,7 +35,7 @@ HEADINGS = HERE, BY_CHAT, BY_DAY, BY_MODEL, ALL, EVER = (
 )
 WRITTEN = "into the cache:"
 """The column of what was written into a cache that charges for it; nobody else has it."""
-THOUGHT = "of it reasoning:"
+THOUGHT = "reasoning:"
 """The column of what models thought and did not say; only where they did."""
 _OWN = ("web/", "terminal/")
 """Chats of whoever sits at this machine, with the owner's own name."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -23,6 +25,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 WORKER: dict[str, Any] = {"service_workers": "allow"}
 SECTIONS = ("General", "Models and keys", "Context", "Memory", "People", "This browser")
+POLICY = "Content-Security-Policy"
 LARGEST = 300_000
 """Bytes that the whole page may take, packed."""
 SMALL = """() => [...document.querySelectorAll("button, a[href], summary, select, input, textarea")]

@@ -267,7 +267,7 @@ async function offRecord(is) {
   if (is === !bar.hidden) return;
   bar.hidden = !is;
   bar.replaceChildren(...(is ? [
-    h("span", { role: "status" }, h("strong", {}, t("Off the record.")), " ", t("What is said here now is not kept. The context panel shows the conversation on the record.")),
+    h("span", { role: "status" }, h("strong", {}, t("Off the record.")), " ", t("Messages here are not kept now. The context panel shows the conversation on the record.")),
     h("button", { type: "button", onclick: () => run(OFF) }, t("End and forget it"))] : []));
 }
 
@@ -284,7 +284,7 @@ async function open(name) {
   panel.restart();
   composer.open(name);
   composer.close(name.includes("/")
-    ? t("This conversation goes on in {channel}. You can read and steer it here; to answer, write there.", { channel: nameOf(name.split("/")[0]) })
+    ? t("This conversation takes place in {channel}. You can read it and change its context here; to answer, write there.", { channel: nameOf(name.split("/")[0]) })
     : "");
   remember("session", name);
   sessions.mark();

@@ -145,7 +145,7 @@ export class Panel {
       [t("Undo"), "/context undo", t("Undo the last change"), events.some((event) => !event.undone && event.kind !== "undo")],
       [t("Redo"), "/context redo", t("Redo the last undo"), last?.kind === "undo"],
     ];
-    return h("div", { class: "controls", role: "group", "aria-label": t("Steer the context") },
+    return h("div", { class: "controls", role: "group", "aria-label": t("Change the context") },
       controls.map(([label, line, title, isOffered]) =>
         h("button", { type: "button", title, disabled: !isOffered, onclick: () => this.#run(line, line === "/context clear") }, label)));
   }

@@ -150,7 +150,7 @@ export class Settings {
 function scopeOf({ key, is_per_conversation: isLocal, is_fixed: isFixed, layer }, name, chosen) {
   if (!isLocal || isFixed) return null;
   const here = chosen === undefined ? layer !== "/config" : chosen === " --here";
-  return h("select", { "aria-label": t("Where a change of {name} applies", { name }), "data-scope": key },
+  return h("select", { "aria-label": t("Scope of a change of {name}", { name }), "data-scope": key },
     h("option", { value: " --here", selected: here }, t("Applies here")),
     h("option", { value: "", selected: !here }, t("Applies everywhere")));
 }
