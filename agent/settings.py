@@ -74,8 +74,8 @@ class AgentSettings(BaseModel):
         default=120,
         ge=1,
         le=3_600,
-        description="How long a request waits for the next piece of an answer; three times as "
-        "long if the endpoint keeps signalling that it is alive.",
+        description="Time limit for the next piece of an answer; three times as long if "
+        "the endpoint keeps signalling that it is alive.",
         json_schema_extra={"unit": "seconds", "here": True, **TURN},
     )
     brain: Brain = Brain()

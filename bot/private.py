@@ -239,7 +239,7 @@ class PrivateTalks:
         )
         if left:
             gone = number_of(left, "{n} older turn", "{n} older turns")
-            text += " " + _("For want of room, {turns} left its view.", turns=gone)
+            text += " " + _("Removed from its context to make room: {turns}.", turns=gone)
         off = Action(_("End it"), "/private off")
         return Reply(text, {"private": {"turns": info.turns, "tokens": info.tokens}}, (off,))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from bot.logs import is_off_record, off_record
 from bot.queues import KeyedQueues
@@ -171,7 +171,7 @@ def address_of(place: AddressColumns) -> Address:
 
 def dump_reply(reply: Reply, part: int = 0) -> str:
     """Return a reply as the outbox has it."""
-    actions = [[action.label, action.command, action.asks_first] for action in reply.actions]
+    actions = [astuple(action) for action in reply.actions]
     whole: dict[str, Any] = {"text": reply.text, "data": reply.data, "actions": actions}
     if reply.images:
         whole["images"] = reply.images

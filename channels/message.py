@@ -75,11 +75,13 @@ class Inbound(Struct, frozen=True):
 
 class Action(Struct, frozen=True):
     """A control offered with a reply: pressing it is the same as typing `command`. One that
-    `asks_first` is carried out when the person has said yes."""
+    `asks_first` is carried out when the person has said yes. `question` names the question that it
+    answers ("": none): once it is carried out, the other answers to it are void."""
 
     label: str
     command: str
     asks_first: bool = False
+    question: str = ""
 
 
 class Form(Struct, frozen=True):

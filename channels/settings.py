@@ -26,7 +26,7 @@ class TelegramSettings(BaseModel):
 
     conversations: Literal["topic", "chat", "user"] = Field(
         default="topic",
-        description="What counts as one conversation in a group: each topic, the whole chat, or "
+        description="Scope of one conversation in a group: each topic, the whole chat, or "
         "each person with the bot.",
         json_schema_extra={"holds": "from the next message on"},
     )

@@ -114,7 +114,7 @@ def describe_failures(failures: Sequence[RecentFailure], zone: tzinfo) -> str:
         return ""
     lines = [_describe_failure(one, zone) for one in failures[:MOST_SHOWN]]
     more = _("`python main.py logs --level warning` shows all of it.")
-    return "\n".join([_("What failed in the last day:"), "", *lines, "", more])
+    return "\n".join([_("Failures in the last 24 hours:"), "", *lines, "", more])
 
 
 def _describe_failure(failure: RecentFailure, zone: tzinfo) -> str:

@@ -87,7 +87,7 @@ class Brain(BaseModel):
     )
     temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(
         default=None,
-        description="How freely the model picks its words; null leaves it to the endpoint.",
+        description="Sampling temperature of the model; null leaves it to the endpoint.",
         json_schema_extra={"wants": "a number from 0 to 2, or null", **FIXED},
     )
     max_tokens: int = Field(

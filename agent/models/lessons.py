@@ -209,7 +209,7 @@ def _tools(endpoint: Endpoint, body: Body, said: str) -> Lesson | None:
         "tools",
         False,
         f"{endpoint.model} takes no tools at {endpoint.shown_url}, so it is asked without them. "
-        "`/model forget` has that tried again.",
+        "`/model forget` tries again.",
     )
 
 
@@ -285,7 +285,7 @@ def _sight(endpoint: Endpoint, body: Body, said: str) -> Lesson | None:
         "pictures",
         False,
         f"{endpoint.model} takes no pictures at {endpoint.shown_url}, so it is told of them in "
-        "words. `/model forget` has that tried again.",
+        "words. `/model forget` tries again.",
     )
 
 
@@ -294,7 +294,7 @@ def _too_large(endpoint: Endpoint, size: int) -> Lesson:
         "bytes",
         size,
         f"{endpoint.shown_url} takes no request of {size // 1000:,} kB, so less is sent from now "
-        "on. `/model forget` has that tried again.",
+        "on. `/model forget` tries again.",
     )
 
 

@@ -102,7 +102,8 @@ class ProviderQuirks(BaseModel):
         "body, or a header's name",
     )
     call_ids: Annotated[int, Field(ge=0, le=40)] | None = _quirk(
-        "How many letters and digits the id of a tool call has; 0: at most 40 of any kind.",
+        "Number of letters and digits in the id of a tool call; 0: at most 40 characters "
+        "of any kind.",
         "a whole number from 0 to 40",
     )
     thoughts: Literal["", "reasoning_content", "reasoning_details", "extra_content"] | None = (

@@ -42,8 +42,8 @@ class ToolSettings(BaseModel):
         default=2_000,
         ge=1,
         le=1_000_000,
-        description="How much space a chat's files and pictures may take on the disk; once it is "
-        "full, neither people nor the model can add any until some are deleted.",
+        description="Most disk space for a chat's files and pictures; once it is full, "
+        "neither people nor the model can add any until some are deleted.",
         json_schema_extra={"unit": "MB", **TURN},
     )
     approve: Literal["ask", "never"] = Field(

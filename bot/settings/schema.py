@@ -88,7 +88,7 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
     context: Context = Context()
     agent: Annotated[str, StringConstraints(pattern=AGENT_ID)] = Field(
         default=NO_AGENT,
-        description="Which of the agents in the configuration answers; default means no agent.",
+        description="Agent of the configuration that answers; default means no agent.",
         json_schema_extra={
             "wants": "the id of an agent in the configuration, or default",
             "here": True,
@@ -140,7 +140,7 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
         default=20,
         ge=0,
         le=10_000,
-        description="How many messages a user who is not an owner may send within a minute; 0 "
+        description="Most messages that a user who is not an owner may send in a minute; 0 "
         "means no limit.",
         json_schema_extra={"unit": "messages"},
     )
@@ -198,14 +198,14 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info",
-        description="How detailed the log is.",
+        description="Detail of the log in data/logs.",
         json_schema_extra={"holds": "from the next start on"},
     )
     log_format: Literal["text", "json"] = Field(
         default="text",
-        description="How the log is written: text for people, or json, an object a line, for "
-        "programs that collect logs; then all of it goes to stderr, too. `main.py logs` reads "
-        "both.",
+        description="Format of the log: text for people, or json, an object a line, for "
+        "programs that collect logs; then all of it goes to stderr, too. "
+        "`main.py logs` reads both.",
         json_schema_extra={"fixed": True, "holds": "from the next start on"},
     )
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from channels.kit.cards import Card, Cards
 from channels.kit.choices import Choices, make_buttons, number, spell_out
 from channels.kit.pace import Pace
 from channels.kit.platform import Button, Location, Media, Platform, Post
@@ -22,6 +23,7 @@ from channels.splitting import split
 log = logging.getLogger(__name__)
 
 _FILE = "answer.md"
+_SETTLING = 60.0  # seconds in which an answered question is edited
 _LONGEST_CAPTION = 600
 """Characters of a long reply that stand below the file that has all of it."""
 _IN_A_FILE = (
@@ -59,6 +61,7 @@ class MessageSender:
     def __init__(self, platform: Platform, pace: Pace) -> None:
         self.platform, self.pace = platform, pace
         self.choices: Choices | None = None
+        self.cards: Cards | None = None
 
     async def deliver(
         self,
@@ -68,10 +71,11 @@ class MessageSender:
         *,
         is_plain: bool = False,
         once: str = "",
+        is_private: bool = False,
     ) -> None:
         """Send a reply, in the place of its draft (a message's id) if there is one. Return when the
         platform has all of it, or says that nobody there can be reached any more. `once` is a name
-        of the reply, the same when it is sent again."""
+        of the reply, the same when it is sent again. One that `is_private` is off the record."""
         traits = self.platform.traits
         # Where a command waits for text, a number is text.
         is_numbered = not traits.longest_button and reply.form is None
@@ -84,13 +88,17 @@ class MessageSender:
         try:
             if not traits.longest_button and self.choices:
                 await self.choices.offer(place, reply.actions if is_numbered else ())
-            await self._deliver(place, letter, draft, reply)
+            last = await self._deliver(place, letter, draft, reply)
+            if letter.parts and traits.can_edit and self.cards:
+                asked = letter.parts[-1].removesuffix(more).rstrip()
+                await self.cards.note(place, last, asked, reply.actions, is_private=is_private)
         except Exception as error:
             if self.pace.failure_of(error).kind != "gone":
                 raise
             log.warning("a reply to %s/%s was dropped: %s", self.platform.name, place.chat, error)
 
-    async def _deliver(self, place: Location, letter: _Letter, draft: str, reply: Reply) -> None:
+    async def _deliver(self, place: Location, letter: _Letter, draft: str, reply: Reply) -> str:
+        """Send it; return the id of the message that has its choices."""
         last = ""
         if not letter.parts:
             last = await self._send_file(place, letter)
@@ -106,11 +114,25 @@ class MessageSender:
                 last = await self._post(place if index == 0 else _further(place), post)
         await self._note_question(place, last, reply.actions)
         if not self.platform.has_files:
-            return
+            return last
         for image in reply.images:
             await self._send_media(_further(place), "picture", Path(image))
         if reply.sound:
             await self._send_media(_further(place), "voice", Path(reply.sound))
+        return last
+
+    async def settle(self, place: Location, message: str, card: Card) -> None:
+        """Have a message of ours that has asked say what was answered, if that can be done within
+        a minute: not every platform lets every message be edited."""
+        traits, text = self.platform.traits, card.text
+        if self.platform.length(text) > traits.longest:
+            text = text.rpartition("\n\n")[0]  # without the answer: its buttons are gone at least
+        post = Post(text, make_buttons(card.actions, traits))
+        try:
+            async with asyncio.timeout(_SETTLING):
+                await self.pace.send(place, lambda: self.platform.edit(place, message, post))
+        except Exception as error:  # noqa: BLE001 - an SDK may raise anything
+            log.info("the answered question of %s was not edited: %s", self.platform.name, error)
 
     async def _note_question(
         self, place: Location, message: str, actions: Sequence[Action]

@@ -52,6 +52,7 @@ class Messenger:
         self._is_open = self._is_listening = self._has_offered = False
         self._bot: Bot | None = None
         self._keeping: set[asyncio.Task[None]] = set()
+        self._settling: set[asyncio.Task[None]] = set()
         self._caller: MessageReceiver | None = None
 
     @property
@@ -143,7 +144,23 @@ class Messenger:
         if outbound.part:
             place = replace(place, message="")  # the first part has named what it answers
         once = f"o{outbound.id}" if outbound.id else ""
-        await self._delivery.deliver(place, reply, draft, is_plain=outbound.is_plain, once=once)
+        is_private = self._bot is not None and self._bot.is_private(outbound.address)
+        await self._delivery.deliver(
+            place, reply, draft, is_plain=outbound.is_plain, once=once, is_private=is_private
+        )
+        if outbound.turn is None:
+            await self._settle(place, outbound)
+
+    async def _settle(self, place: Location, outbound: Outbound) -> None:
+        """Have a question say how it was answered, if this reply is about such an answer."""
+        if self._delivery.cards is None:
+            return
+        is_done = not outbound.reply.problem
+        settled = await self._delivery.cards.settle(place, outbound.reply_to, is_done=is_done)
+        if settled:
+            task = asyncio.create_task(self._delivery.settle(place, *settled))
+            self._settling.add(task)
+            task.add_done_callback(self._settling.discard)
 
     def parts(self, reply: Reply) -> list[Reply]:
         """Each message by itself; pictures and choices go with the last."""
@@ -182,6 +199,9 @@ class Messenger:
         return answer
 
     async def close(self) -> None:
+        for task in tuple(self._settling):
+            task.cancel()
+        await asyncio.gather(*self._settling, return_exceptions=True)
         await self._drafts.close()
         await self._pace.close()
         if self._is_open:

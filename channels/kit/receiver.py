@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 from msgspec.structs import replace
 
 from channels.base import Bot
+from channels.kit.cards import Cards
 from channels.kit.choices import Choices, Press, confirm
 from channels.kit.delivery import MessageSender
 from channels.kit.drafts import Drafts
@@ -80,7 +81,8 @@ class MessageReceiver:
         self._bot, self._platform, self._delivery = bot, delivery.platform, delivery
         self._drafts, self._health = drafts, health
         delivery.choices = delivery.choices or Choices(self._platform.name, bot.state)
-        self._choices = delivery.choices
+        delivery.cards = delivery.cards or Cards(self._platform.name, bot.state)
+        self._choices, self._cards = delivery.choices, delivery.cards
         self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @property
@@ -167,13 +169,13 @@ class MessageReceiver:
         if self._bot.admits(address):
             with speaking(self._bot.language_of(address)):
                 if chosen := await self._chosen(heard):
-                    await self._carry_out(chosen, heard.place, inbound)
+                    await self._carry_out(chosen, heard.place, inbound, inbound.sender)
                     return
                 attachments = await self._fetch_all(heard)
             if not heard.text and not attachments:
                 return  # all that it says was left out
             inbound = replace(inbound, attachments=attachments)
-        await self._submit(inbound, place)
+        await self._submit(inbound, place, inbound.sender)
 
     async def _chosen(self, heard: IncomingMessage) -> tuple[str, str] | None:
         """Return the label and data that a number stands for, where choices have numbers."""
@@ -207,7 +209,9 @@ class MessageReceiver:
             )
         return Attachment(file.name, file.media_type, content)
 
-    async def _submit(self, inbound: Inbound, place: Location) -> None:
+    async def _submit(self, inbound: Inbound, place: Location, who: str = "") -> None:
+        """Hand a message to the bot; `who` is their name, where others read along."""
+        await self._cards.hear(place, inbound.id, inbound.text, who)
         is_new = self._drafts is not None and self._drafts.expect(
             self._bot, inbound.address, inbound.id, place
         )
@@ -222,14 +226,17 @@ class MessageReceiver:
             if self._bot.admits(address):
                 inbound = Inbound(id_of(pressed.place, pressed.press), address, "")
                 with speaking(self._bot.language_of(address)):
-                    await self._carry_out((pressed.label, pressed.data), pressed.place, inbound)
+                    chosen, who = (pressed.label, pressed.data), _seen_name(pressed)
+                    await self._carry_out(chosen, pressed.place, inbound, who)
                 if Press.of(pressed.data).is_answer:  # a question that was answered goes
                     await self._delivery.take_back(pressed.place, pressed.place.message)
         finally:
             with suppress(Exception):  # it may be too late
                 await self._platform.answer_press(pressed)
 
-    async def _carry_out(self, chosen: tuple[str, str], place: Location, inbound: Inbound) -> None:
+    async def _carry_out(
+        self, chosen: tuple[str, str], place: Location, inbound: Inbound, who: str
+    ) -> None:
         label, data = chosen
         press = Press.of(data)
         if press.is_question:
@@ -237,7 +244,7 @@ class MessageReceiver:
             actions = confirm(label, press.command)
             await self._delivery.deliver(place, Reply(question, actions=actions))
         elif press.command:
-            await self._submit(replace(inbound, text=press.command), place)
+            await self._submit(replace(inbound, text=press.command), place, who)
         elif not self._platform.traits.longest_button:
             await self._delivery.deliver(place, Reply(_("All right, nothing was done.")))
 
@@ -249,7 +256,7 @@ class MessageReceiver:
         if command := await self._choices.react(reacted.place, reacted.emoji):
             press = f"{reacted.sender.id}{reacted.emoji}"
             inbound = Inbound(id_of(reacted.place, press), address, command)
-            await self._submit(inbound, reacted.place)
+            await self._submit(inbound, reacted.place, _seen_name(reacted))
 
 
 def address_of(channel: str, event: Event) -> Address:
@@ -268,6 +275,11 @@ def address_of(channel: str, event: Event) -> Address:
 def name_of(sender: Author) -> str:
     """Their name as others in the chat see it, on one line."""
     return " ".join((sender.name or sender.id).split())[:_LONGEST_NAME]
+
+
+def _seen_name(event: ButtonPress | Reacted) -> str:
+    """Return their name where others read along; "" in private."""
+    return name_of(event.sender) if event.place.is_group else ""
 
 
 def id_of(place: Location, press: str = "") -> str:

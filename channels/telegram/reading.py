@@ -18,7 +18,7 @@ _MOST_PARTS = 2_000
 """Objects and lists of an update. A message has a hundred entities and a hundred buttons at most,
 and stands in one update with that which it answers."""
 
-NO_UPDATES = "what was answered is not from Telegram"
+NO_UPDATES = "the response is not from Telegram"
 
 
 class CarefulRequest(HTTPXRequest):

@@ -173,7 +173,7 @@ def offers_in(kind: str, listed: Iterable[Any]) -> list[Offer]:
 def _offer(kind: str, one: Any) -> Offer | None:
     match kind, one:
         case "days", str(day):
-            return day, _("what was written on that day")
+            return day, _("the entries of that day")
         case "turns", {"turn": turn, "words": words, "state": state}:
             return turn, f"{', '.join(map(_, state))} · {words}"
         case "summaries", {"name": str(name), "turns": turns}:

@@ -43,7 +43,8 @@ async def find(bot: Bot, words: str, here: str) -> list[PickerEntry]:
     ]
     entries = [_entry(session, here) for session in shown]
     name = clean_name(words)
-    if name and name not in {session.chat for session in every}:
+    is_command = name.startswith("/")  # which somebody typed without seeing the list
+    if name and not is_command and name not in {session.chat for session in every}:
         entries.append(PickerEntry(_("a new conversation, “{name}”", name=name), "", name))
     return entries
 

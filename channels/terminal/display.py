@@ -221,7 +221,7 @@ def bar_text(usage: ContextUsage, width: int) -> str:
     tokens = ("" if usage.is_measured else "~") + _of(usage.tokens, usage.max_tokens)
     meter = _meter(usage.share)
     model, turns, cost = one_line(usage.model), _of(usage.turns, usage.max_turns), _cost(usage)
-    said, few = _("{n} turn", n=turns) if turns == "1" else _("{n} turns", n=turns), f"{turns}t"
+    said = _("{n} turn", n=turns) if turns == "1" else _("{n} turns", n=turns)
     by_turns = usage.nearest == "turns"
     first, second = (said, tokens) if by_turns else (tokens, said)
     forms = (
@@ -229,8 +229,8 @@ def bar_text(usage: ContextUsage, width: int) -> str:
         (_shorten(model), f"{first} {meter}", second, cost),
         (f"{first} {meter}", second, cost),
         (first, second, cost),
-        (few, tokens) if by_turns else (tokens, few),
-        (few,) if by_turns else (tokens,),
+        (first, second),
+        (first,),
     )
     lines = (" · ".join(filter(None, form)) for form in forms)
     return next((line for line in lines if cell_len(line) <= width), "")

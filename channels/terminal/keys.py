@@ -44,7 +44,7 @@ HINT = "In the terminal, too: /resume for other conversations, /help keys, @file
 
 def table() -> str:
     """All of it, as Markdown."""
-    does = _("what it does")
+    does = _("description")
     keys = "\n".join(f"| {_(key)} | {_(what)} |" for key, what in KEYS)
     typed = "\n".join(f"| `{_(text)}` | {_(what)} |" for text, what in TYPED)
     return (

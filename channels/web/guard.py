@@ -56,28 +56,34 @@ LOGIN = "login"
 MOST_UNREAD = 120
 """Requests of one sender that can't be read, within a minute."""
 _UNREAD = (400, 413)
-_POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self' blob:",
-        "media-src 'self' blob:",
-        "connect-src 'self'",
-        "manifest-src 'self'",
-        "worker-src 'self'",
-        "form-action 'self'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-    )
-)
 _OF_PROXIES = re.compile(
     r"forwarded|proxy|^via$|^x-(original|envoy|traefik|nginx|varnish|ngrok)-|^cf-|^cdn-|^tailscale-"
     r"|(real|client|cluster|user|src|remote)[-_]?(ip|addr)$"
 )
 """The names of the headers by which proxies say for whom they ask, or that they are there."""
+
+
+def make_policy(styles: str = "", scripts: str = "") -> str:
+    """Return what a page may load: from here alone, and beside it these sources."""
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src 'self'{scripts}",
+            f"style-src 'self'{styles}",
+            "img-src 'self' blob:",
+            "media-src 'self' blob:",
+            "connect-src 'self'",
+            "manifest-src 'self'",
+            "worker-src 'self'",
+            "form-action 'self'",
+            "base-uri 'none'",
+            "frame-ancestors 'none'",
+        )
+    )
+
+
 _HEADERS = {
-    "Content-Security-Policy": _POLICY,
+    "Content-Security-Policy": make_policy(),
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",

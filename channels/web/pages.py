@@ -1,13 +1,16 @@
 """The page's files, ready to be sent: from memory, so that they are there also when no file can be
 opened any more; packed, where the browser takes that; and each with a tag that says whether it
-changed."""
+changed. The page itself contains its style sheets and the script that runs before it is drawn: one
+answer is enough to draw it, and its modules come afterwards."""
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import json
 import mimetypes
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -16,13 +19,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from channels.web.guard import make_policy
+
 PAGE = Path(__file__).parent / "page"
 INDEX, WORKER = "index.html", "worker.js"
 _KINDS = {".webmanifest": "application/manifest+json", ".js": "text/javascript"}
 _MODULES = b"  <!-- modules -->\n"
 """The place where the page names its modules, so that a browser need not find one by reading
 another."""
-_ALONE = frozenset({"theme.js", WORKER})  # scripts that are no modules
+_STYLES = re.compile(rb'(?: *<link rel="stylesheet" href="/page/[\w.]+">\n)+')
+_SCRIPT = re.compile(rb'<script src="/page/([\w.]+)"></script>')
+_INSIDE = re.compile(rb"<(style|script)>(.*?)</\1>", re.DOTALL)
 _WORTH = 1_000  # bytes from which on a file is packed
 
 
@@ -30,21 +37,48 @@ def routes() -> Iterator[Route]:
     """Yield a route for each file: the page itself at /, its worker at /worker.js, since it has a
     say over what lies below its address, all others below /page/."""
     files = read_files()
+    own = {"/": {"Content-Security-Policy": make_policy(*_hash_inside(files["/"]))}}
     for address, content in files.items():
         name = {"/": INDEX}.get(address, address)
         kind = _KINDS.get(Path(name).suffix) or mimetypes.guess_type(name)[0]
-        yield Route(address, partial(_send, content, kind))
+        yield Route(address, partial(_send, content, kind, own.get(address, {})))
 
 
 def read_files() -> dict[str, bytes]:
     """Return the content of each file by its address."""
     contents = {path.name: path.read_bytes() for path in sorted(PAGE.iterdir())}
-    index, worker = contents.pop(INDEX), contents.pop(WORKER)
-    modules = [name for name in contents if name.endswith(".js") and name not in _ALONE]
-    links = "".join(f'  <link rel="modulepreload" href="/page/{name}">\n' for name in modules)
+    worker = contents.pop(WORKER)
+    index = _put_inside(contents.pop(INDEX), contents)
+    modules = [name for name in contents if name.endswith(".js")]
+    links = "".join(
+        f'  <link rel="modulepreload" href="/page/{name}" fetchpriority="low">\n'
+        for name in modules
+    )
     files = {"/": index.replace(_MODULES, links.encode())}
     files.update({f"/page/{name}": content for name, content in contents.items()})
     return {**files, "/worker.js": _head(files).encode() + worker}
+
+
+def _put_inside(index: bytes, contents: dict[str, bytes]) -> bytes:
+    """Put the style sheets and the plain scripts into the page itself, and no longer beside it."""
+
+    def style(found: re.Match[bytes]) -> bytes:
+        names = re.findall(rb"/page/([\w.]+)", found[0])
+        return b"<style>%b</style>\n" % b"".join(contents.pop(name.decode()) for name in names)
+
+    def script(found: re.Match[bytes]) -> bytes:
+        return b"<script>%b</script>" % contents.pop(found[1].decode())
+
+    return _SCRIPT.sub(script, _STYLES.sub(style, index))
+
+
+def _hash_inside(page: bytes) -> tuple[str, str]:
+    """Return the sources by which a policy allows the styles and the scripts inside the page."""
+    sources = {b"style": "", b"script": ""}
+    for kind, text in _INSIDE.findall(page):
+        digest = base64.b64encode(hashlib.sha256(text).digest()).decode()
+        sources[kind] += f" 'sha256-{digest}'"
+    return sources[b"style"], sources[b"script"]
 
 
 def _head(files: Mapping[str, bytes]) -> str:
@@ -54,10 +88,13 @@ def _head(files: Mapping[str, bytes]) -> str:
     return f"const FILES = {json.dumps([*files])};\nconst VERSION = {json.dumps(version)};\n"
 
 
-async def _send(content: bytes, kind: str | None, request: Request) -> Response:
+async def _send(
+    content: bytes, kind: str | None, own: Mapping[str, str], request: Request
+) -> Response:
+    """Send a file, with the headers of its own."""
     is_packed = len(content) >= _WORTH and "gzip" in request.headers.get("accept-encoding", "")
     tag = f'"{_digest(content)}{"-gz" if is_packed else ""}"'
-    headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+    headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding", **own}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
     if is_packed:

@@ -175,7 +175,7 @@ class Sessions(Struct, frozen=True):
             Operation(
                 "POST",
                 f"{ONE}/compact",
-                "An emergency compaction: all but the newest messages leave at once.",
+                "Removes all but the newest messages from the context at once.",
                 self.compact,
                 takes=Nothing,
                 gives=Freed,
@@ -245,7 +245,7 @@ class Sessions(Struct, frozen=True):
     async def say(self, request: Request) -> Response:
         address = address_of(request, self.bot)
         if address.channel != CHANNEL:
-            raise Problem(403, f"This conversation goes on at {address.channel}; write there.")
+            raise Problem(403, f"This conversation takes place in {address.channel}; write there.")
         message = await body(request, NewMessage, self.upload * 4 // 3 + WORDS)
         if message.private and not self.bot.is_private(address):
             raise Problem(403, ON_RECORD)

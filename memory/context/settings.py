@@ -84,8 +84,8 @@ class ContextSettings(BaseModel):
         default=3,
         ge=0,
         le=1_000,
-        description="How many of the newest tool results stay whole, in addition to those of the "
-        "running turn, where older ones become one line each.",
+        description="Number of the newest tool results that stay whole, in addition to "
+        "those of the running turn, while older ones become one line each.",
         json_schema_extra={"unit": "results", "here": True},
     )
     stub_batch: int = Field(
@@ -158,15 +158,15 @@ class ContextSettings(BaseModel):
         default=3,
         ge=1,
         le=10,
-        description="How many of the last complete turns slim sends in full, in addition to the "
-        "running one.",
+        description="Number of the last complete turns that slim sends in full, in "
+        "addition to the running one.",
         json_schema_extra={"unit": "turns", "here": True},
     )
     max_terse_entries: int = Field(
         default=50,
         ge=1,
         le=500,
-        description="How many lines, the newest ones, slim's activity log holds.",
+        description="Number of lines in slim's activity log; the newest are kept.",
         json_schema_extra={"unit": "lines", "here": True},
     )
     fold_turns: Literal["auto"] | Annotated[int, Field(ge=1, le=100)] = Field(
@@ -184,7 +184,7 @@ class ContextSettings(BaseModel):
         default=10,
         ge=1,
         le=1_000,
-        description="How many of the most recent messages truncate and summarize keep verbatim.",
+        description="Number of the newest messages that truncate and summarize keep verbatim.",
         json_schema_extra={"unit": "messages", "here": True},
     )
     compression_trigger: float = Field(
@@ -218,7 +218,8 @@ class ContextSettings(BaseModel):
     compression_prompt: str = Field(
         default="",
         max_length=20_000,
-        description="How structured asks the model for a summary; empty means Parley's own words.",
+        description="Prompt by which structured asks the model for a summary; empty means "
+        "Parley's own.",
         json_schema_extra={"wants": "text of at most 20000 characters", "here": True},
     )
     summary_template: str = Field(

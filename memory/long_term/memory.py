@@ -244,8 +244,8 @@ class LongTermMemory:
             back = await self._read_version(current.base)
             if back is None and current.base:
                 raise MemoryFileError(
-                    f"What was in force before v{current.number} is not kept any more, so it can't "
-                    "be taken back; /memory edit changes it."
+                    f"The version before v{current.number} is not kept any more, so it can't be "
+                    "restored; /memory edit changes the memory."
                 )
             await run_shielded(self._move(replace(current, state="undone"), back))
             return current, back

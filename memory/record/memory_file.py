@@ -58,7 +58,7 @@ def read(path: Path) -> str:
             open(folder.open(path.name, os.O_RDONLY), "rb") as file,
         ):
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise MemoryFileError(f"{path} is not a regular file; move it away.")
+                raise MemoryFileError(f"{path} is not a regular file; move it elsewhere.")
             content = file.read(LARGEST + 1)
     except FileNotFoundError:
         return ""
@@ -73,7 +73,7 @@ def _decode(path: Path, content: bytes) -> str:
     except UnicodeDecodeError:
         if len(content) <= LARGEST:
             raise MemoryFileError(
-                f"{path} is no UTF-8 text; save it as UTF-8, or move it away."
+                f"{path} is not UTF-8 text; save it as UTF-8, or move it elsewhere."
             ) from None
         text = "x" * (LARGEST + 1)  # cut in the middle of a character: too long in any case
     return text
@@ -139,7 +139,7 @@ def _refuse_what_is_no_file(path: Path, folder: Folder) -> None:
     with suppress(FileNotFoundError):
         mode = folder.status(path.name).st_mode
         if not stat.S_ISREG(mode):
-            raise MemoryFileError(f"{path} is not a regular file; move it away.")
+            raise MemoryFileError(f"{path} is not a regular file; move it elsewhere.")
 
 
 def _refusal(path: Path, error: OSError, verb: str) -> str:

@@ -230,15 +230,15 @@ class Approvals:
 
 def _buttons(name: str, covers: str) -> tuple[Action, ...]:
     """Return the answers; what a yes may cover is named as people know it: "example.org"."""
-    once = Action(_("Allow once"), f"/approve {name} {ONCE}")
-    no = Action(_("Deny"), f"/deny {name}")
+    once = Action(_("Allow once"), f"/approve {name} {ONCE}", question=name)
+    no = Action(_("Deny"), f"/deny {name}", question=name)
     if not covers:
         return once, no
     site = covers.removeprefix(_SEARCH)
     what = _clip_site(_SCHEME.sub("", site))
     is_search = site != covers
     label = _("Allow searches at {what}", what=what) if is_search else _("Allow {what}", what=what)
-    return once, Action(label, f"/approve {name}"), no
+    return once, Action(label, f"/approve {name}", question=name), no
 
 
 def _clip_site(site: str) -> str:

@@ -102,10 +102,10 @@ def table(agents: Sequence[AgentInfo], chosen: str) -> str:
 
 @command(
     "model",
-    "Show or change the model that answers",
+    "Show or change the model",
     "[NAME] [--here]",
     subs=(
-        ("list", "Which models there are, with their windows and prices"),
+        ("list", "List the models with their windows and prices"),
         ("forget", "Forget what was learned from refusals of the model, and try it again"),
     ),
     slow=("list",),

@@ -24,7 +24,7 @@ SIZES = (
 )
 """Settings by which turns leave at so many tokens."""
 STRATEGY = "context.strategy"
-_OLDER_TURNS = "What happens to older turns:"
+_OLDER_TURNS = "Ways to handle older turns:"
 HERE, UNSET = "--here", "--unset"
 EVERYWHERE = ""
 

@@ -50,7 +50,7 @@ class Request(Struct, frozen=True):
     is_confirmed: bool
 
 
-@command("forget", "Delete for good what was said; asks first", "[t3-t5|chat|branches|all]", SUBS)
+@command("forget", "Delete messages for good; asks first", "[t3-t5|chat|branches|all]", SUBS)
 async def forget(ask: Ask) -> Reply:
     """`/forget WHAT` says what would be deleted, `/forget WHAT yes` deletes it."""
     if not ask.words:

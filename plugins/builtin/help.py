@@ -13,8 +13,8 @@ GROUPS: Mapping[str, Sequence[str]] = {
         *("new", "retry", "undo", "edit", "regenerate", "files", "stop", "btw", "shell"),
         *("fork", "branches", "title", "pin", "archive", "cancel"),
     ),
-    "At a time": ("remind", "jobs"),
-    "What the model sees and remembers": (
+    "Scheduling": ("remind", "jobs"),
+    "Context and memory": (
         "context",
         "tour",
         "why",
@@ -27,7 +27,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "Settings, models and cost": ("config", "model", "agent", "mcp", "usage"),
 }
 """The commands by what they are for, the most used first. All others are of `THE_BOT`."""
-THE_BOT = "The bot and its people"
+THE_BOT = "Access and status"
 FIRST = (
     *("context", "config", "model", "usage", "undo", "retry", "edit", "new", "stop"),
     *("remember", "rules", "memory", "forget", "remind"),
@@ -49,7 +49,7 @@ STRATEGIES: Mapping[str, tuple[str, str]] = {
     ),
     "truncate": (
         "near a limit, all but the newest messages are removed, without a summary",
-        "what was said before hardly matters, and no call to a model may be spent on it",
+        "earlier messages hardly matter, and no call to a model may be spent on them",
     ),
     "summarize": (
         "the same, and a summary replaces what was removed",
@@ -72,7 +72,7 @@ STRATEGIES: Mapping[str, tuple[str, str]] = {
     "List all commands, or explain one",
     "[COMMAND | all | strategies]",
     [
-        ("all", "all commands, each with what it does"),
+        ("all", "all commands, with a description of each"),
         ("strategies", "the strategies for older turns, and when to use each"),
     ],
 )
@@ -132,7 +132,7 @@ def grouped(commands: Mapping[str, Command]) -> dict[str, list[str]]:
 
 
 def _list(commands: Sequence[Command]) -> str:
-    header = (_("command"), _("what it does"))
+    header = (_("command"), _("description"))
     return table(header, ((f"/{c.name}", cell(_(c.summary))) for c in commands))
 
 

@@ -39,7 +39,7 @@ async def pair(ask: Ask) -> Reply:
 def _welcome(stranger: Pending, what: str) -> Reply:
     undo = Action(_("Undo"), f"/revoke {stranger.person}")
     text = _(
-        "{person} now has access as {what}, and has been told.",
+        "{person} now has access as {what}, and was notified.",
         person=_format_person(stranger.person, stranger.name),
         what=what,
     )

@@ -83,8 +83,8 @@ async def title(ask: Ask) -> Reply:
         text = _("This conversation is now called “{called}”.", called=literal(called))
     else:
         text = _(
-            "This conversation is called “{called}”. /title WORDS changes that, /title {unset} "
-            "takes it away.",
+            "This conversation is called “{called}”. /title WORDS changes that, /title "
+            "{unset} removes the title.",
             called=literal(called),
             unset=UNSET,
         )

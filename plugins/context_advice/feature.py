@@ -5,7 +5,7 @@ from __future__ import annotations
 from plugins.api import Verb, hookimpl
 from plugins.context_advice.commands import show
 
-_SUMMARY = "which settings to change, judging by this conversation's figures"
+_SUMMARY = "settings worth changing, judging by this conversation's figures"
 
 
 @hookimpl

@@ -116,7 +116,11 @@ async def _line(ask: Ask, rule: Instruction) -> str:
 def _buttons(rule: Instruction, *, is_alone: bool = False) -> tuple[Action, Action]:
     keep = _("Keep") if is_alone else _("Keep {n}", n=rule.id)
     dismiss = _("Dismiss") if is_alone else _("Dismiss {n}", n=rule.id)
-    return Action(keep, f"/rules keep {rule.id}"), Action(dismiss, f"/rules dismiss {rule.id}")
+    question = f"rule {rule.id}"
+    return (
+        Action(keep, f"/rules keep {rule.id}", question=question),
+        Action(dismiss, f"/rules dismiss {rule.id}", question=question),
+    )
 
 
 async def _to_data(ask: Ask, found: Sequence[Instruction]) -> dict[str, Any]:

@@ -26,8 +26,7 @@ class RuleSettings(SettingsSection):
         default=1_000,
         ge=50,
         le=100_000,
-        description="How many tokens the standing rules of a conversation may have together. "
-        "They are sent with every request; a rule that would exceed this is "
-        "refused, and none is left out.",
+        description="Most tokens of all standing rules of a conversation together. They "
+        "are sent with every request; a rule that would exceed this is refused.",
         json_schema_extra={"unit": "tokens", "holds": "from the next rule on"},
     )

@@ -130,7 +130,7 @@ async def move(ask: Ask, text: str) -> Reply:
     (view,) = found
     if not written.strip():
         return Reply(
-            _("When shall I remind you instead? {examples}", examples=_(EXAMPLES)),
+            _("When should I remind you instead? {examples}", examples=_(EXAMPLES)),
             to_data(view),
             form=Form(f"/jobs at {number}"),
         )

@@ -28,14 +28,14 @@ class JobSettings(SettingsSection):
         default=50,
         ge=0,
         le=10_000,
-        description="How many reminders and jobs a chat may have that are not done.",
+        description="Most unfinished reminders and jobs in one chat.",
         json_schema_extra={"unit": "jobs", "holds": "from the next job on"},
     )
     most_a_person: int = Field(
         default=100,
         ge=0,
         le=10_000,
-        description="How many reminders and jobs a person may have in all chats that are not done.",
+        description="Most unfinished reminders and jobs of one person in all chats.",
         json_schema_extra={"unit": "jobs", "holds": "from the next job on"},
     )
     run_budget: float = Field(
@@ -43,7 +43,7 @@ class JobSettings(SettingsSection):
         ge=0,
         le=1_000,
         allow_inf_nan=False,
-        description="What one run of a job may cost; one that reaches it ends there, and says so.",
+        description="Budget of one run of a job; a run that reaches it ends and says so.",
         json_schema_extra={
             "wants": _DOLLARS,
             "unit": "US dollars",
@@ -55,8 +55,8 @@ class JobSettings(SettingsSection):
         ge=0,
         le=1_000,
         allow_inf_nan=False,
-        description="What all runs of one job on one day may cost; after that it rests until the "
-        "next day.",
+        description="Budget of all runs of one job on one day; once it is spent, the job "
+        "pauses until the next day.",
         json_schema_extra={
             "wants": _DOLLARS,
             "unit": "US dollars",
@@ -74,7 +74,7 @@ class JobSettings(SettingsSection):
         default=30,
         ge=1,
         le=1_000,
-        description="How often a minute the job of a hook may be called over HTTP.",
+        description="Most calls of a hook's job over HTTP in a minute.",
         json_schema_extra={"unit": "calls", "holds": "at once"},
     )
     quiet_hours: Annotated[str, AfterValidator(_check_span)] = Field(

@@ -21,7 +21,7 @@ ALL = "all"
     (
         (YES, "let the chat that asks for it go on in this conversation"),
         (NO, "don't let it"),
-        (BEFORE, "what was said in this chat while it was linked to no other"),
+        (BEFORE, "the messages of this chat from the time when it was not linked"),
     ),
     leads=True,
 )
@@ -62,11 +62,11 @@ async def _follow(ask: Ask, code: str) -> Reply:
 async def _answer(ask: Ask, which: str, is_yes: bool) -> Reply:
     if not is_yes:
         here = await ask.service(ChatLinks).decline(ask.address, which)
-        return Reply(_("{chat} was told no, and nothing changes.", chat=literal(here)))
+        return Reply(_("{chat} was not linked; nothing has changed.", chat=literal(here)))
     here = await ask.service(ChatLinks).agree(ask.address, which, ask.bot.private)
     text = _(
-        "{chat} goes on in this conversation now. Whoever writes there reads what is said here; "
-        "/unlink {chat} ends that.",
+        "{chat} is linked to this conversation now. People who write there can read this "
+        "conversation; /unlink {chat} ends that.",
         chat=literal(here),
     )
     return Reply(text, {"linked": here}, (Action(_("Unlink"), f"/unlink {here}"),))
@@ -77,7 +77,7 @@ def _describe(ask: Ask) -> str:
     linked = ask.service(ChatLinks).list_linked(ask.address)
     lines = []
     if there := ask.service(ChatLinks).leads_to(ask.address):
-        lines.append(_("This chat goes on in the conversation of {chat}.", chat=literal(there)))
+        lines.append(_("This chat is linked to the conversation of {chat}.", chat=literal(there)))
     if linked:
         names = ", ".join(map(literal, linked))
         lines.append(
@@ -120,7 +120,7 @@ def _format(turn: Turn) -> str:
     "unlink",
     "Return to this chat's own conversation",
     "[CHAT|all]",
-    ((ALL, "every chat that goes on in this conversation"),),
+    ((ALL, "all chats linked to this conversation"),),
     leads=True,
 )
 async def unlink(ask: Ask) -> Reply:

@@ -44,7 +44,7 @@ LEADS = (
     "Other chats go on in this conversation ({chats}), so it can't be linked itself; /unlink first."
 )
 OFF_RECORD = "{chat} is off the record, so nothing was linked; /private off there ends that."
-LINKED = "This chat goes on in the conversation of {chat} already; /unlink ends that."
+LINKED = "This chat is linked to the conversation of {chat} already; /unlink ends that."
 
 
 class Asked(Struct, frozen=True):
@@ -155,8 +155,8 @@ class ChatLinks:
                 "`/link yes {here}` or `/link no {here}`, within 10 minutes.",
                 here=literal(here),
             )
-            yes = Action(_("Link {chat}", chat=here), f"/link yes {here}")
-            no = Action(_("Don't link"), f"/link no {here}")
+            yes = Action(_("Link {chat}", chat=here), f"/link yes {here}", question=f"link {here}")
+            no = Action(_("Don't link"), f"/link no {here}", question=f"link {here}")
         await self._delivery.tell(giver, question, (yes, no))
         return there
 

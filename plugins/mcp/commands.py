@@ -58,7 +58,7 @@ async def tools(ask: Ask, rest: str) -> Reply:
             raise CommandError(_describe_down(server.name, why))
         server = _find(await _visible(ask), rest)
     changes = "\n".join(f"- {at:%Y-%m-%d %H:%M}: {literal(what)}" for at, what in server.changes)
-    changed = _("What has changed:\n\n{changes}", changes=changes) if changes else ""
+    changed = _("Changes:\n\n{changes}", changes=changes) if changes else ""
     listed = format_tools(server) if server.tools else _("Nothing is known of its tools yet.")
     head = f"**{literal(server.name)}** ({literal(server.where)}): {server.state}"
     return Reply("\n\n".join(filter(None, (head, listed, changed))), to_data(server))
@@ -102,7 +102,7 @@ async def _refuse(ask: Ask, written: Mapping[str, Any]) -> None:
         )
     if any(one.name == name for one in await _all(ask)):
         raise CommandError(
-            _("There is a server {name} already; /mcp remove {name} takes it away.", name=name)
+            _("There is a server {name} already; /mcp remove {name} removes it.", name=name)
         )
 
 

@@ -203,21 +203,21 @@ class McpSettings(SettingsSection):
         default=30,
         ge=1,
         le=600,
-        description="How long a server may take until it is ready.",
+        description="Time limit for the start of a server.",
         json_schema_extra={"unit": "seconds"},
     )
     call_timeout: int = Field(
         default=60,
         ge=1,
         le=3_600,
-        description="How long a call of a server's tool may take.",
+        description="Time limit for a call of a server's tool.",
         json_schema_extra={"unit": "seconds"},
     )
     idle: int = Field(
         default=900,
         ge=0,
         le=86_400,
-        description="How long an unused server is kept running; 0: until the bot stops.",
+        description="Time after which an unused server is stopped; 0: not before the bot stops.",
         json_schema_extra={"unit": "seconds"},
     )
 

@@ -188,7 +188,7 @@ _BAD = (
     "{model} gave an answer that can't be used, twice ({why}); nothing was changed by it. Where "
     "that happens often, a larger model does better (context.summary_brain.model)."
 )
-_FORGOTTEN = "Something was deleted meanwhile, so its answer was thrown away; ask again."
+_FORGOTTEN = "Something was deleted meanwhile, so the answer was discarded; ask again."
 _SPENT = "The budget is used up."
 
 

@@ -29,7 +29,7 @@ from plugins.memory.views import day_of
 from plugins.wording import count, literal, weekday
 
 SUBS = (
-    ("2026-11-20", "what was written on a day; today and yesterday work too"),
+    ("2026-11-20", "the entries of a day; today and yesterday work too"),
     (
         "search",
         "find words in the daily memory and in everything that was said (search lisbon hotel)",

@@ -477,13 +477,16 @@ COMMANDS: Mapping[str, tuple[Show, str]] = {
         distill,
         "look through the daily files for what is worth keeping (distill yesterday)",
     ),
-    "diff": (diff, "what that would change, or a version did (diff v3; diff approve; diff reject)"),
+    "diff": (
+        diff,
+        "the changes it would make, or those of a version (diff v3; diff approve; diff reject)",
+    ),
     "edit": (edit, "change the whole of it"),
     "wrong": (
         wrong,
         "correct it in all lines and summaries (wrong 3 Ann is 12; wrong 3 May -> 4 May)",
     ),
-    "why": (why, "where a line comes from (why 3, or why porto)"),
+    "why": (why, "the source of a line (why 3, or why porto)"),
     "history": (history, "all versions that are kept"),
     "undo": (undo, "undo the newest version"),
     "redo": (redo, "redo what was undone"),

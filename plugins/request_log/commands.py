@@ -73,9 +73,7 @@ async def show_all(ask: Ask) -> Reply:
     text = table(("request", "turn", "when", "tokens:", "from the cache:", "cost:"), rows)
     text += _("\n\n`/context request r1` shows one, `/context diff r1 r2` how two differ.")
     actions = tuple(
-        Action(
-            _("What changed in {name}", name=sent.name), f"/context diff {before.name} {sent.name}"
-        )
+        Action(_("Changes in {name}", name=sent.name), f"/context diff {before.name} {sent.name}")
         for before, sent in list(pairwise(found))[-1:]
     )
     return Reply(text, {"requests": [figures(sent) for sent in found]}, actions)
@@ -127,7 +125,7 @@ def _actions(number: int, kept: Sequence[int], *, is_json: bool) -> tuple[Action
         else Action("JSON", f"/context request r{number} json"),
         before in kept
         and Action(
-            _("What changed since r{before}", before=before), f"/context diff r{before} r{number}"
+            _("Changes since r{before}", before=before), f"/context diff r{before} r{number}"
         ),
         before in kept and Action(f"r{before}", f"/context request r{before}"),
         number + 1 in kept and Action(f"r{number + 1}", f"/context request r{number + 1}"),

@@ -26,7 +26,7 @@ _VERBS = (
     Verb(
         "context",
         "diff",
-        "how two requests differ, and where the cache broke (diff r40 r41)",
+        "differences between two requests, and where the cache broke (diff r40 r41)",
         show_difference,
         after="requests",
     ),

@@ -18,7 +18,7 @@ class RequestLogSettings(SettingsSection):
         default=20,
         ge=0,
         le=1_000,
-        description="How many of the last requests to the model /context request can show; 0 "
-        "keeps none.",
+        description="Number of the last requests to the model that are kept for /context "
+        "request; 0 keeps none.",
         json_schema_extra={"unit": "requests", "here": True},
     )

@@ -25,14 +25,14 @@ class ShellSettings(SettingsSection):
         default=60,
         ge=1,
         le=3_600,
-        description="How long a command may run before it is killed, with everything it started.",
+        description="Time limit for a command; after it, the command and everything it "
+        "started are killed.",
         json_schema_extra={"unit": "seconds", **TURN},
     )
     shell_memory: int = Field(
         default=2_000,
         ge=50,
         le=1_000_000,
-        description="How much memory a command may use, with everything it starts, before it is "
-        "killed.",
+        description="Most memory for a command and everything it starts; beyond that it is killed.",
         json_schema_extra={"unit": "MB", **TURN},
     )

@@ -22,23 +22,31 @@ FAR = 30
 """Days that the data has."""
 CHATS = 10
 """The chats that are listed, the dearest first."""
-SUBS = (("lift", "suspend a limit that was reached until the month ends; lift WHO: a user's"),)
+SUBS = (
+    (
+        "lift",
+        "suspend the spending limit that was reached, until the month ends; add a user "
+        "(such as telegram/42) for theirs",
+    ),
+)
 HEADINGS = HERE, BY_CHAT, BY_DAY, BY_MODEL, ALL, EVER = (
     *("this chat, total", "this month by chat", "by day"),
     *("this month by model", "all chats", "ever"),
 )
 WRITTEN = "into the cache:"
 """The column of what was written into a cache that charges for it; nobody else has it."""
-THOUGHT = "of it reasoning:"
+THOUGHT = "reasoning:"
 """The column of what models thought and did not say; only where they did."""
 _OWN = ("web/", "terminal/")
 """Chats of whoever sits at this machine, with the owner's own name."""
 LIFT = Action("Lift the limit", "/usage lift")
 
 Bills = Mapping[str, Bill]
+_Day = tuple[date, Bill, Bills]
+"""A day on which models were called: all that it cost, and what the dearest chats did."""
 
 
-@command("usage", "Show tokens and cost, of this chat and of all chats", "[lift]", SUBS)
+@command("usage", "Show tokens and cost, of this chat and of all chats", subs=SUBS)
 async def usage(ask: Ask) -> Reply:
     """Show the cost; `/usage lift` lets limits rest."""
     match ask.words:
@@ -59,53 +67,65 @@ async def _show(ask: Ask) -> Reply:
     accounts = ask.service(MonthSpending).accounts(ask.conversation.key, person.limited)
     shown = [account for account in accounts if person.is_owner or account.kind != "total"]
     groups: dict[str, Bills] = {"": {HERE: ask.conversation.context.bill}}
-    days: dict[str, Any] = {}
+    days: list[_Day] = []
     if ask.person.is_owner:
-        of_all, days["days"] = await _of_all(ask)
+        of_all, days = await _of_all(ask)
         groups |= of_all
     branches = await ask.bot.branches.all(ask.conversation.key)
     keys = groups.get(BY_CHAT, {})
-    titles = await _list_titles(ask, keys)
+    given = await _list_titles(
+        ask, [*keys, *(chat for _day, _whole, chats in days for chat in chats)]
+    )
+    titles = {home: literal(title) for home, title in given.items()}
     names = titles | _name_branches(ask.conversation.key, branches, keys, titles)
     columns = _columns([bill for bills in groups.values() for bill in bills.values()])
     rows = [row for title, bills in groups.items() for row in _rows(title, bills, names, columns)]
     data: dict[str, Any] = {
         "limits": {account.setting: to_builtins(account) for account in shown},
         **{title or "chat": _data(bills) for title, bills in groups.items()},
-        **days,
+        **({"days": [_describe_day(*day, given) for day in days]} if person.is_owner else {}),
     }
     is_stopped = any(account.is_used_up for account in shown)
     text = "\n\n".join([*map(_limit, shown), table(("", *columns), rows)])
     return Reply(text, data, (LIFT,) if is_stopped else ())
 
 
-async def _of_all(ask: Ask) -> tuple[dict[str, Bills], list[dict[str, Any]]]:
-    """Return the bills of all chats, by the title that they stand under, and those of each day as
-    data. A day goes from midnight to midnight where the person lives."""
+async def _of_all(ask: Ask) -> tuple[dict[str, Bills], list[_Day]]:
+    """Return the bills of all chats, by the title that they stand under, and the days on which
+    there are any. A day goes from midnight to midnight where the person lives."""
     zone = ask.bot.zone()
     today = datetime.now(zone).date()
     days = [today - timedelta(days=back) for back in range(FAR)]
     midnights = [(_midnight(day, zone), _midnight(day + timedelta(days=1), zone)) for day in days]
     bills = await ask.service(MonthSpending).list_bills(midnights)
-    by_day = dict(zip(days, bills.by_day, strict=True))
-    whole = {day: sum(chats.values(), Bill()) for day, chats in by_day.items()}
+    used = [
+        (day, sum(chats.values(), Bill()), _dearest(chats))
+        for day, chats in zip(days, bills.by_day, strict=True)
+        if chats
+    ]
     groups: dict[str, Bills] = {
-        BY_DAY: {f"{day:%a} {day}": whole[day] for day in days[:DAYS]},
+        BY_DAY: {f"{day:%a} {day}": whole for day, whole, _chats in used if day in days[:DAYS]},
         BY_CHAT: _dearest(bills.by_conversation),
         BY_MODEL: {f"{model}, {purpose}": bill for model, purpose, bill in bills.by_model},
         ALL: {EVER: bills.ever},
     }
-    return groups, [_describe_day(day, whole[day], by_day[day]) for day in days if by_day[day]]
+    return groups, used
 
 
-def _describe_day(day: date, whole: Bill, chats: Bills) -> dict[str, Any]:
-    """Return a day's cost as data, with the dearest chats by their ids ("": calls for none)."""
+def _describe_day(
+    day: date, whole: Bill, chats: Bills, titles: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return a day's cost as data, with the dearest chats by their ids ("": calls for none) and
+    titles, as far as these may be read."""
     return {
         "day": day.isoformat(),
         "cost": whole.cost,
         "calls": whole.calls,
         "unknown": whole.unknown,
-        "chats": [{"chat": name, "cost": bill.cost} for name, bill in _dearest(chats).items()],
+        "chats": [
+            {"chat": name, "title": titles.get(home_of(name), ""), "cost": bill.cost}
+            for name, bill in chats.items()
+        ],
     }
 
 
@@ -126,7 +146,7 @@ async def _list_titles(ask: Ask, keys: Iterable[str]) -> dict[str, str]:
         return {}
     own = {one for one in homes if one == here or (one.count("/") == 1 and one.startswith(_OWN))}
     found = await ask.service(MonthSpending).list_titles(sorted(own))
-    return {home: literal(title) for home, title in found.items() if title}
+    return {home: title for home, title in found.items() if title}
 
 
 def _name_branches(

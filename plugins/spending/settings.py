@@ -19,8 +19,8 @@ class SpendingSettings(SettingsSection):
         ge=0,
         le=100_000,
         allow_inf_nan=False,
-        description="What one chat may cost in a calendar month; beyond that, no message is sent "
-        "to a model that costs money.",
+        description="Budget of one chat for a calendar month; once it is spent, no message "
+        "is sent to a model that costs money.",
         json_schema_extra={"wants": _DOLLARS, "unit": "US dollars"},
     )
     spend_limit_user: float = Field(
@@ -37,7 +37,7 @@ class SpendingSettings(SettingsSection):
         ge=0,
         le=100_000,
         allow_inf_nan=False,
-        description="What all chats together may cost in a calendar month.",
+        description="Budget of all chats together for a calendar month.",
         json_schema_extra={"wants": _DOLLARS, "unit": "US dollars"},
     )
     spend_soft_limit: int = Field(

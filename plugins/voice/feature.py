@@ -86,8 +86,8 @@ class VoiceMessages:
             log.warning("a voice message was not heard: %s", error)
             raise _NotTranscribedError(
                 _(
-                    "Your voice message could not be heard: {reason} It is kept; send /retry to "
-                    "try again, or put it in words.",
+                    "Your voice message could not be transcribed: {reason} It is kept; "
+                    "send /retry to try again, or write it instead.",
                     reason=explain(str(error)),
                 )
             ) from error
@@ -117,8 +117,8 @@ class VoiceMessages:
         if not voice.is_free and self._kernel.config.spending.is_enough(received.key, user):
             raise _NotTranscribedError(
                 _(
-                    "This month's spending limit is used up (/usage shows it), so your voice "
-                    "message was not heard. It is kept; please put it in words."
+                    "This month's spending limit is used up (/usage shows it), so your "
+                    "voice message was not transcribed. It is kept; please write it instead."
                 )
             )
         try:

@@ -70,14 +70,14 @@ class VoiceSettings(SettingsSection):
         default=0,
         ge=0,
         le=10_000,
-        description="What a million characters cost that are read aloud; 0: it is not known.",
+        description="Price of a million characters that are read aloud; 0: unknown.",
         json_schema_extra={"wants": "a number from 0 to 10000", "unit": "US dollars"},
     )
     minute_price: float = Field(
         default=0,
         ge=0,
         le=100,
-        description="What a minute costs that is heard, for models that are not paid by tokens; "
-        "0: it is not known.",
+        description="Price of a transcribed minute, for models that are not paid by "
+        "tokens; 0: unknown.",
         json_schema_extra={"wants": "a number from 0 to 100", "unit": "US dollars"},
     )

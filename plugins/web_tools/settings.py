@@ -17,7 +17,7 @@ class WebSearch(BaseModel):
 
     provider: Literal["", "searxng", "brave", "tavily"] = Field(
         default="",
-        description="Who searches the web for the model; empty: it can't search.",
+        description="Search service for the model; empty: it can't search the web.",
         json_schema_extra={"wants": "searxng, brave or tavily, or empty", **FIXED},
     )
     base_url: Annotated[

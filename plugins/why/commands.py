@@ -77,7 +77,7 @@ async def find_answered(ask: Ask, name: str) -> ExplainedAnswer:
     if not found and turns:
         raise CommandError(
             _(
-                "What {turn} was answered from is not kept any more: only the last {n} requests "
+                "The request for {turn} is not kept any more: only the last {n} requests "
                 "are. `/config context.keep_requests` changes that.",
                 turn=f"t{turns[-1]}",
                 n=log.keep,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -23,6 +25,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 WORKER: dict[str, Any] = {"service_workers": "allow"}
 SECTIONS = ("General", "Models and keys", "Context", "Memory", "People", "This browser")
+POLICY = "Content-Security-Policy"
 LARGEST = 300_000
 """Bytes that the whole page may take, packed."""
 SMALL = """() => [...document.querySelectorAll("button, a[href], summary, select, input, textarea")]
@@ -64,13 +67,26 @@ async def test_the_whole_page_is_small_and_is_sent_once(tmp_path: Path) -> None:
             assert (await fetch(site, path, **again))[:2] == (304, b"")
             if path.endswith(".js"):
                 assert headers["Content-Type"].startswith("text/javascript")
-                is_module = path != "/page/theme.js"
-                preload = f'<link rel="modulepreload" href="{path}">'.encode()
-                assert (preload in index) == is_module
+                preload = f'<link rel="modulepreload" href="{path}" fetchpriority="low">'
+                assert (preload.encode() in index) == path.startswith("/page/")
         assert 20_000 < total < LARGEST
         _, plain, headers = await fetch(site, "/page/main.js")
         assert plain.startswith(b"//")
         assert "Content-Encoding" not in headers
+
+
+async def test_one_answer_is_enough_to_draw_the_page(tmp_path: Path) -> None:
+    async with serving(tmp_path) as site:
+        _, index, headers = await fetch(site, "/")
+    assert b'rel="stylesheet"' not in index
+    inside = re.findall(rb"<(style|script)>(.*?)</\1>", index, re.DOTALL)
+    assert [kind for kind, _ in inside] == [b"style", b"script"]
+    for kind, text in inside:
+        digest = base64.b64encode(hashlib.sha256(text).digest()).decode()
+        assert f"{kind.decode()}-src 'self' 'sha256-{digest}';" in headers[POLICY]
+    head, _, body = index.partition(b"<body>")
+    assert b"modulepreload" not in head  # or they would come before what is seen
+    assert body.count(b"modulepreload") > 30
 
 
 async def test_the_manifest_names_icons_that_are_there(tmp_path: Path) -> None:

@@ -97,13 +97,13 @@ async def test_the_page_is_there_also_when_no_file_can_be_opened_any_more(
         for owner, name in ((builtins, "open"), (io, "open"), (os, "open")):
             monkeypatch.setattr(owner, name, refuse)
         found = []
-        for path, tag in (("/", ""), ("/", known.headers["ETag"]), ("/page/page.css", "")):
+        for path, tag in (("/", ""), ("/", known.headers["ETag"]), ("/page/main.js", "")):
             asked = {"If-None-Match": tag} if tag else {}
             async with site.http.get(f"{site.url}{path}", headers=asked) as response:
                 found.append((response.status, response.content_type))
         monkeypatch.undo()
     assert [status for status, _ in found] == [200, 304, 200]
-    assert (found[0][1], found[2][1]) == ("text/html", "text/css")
+    assert (found[0][1], found[2][1]) == ("text/html", "text/javascript")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "example.com"])

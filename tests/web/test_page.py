@@ -108,9 +108,9 @@ async def test_a_turn_is_pinned_and_dropped_and_both_are_undone(tab: Tab) -> Non
     await tab.presses("Drop t2")
     await tab.shows_state("t2", "dropped")
     await tab.sees("#log .turn.out[data-turn=t2]")
-    await tab.presses("Undo the drop")
+    await tab.presses("Undo: Removed")
     await tab.shows_state("t2", "in context")
-    await tab.presses("Undo the pin")
+    await tab.presses("Undo: Pinned")
     await tab.shows_state("t1", "in context")
 
 
@@ -119,7 +119,7 @@ async def test_a_button_that_is_pressed_while_the_panel_is_drawn_anew_is_heard(
 ) -> None:
     await tab.asks("one", "one")
     await tab.presses("Pin t1")
-    await tab.page.locator("[aria-label='Undo the pin']").hover()
+    await tab.page.locator("[aria-label='Undo: Pinned']").hover()
     async with tab.page.expect_response("**/context"):
         await tab.page.mouse.down()
         await site.says("two")
@@ -135,7 +135,7 @@ async def test_the_context_is_compacted_brought_back_and_cleared_after_a_questio
         await site.says(f"{number}: {'many words ' * 50}")
     await tab.presses("Free up")
     await tab.shows_state("t1", "summarised")
-    await tab.sees(".events b:text-is('compact')")
+    await tab.sees(".events b:text-is('Compaction')")
     await tab.presses("Undo", ".controls")
     await tab.shows_state("t1", "in context")
     await tab.presses("Redo", ".controls")
@@ -163,7 +163,7 @@ async def test_old_results_that_are_stubs_are_foreseen_shown_and_brought_back(
         await site.says("two")
         await site.says("three")
         await tab.shows_state("t1", "results as stubs")
-        await tab.presses("Undo the stub")
+        await tab.presses("Undo: Shortened tool results")
         await tab.shows_state("t1", "in context")
 
 

@@ -55,7 +55,7 @@ export async function signIn(problem = "", before = "") {
     problem,
     words: t("No account yet? Ask the owner of this bot for an invitation link."),
     fields: [
-      { name: "name", value: before, label: t("Name (empty for the owner's token)"), autocomplete: "username" },
+      { name: "name", value: before, label: t("Name (leave it empty to sign in with the owner's token)"), autocomplete: "username" },
       { name: "password", label: t("Password or token"), type: "password", autocomplete: "current-password" },
     ],
     action: t("Sign in"),

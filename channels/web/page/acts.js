@@ -29,7 +29,7 @@ export function acts(turn, answer, page) {
     copy.title = t("Copied");
     setTimeout(() => { copy.classList.remove("done"); copy.title = t("Copy the answer"); }, 1500);
   }, { disabled: !answer });
-  return h("div", { class: "under", role: "group", "aria-label": t("What to do with {turn}", { turn }) },
+  return h("div", { class: "under", role: "group", "aria-label": t("Actions for {turn}", { turn }) },
     copy,
     iconButton("again", t("Ask again"), () => page.act(`/regenerate ${turn}`)),
     iconButton("edit", t("Edit the question"), () => page.edit(turn)),

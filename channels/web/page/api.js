@@ -43,8 +43,8 @@ function at(session, what, query = {}) {
   return `/api/sessions/${encodeURIComponent(chat)}/${what}${words && `?${words}`}`;
 }
 
-/** Conversations of all channels, from a place in the list on; `open` is one that is wanted in any case. */
-export const sessions = ({ words = "", open = "", after = "", limit = 10_000 } = {}) =>
+/** At most `limit` conversations of all channels, from a place in the list on; `open` is one that is wanted in any case. */
+export const sessions = ({ words = "", open = "", after = "", limit }) =>
   request(`/api/sessions?${new URLSearchParams({ all: "true", q: words, open, after, limit })}`);
 export const me = () => request("/api/me");
 export const changePassword = (current, password) => posted("/api/password", { current, password });

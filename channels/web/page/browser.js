@@ -70,20 +70,20 @@ export function drawnBrowser(page) {
   const isPossible = "Notification" in window && isSecureContext;
   const wished = h("input", { type: "checkbox", role: "switch", id: "notify", checked: wantsNotices() });
   const why = h("p", { class: "help", id: "notify-help" }, isPossible
-    ? t("While this page is open and hidden, your system tells you.")
-    : t("This browser tells nothing here: it needs https, or the page on this machine."));
+    ? t("Shows a notification while this page is in the background.")
+    : t("Notifications need https, or a page on this machine."));
   wished.disabled = !isPossible;
   wished.setAttribute("aria-describedby", "notify-help");
   wished.addEventListener("change", async () => {
     if (wished.checked && await Notification.requestPermission() !== "granted") {
       wished.checked = false;
-      why.textContent = t("Your browser refuses notifications from this page; its own settings can allow them.");
+      why.textContent = t("Your browser blocks notifications from this page; allow them in its settings.");
     }
     remember("notify", wished.checked ? "yes" : "");
   });
   return h("ul", { id: "browser" },
     h("li", {}, h("label", { for: "theme" }, t("Colours")), h("span", { class: "value" }, theme)),
-    h("li", {}, h("label", { for: "notify" }, t("Tell me when an answer is ready")), h("span", { class: "value" }, wished), why),
+    h("li", {}, h("label", { for: "notify" }, t("Notify me when an answer is ready")), h("span", { class: "value" }, wished), why),
     h("li", {}, h("span", {}, t("Keyboard")), h("span", { class: "value" }, h("button", { type: "button", onclick: () => sheet(page) }, t("Show shortcuts")))),
     h("li", {}, h("span", {}, "Parley"), h("span", { class: "value", id: "version" })));
 }

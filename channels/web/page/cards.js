@@ -18,7 +18,7 @@ export function card(line, reply, run, ask) {
   const isRefused = reply.problem === REFUSED;
   const element = h("section", { class: `card${isRefused ? " refused" : reply.problem ? " problem" : ""}`, "aria-label": line || t("Reply") },
     h("header", {}, line && h("p", { class: "line" }, line),
-      iconButton("close", t("Put this away"), () => element.remove())),
+      iconButton("close", t("Close"), () => element.remove())),
     isRefused && h("p", { class: "verdict" }, t("Not carried out")),
     Array.isArray(reply.data?.compared) ? compared(cleaned(reply.html), reply.data.compared) : cleaned(reply.html), ...pictures,
     reply.form && field(reply.form, async (written) => {
@@ -30,14 +30,14 @@ export function card(line, reply, run, ask) {
   const waiting = ask && waitsFor(reply);
   if (waiting) approval(element, waiting, { run, ask });
   async function press({ label, command, asks_first: asksFirst }) {
-    if (asksFirst && await asked({ question: t("{label}: really?", { label }), action: label }) === null) return;
+    if (asksFirst && await asked({ question: t("{label}: are you sure?", { label }), action: label }) === null) return;
     const isAnswer = ANSWERS.test(command);
     const same = buttons.filter((_, at) => lastWord(reply.actions[at].command) === lastWord(command)); // of one question of several
     for (const button of same) button.disabled = isAnswer;
     const answer = await run(command, { isQuiet: isAnswer });
     if (!isAnswer) return;
     if (answer) {
-      same.pop().replaceWith(h("p", { class: "faint" }, `${label}: ${plain(answer.text)}`));
+      same.pop().replaceWith(h("p", { class: "faint" }, plain(answer.text)));
       for (const button of same) button.remove();
     } else for (const button of same) button.disabled = false;
   }
@@ -58,7 +58,7 @@ function compared(text, titles) {
 /** The buttons below an answer that failed, but for the one to retry, which each such turn has. */
 export const waysOn = (actions, run) => actions.filter(({ command }) => command !== "/retry").map(({ label, command, asks_first: asksFirst }) =>
   h("button", { type: "button", onclick: async () => {
-    if (!asksFirst || await asked({ question: t("{label}: really?", { label }), action: label }) !== null) await run(command);
+    if (!asksFirst || await asked({ question: t("{label}: are you sure?", { label }), action: label }) !== null) await run(command);
   } }, label));
 
 /** What the bot says below an answer that needs a word of the person: whether to keep a rule, for example. A question

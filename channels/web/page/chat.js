@@ -19,6 +19,9 @@ export class Chat {
   #session = "";
   #older = null;
   #draft = null;
+  #isAtEnd = true; // as it was scrolled last: asking the log itself makes the browser lay it out at once
+  #frame = 0; // in which it is scrolled to its end
+  #endButton = iconButton("end", t("To the end"), () => this.#toEnd(true), { id: "end", hidden: true });
   #fading = 0;
   #top = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#older?.click(), { root: byId("log"), rootMargin: "600px 0px 0px" });
   #marked = new WeakMap(); // what an article shows of that
@@ -26,9 +29,8 @@ export class Chat {
 
   constructor(page) {
     this.#page = page;
-    const end = iconButton("end", t("To the end"), () => this.#toEnd(true), { id: "end", hidden: true });
-    byId("notice").before(h("div", { class: "to-end" }, end));
-    this.#log.addEventListener("scroll", () => { end.hidden = this.#isAtEnd(); }, { passive: true });
+    byId("notice").before(h("div", { class: "to-end" }, this.#endButton));
+    this.#log.addEventListener("scroll", () => this.#scrolled(), { passive: true });
   }
 
   clear(session) {
@@ -134,6 +136,7 @@ export class Chat {
     for (const one of this.#log.querySelectorAll(".found")) one.classList.remove("found");
     found?.scrollIntoView({ block: found.offsetHeight > this.#log.clientHeight ? "start" : "center" });
     found?.classList.add("found");
+    this.#leaveEnd();
     if (!found || !isFocused) return;
     found.tabIndex = -1;
     found.focus({ preventScroll: true });
@@ -202,7 +205,7 @@ export class Chat {
 
   /** The answer so far: what is new of it. */
   draft({ id, question: text, parts }) {
-    const isAtEnd = this.#isAtEnd();
+    const isAtEnd = this.#isAtEnd;
     let article = this.#find(id);
     if (!article) {
       const begun = this.#log.querySelector(`.turn:not([data-id])[data-open]`);
@@ -238,7 +241,7 @@ export class Chat {
 
   /** An answer is whole: its turn is drawn as the transcript has it. */
   async done(answer) {
-    const isAtEnd = this.#isAtEnd();
+    const isAtEnd = this.#isAtEnd;
     const session = this.#session;
     const article = this.#find(answer.id);
     if (answer.turn) {
@@ -269,7 +272,12 @@ export class Chat {
     const told = card(line, reply, this.#page.run, this.#page.ask);
     this.#put(told);
     this.#toEnd(true);
-    if (told.offsetHeight > this.#log.clientHeight) told.scrollIntoView(); // a long one is read from its beginning
+    if (told.offsetHeight > this.#log.clientHeight) this.#startAt(told); // a long one is read from its beginning
+  }
+
+  #startAt(element) {
+    element.scrollIntoView();
+    this.#leaveEnd();
   }
 
   /** A line that goes by itself. */
@@ -281,7 +289,7 @@ export class Chat {
 
   /** Show what is known of the turns: their states and costs, and where a cut is. */
   mark({ states, turns = [], ...context }) {
-    const isAtEnd = this.#isAtEnd();
+    const isAtEnd = this.#isAtEnd;
     for (const known of turns) this.#known.set(known.turn, known);
     for (const article of this.#log.querySelectorAll("[data-turn]")) {
       const { turn } = article.dataset;
@@ -317,7 +325,7 @@ export class Chat {
   /** Show where other branches have said something else. */
   branches(all) {
     const found = variants(all);
-    const isAtEnd = this.#isAtEnd();
+    const isAtEnd = this.#isAtEnd;
     for (const article of this.#log.querySelectorAll("[data-turn]")) {
       const { turn } = article.dataset;
       const variant = found.get(Number(turn.slice(1)));
@@ -336,12 +344,26 @@ export class Chat {
     return this.#log.querySelector(`[data-id="${CSS.escape(id)}"]`);
   }
 
-  #isAtEnd() {
-    return this.#log.scrollHeight - this.#log.scrollTop - this.#log.clientHeight < 80;
+  #scrolled() {
+    this.#isAtEnd = this.#log.scrollHeight - this.#log.scrollTop - this.#log.clientHeight < 80;
+    this.#endButton.hidden = this.#isAtEnd;
   }
 
+  /** Show the end, from the next frame on, unless something else is shown before. */
   #toEnd(should) {
-    if (should) this.#log.scrollTop = this.#log.scrollHeight;
+    if (!should) return;
+    this.#isAtEnd = true;
+    this.#frame ||= requestAnimationFrame(() => {
+      this.#frame = 0;
+      this.#log.scrollTop = this.#log.scrollHeight;
+    });
+  }
+
+  /** Something else than the end was scrolled to. */
+  #leaveEnd() {
+    cancelAnimationFrame(this.#frame);
+    this.#frame = 0;
+    this.#scrolled();
   }
 }
 

@@ -173,7 +173,7 @@ export class Composer {
   /** Record a voice message, which is put to the message when it is done. */
   async #record() {
     const stream = await navigator.mediaDevices.getUserMedia({ audio: true }).catch(() => null);
-    if (!stream) return this.#page.tell(t("There is no microphone that this page may use; allow it in the browser's settings."));
+    if (!stream) return this.#page.tell(t("This page may not use a microphone; allow it in the browser's settings."));
     const pieces = [];
     this.#recorder = new MediaRecorder(stream);
     this.#recorder.addEventListener("dataavailable", ({ data }) => pieces.push(data));
@@ -243,7 +243,7 @@ export class Composer {
   #drawFiles() {
     byId("files").replaceChildren(...this.#files.map((file) => h("li", { class: "chip" },
       preview(file), h("span", { class: "name" }, file.name), h("small", {}, bytes(file.blob.size)),
-      h("button", { type: "button", class: "icon", "aria-label": t("Leave {name} out", { name: file.name }), onclick: () => {
+      h("button", { type: "button", class: "icon", "aria-label": t("Remove {name}", { name: file.name }), onclick: () => {
         this.#files = this.#files.filter((other) => other !== file);
         this.#filesChanged();
       } }, "✕"))));
@@ -268,7 +268,7 @@ export class Composer {
       h("b", {}, line), usage && h("code", {}, usage), h("span", {}, summary))))));
     this.#options.hidden = !count;
     this.#options.scrollTop = 0;
-    byId("status").textContent = count ? t("{n} commands fit; the arrow keys choose.", { n: count }) : "";
+    byId("status").textContent = count ? t("{n} commands found; choose with the arrow keys.", { n: count }) : "";
     this.#text.removeAttribute("aria-activedescendant");
   }
 

@@ -90,7 +90,7 @@ class ConnectForm {
       !offer && text("address", t("Address"), { type: "url", required: true, placeholder: "http://127.0.0.1:8000/v1" }),
       ...(offer?.wants ?? []).map((name) => text(name, name, { required: true, "data-variable": true })),
       (!offer || offer.wants_key) && text("key", t("Key"), { type: "password", autocomplete: "new-password", required: Boolean(offer && !offer.has_key),
-        placeholder: offer?.has_key ? t("kept already") : offer ? "" : t("empty, if it wants none") }),
+        placeholder: offer?.has_key ? t("already saved") : offer ? "" : t("leave empty if none is needed") }),
     ].filter(Boolean));
     this.#model.value = "";
     this.#again();
@@ -137,7 +137,7 @@ class ConnectForm {
   }
 
   async #connect() {
-    this.#say(t("Asking the model for a word…"));
+    this.#say(t("Testing the model…"));
     this.#submit.disabled = true;
     try {
       const { model, problem, questions } = await api.connectModel({ ...this.#filled(), replace: this.#mayReplace });

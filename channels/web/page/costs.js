@@ -1,5 +1,4 @@
 // What all conversations have cost: a bar for each of the last 30 days in which anything was spent.
-import * as api from "./api.js";
 import { h, money } from "./dom.js";
 import { locale, t } from "./language.js";
 
@@ -19,21 +18,20 @@ export class Costs {
   async refresh() {
     if (!this.element.open) return;
     try {
-      const [{ data }, { sessions }] = await Promise.all([this.#page.run("/usage"), api.sessions()]);
-      const known = new Map(sessions.map((one) => [`${one.channel}/${one.id}`, one]));
-      this.#body.replaceChildren(data?.days?.length ? this.#drawn(data.days, known) : h("p", { class: "faint" },
+      const { data } = await this.#page.run("/usage");
+      this.#body.replaceChildren(data?.days?.length ? this.#drawn(data.days) : h("p", { class: "faint" },
         data?.days ? t("Nothing was spent in the last 30 days.") : t("Only an owner sees what all conversations cost.")));
     } catch (error) {
       this.#page.tell(error.message);
     }
   }
 
-  #drawn(days, known) {
+  #drawn(days) {
     const most = Math.max(...days.map(({ cost }) => cost));
     return h("ol", { "aria-label": t("Costs by day") }, days.map(({ day, cost, unknown, chats }) => {
       const bar = h("span", { class: "cost-bar", "aria-hidden": "true" }, h("span", {}));
       bar.firstChild.style.inlineSize = most ? `${(cost / most) * 100}%` : "0";
-      const named = chats.slice(0, NAMED).map((one) => h("li", {}, titled(one.chat, known), h("span", { class: "tokens" }, money(one.cost))));
+      const named = chats.slice(0, NAMED).map((one) => h("li", {}, titled(one), h("span", { class: "tokens" }, money(one.cost))));
       const more = chats.length - NAMED;
       return h("li", {},
         h("time", { datetime: day }, new Date(`${day}T12:00`).toLocaleDateString(locale, { weekday: "short", day: "numeric", month: "short" })),
@@ -43,12 +41,9 @@ export class Costs {
   }
 }
 
-/** A conversation by its title, to be opened; one that is not in the list by its name. */
-function titled(key, known) {
-  if (!key) return h("span", {}, t("Requests without a conversation"));
-  const name = key.split("/").map((part) => decodeURIComponent(part)).join("/");
-  const found = known.get(name);
-  if (!found) return h("span", { dir: "auto" }, name);
-  const address = found.channel === "web" ? found.id : name;
-  return h("a", { href: `#${encodeURIComponent(address)}`, dir: "auto" }, found.title || name);
+/** A conversation by its title, to be opened; by its name where this person may not read the title. */
+function titled({ chat, title }) {
+  if (!chat) return h("span", {}, t("Requests without a conversation"));
+  const name = chat.split("/").map((part) => decodeURIComponent(part)).join("/");
+  return h("a", { href: `#${encodeURIComponent(name.replace(/^web\//, ""))}`, dir: "auto" }, title || name);
 }

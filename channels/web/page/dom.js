@@ -30,22 +30,32 @@ document.addEventListener("pointerdown", ({ button }) => {
     click. To be awaited before buttons are drawn anew because of something that happened elsewhere. */
 export const released = () => release;
 
-const short = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 });
-const dollars = (digits) => new Intl.NumberFormat(locale, { style: "currency", currency: "USD", currencyDisplay: "narrowSymbol", minimumFractionDigits: digits, maximumFractionDigits: digits });
-const [none, cents, fine] = [0, 2, 4].map(dollars);
+/** A task of its own for what follows, so that no single one holds up the page for long. */
+export const nextTask = () => new Promise((resolve) => setTimeout(resolve));
+
+const forms = new Map(); // of numbers: the first one of a kind takes a browser some milliseconds
+
+function written(number, digits, options) {
+  const name = JSON.stringify([digits, options]);
+  if (!forms.has(name)) forms.set(name, new Intl.NumberFormat(locale, { maximumFractionDigits: digits, ...options }));
+  return forms.get(name).format(number);
+}
+
+const short = (number) => written(number, 1);
+const dollars = (number, digits) => written(number, digits, { style: "currency", currency: "USD", currencyDisplay: "narrowSymbol", minimumFractionDigits: digits });
 
 /** Tokens as people read them: 950, 12.4k, 1.5M. */
 export function amount(number) {
-  if (number < 1000) return short.format(number);
+  if (number < 1000) return short(number);
   const [size, letter] = number < 999_950 ? [1e3, "k"] : [1e6, "M"];
-  return short.format(number / size) + letter;
+  return short(number / size) + letter;
 }
 
 /** US dollars, as /usage has them: $0, <$0.0001, $0.0012, $1.50; "1,50 $" in German. */
 export function money(cost) {
-  if (!cost) return none.format(0);
-  if (cost < 0.0001) return `<${fine.format(0.0001)}`;
-  return (cost < 0.1 ? fine : cents).format(cost);
+  if (!cost) return dollars(0, 0);
+  if (cost < 0.0001) return `<${dollars(0.0001, 4)}`;
+  return dollars(cost, cost < 0.1 ? 4 : 2);
 }
 
 /** A moment as a date and a time, or as a time of the day. */

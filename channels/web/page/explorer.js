@@ -31,7 +31,7 @@ export async function explore(title, line, run) {
     const closed = new Promise((resolve) => { dialog.addEventListener("close", resolve, { once: true }); });
     dialog.close(); // the question needs the dialog
     await closed;
-    const isSure = await asked({ question: t("{label}: really?", { label }), action: label }) !== null;
+    const isSure = await asked({ question: t("{label}: are you sure?", { label }), action: label }) !== null;
     return explore(title, isSure ? command : been.at(-1), run);
   }
   dialog.showModal();

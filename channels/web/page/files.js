@@ -70,7 +70,7 @@ async function previewed(name, address) {
   const blob = await response.blob();
   const text = await blob.slice(0, PREVIEWED).text();
   const body = text.includes("\0") || text.includes("\ufffd\ufffd")
-    ? h("p", {}, t("This is no text that could be shown here; download it."))
+    ? h("p", {}, t("This file is not text, so it can't be shown here; download it."))
     : h("pre", { tabindex: 0 }, text, blob.size > PREVIEWED ? "\n…" : "");
   return tell(name, body, address);
 }
@@ -116,9 +116,9 @@ const none = () => h("p", { class: "help" }, t("No files yet. Attach some to a m
 export function complaint(limits, there, more) {
   if (!limits) return "";
   const all = [...there, ...more];
-  if (all.length > limits.files) return t("A message may bring {files} files; these would be {n}.", { files: limits.files, n: all.length });
+  if (all.length > limits.files) return t("A message can have {files} files; these are {n}.", { files: limits.files, n: all.length });
   const large = more.find(({ blob }) => blob.size > limits.file_bytes);
-  if (large) return t("{name} has {size}; a file may have {most}.", { name: large.name, size: bytes(large.blob.size), most: bytes(limits.file_bytes) });
+  if (large) return t("{name} is {size}; a file can be up to {most}.", { name: large.name, size: bytes(large.blob.size), most: bytes(limits.file_bytes) });
   const sum = all.reduce((size, { blob }) => size + blob.size, 0);
-  return sum > limits.bytes ? t("The files of a message may have {bytes} together; these have {sum}.", { bytes: bytes(limits.bytes), sum: bytes(sum) }) : "";
+  return sum > limits.bytes ? t("The files of a message can be {bytes} together; these are {sum}.", { bytes: bytes(limits.bytes), sum: bytes(sum) }) : "";
 }

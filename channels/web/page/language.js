@@ -35,21 +35,23 @@ const STATES = {
   dropped: t("dropped"), gone: t("gone"),
 };
 const CHANGES = {
-  compact: t("Compaction"), clear: t("Clearing"), new: t("New start"), drop: t("Removed"), pin: t("Pinned"), unpin: t("Unpinned"),
-  undo: t("Undo"), redo: t("Redo"), restart: t("Restart"), edit: t("Edited summary"), expand: t("Expanded summary"),
+  compact: t("Compaction"), clear: t("Context cleared"), new: t("New start"), drop: t("Removed"), pin: t("Pinned"), unpin: t("Unpinned"),
+  undo: t("Undo"), redo: t("Redo"), restart: t("Restart"), edit: t("Edited summary"), expand: t("Expanded summary"), range: t("New summary"),
+  squeeze: t("Shortened turns"), clip: t("Clipped messages"), stub: t("Shortened tool results"), fold: t("Moved to the activity log"),
+  unfold: t("Moved out of the activity log"), hold: t("Compaction declined"), strategy: t("New strategy"), prompt: t("New instructions"),
 };
 
 const PARTS = {
   "system prompt": t("system prompt"), "standing instructions": t("standing instructions"), memory: t("memory"), tools: t("tools"), summary: t("summary"), "activity log": t("activity log"),
   "summaries of turns": t("summaries of turns"), turns: t("turns"), "running turn": t("running turn"), free: t("free"),
 };
-const ACTORS = { person: t("person"), emergency: t("emergency"), restart: t("restart") };
+const ACTORS = { strategy: t("automatic"), rule: t("by a rule"), person: t("by hand"), emergency: t("automatic, the request was too large"), restart: t("restart") };
 
 /** What a part of the context is called, who changed it, a state of a turn, and a change. */
 export const nameOfPart = (part) => PARTS[part] ?? part;
 export const nameOfActor = (actor) => ACTORS[actor] ?? actor;
 export const nameOfState = (state) => STATES[state] ?? state;
-export const nameOfEvent = (kind) => (language === "en" ? kind : CHANGES[kind] ?? kind);
+export const nameOfEvent = (kind) => CHANGES[kind] ?? kind;
 
 /** Translate what stands in the page's HTML, before anybody's words are in it. */
 function translate(root) {

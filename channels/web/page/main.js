@@ -18,7 +18,7 @@ import { Settings } from "./settings.js";
 import { close, show as showSide, toggle } from "./sides.js";
 import { recall, remember } from "./storage.js";
 import { tabbed } from "./tabs.js";
-import { byId, h } from "./dom.js";
+import { byId, h, nextTask } from "./dom.js";
 import * as kept from "./kept.js";
 import { icon } from "./icons.js";
 import { t } from "./language.js";
@@ -26,6 +26,7 @@ import { t } from "./language.js";
 const OFF = "/private off";
 const RETRY = 3000; // milliseconds until a bot that is away is asked again
 
+await nextTask(); // the page is seen before all of it works
 const chat = new Chat({
   changed: () => panel.refresh(),
   running: (is) => {
@@ -75,7 +76,13 @@ const settings = new Settings({
   },
 });
 const keys = {
-  search: () => { showSide("sessions"); byId("search").focus(); },
+  search: (words = "") => {
+    showSide("sessions");
+    byId("search").focus();
+    if (!words) return;
+    byId("search").value = words;
+    byId("search").dispatchEvent(new Event("input"));
+  },
   fresh: () => open(Sessions.fresh()),
   stop: () => run("/stop", { isQuiet: true }),
   step: (by) => sessions.step(by),
@@ -85,6 +92,7 @@ const keys = {
   version: async () => (await api.command(session, "/version").catch(() => null))?.data.version ?? "",
 };
 listen(keys);
+await nextTask();
 const people = new People({
   ask: (line) => api.command(session, line),
   tell: (text) => tell(text),
@@ -99,6 +107,7 @@ const preferences = new Preferences({
   browser: [drawnBrowser(keys)],
 }, {
   opened: async (section) => {
+    settings.draw();
     if (section === "people") people.refresh();
     if (section === "models") connecting.refresh();
     if (section === "browser" && !byId("version").textContent) byId("version").textContent = await keys.version();
@@ -141,6 +150,11 @@ const sessions = new Sessions({
 async function run(line, { isQuiet = false } = {}) {
   const name = session;
   const isContext = line.trim() === "/context";
+  const resumed = line.match(/^\s*\/resume\b(.*)/i);
+  if (resumed) { // the list of conversations does what the terminal's command does
+    keys.search(resumed[1].trim());
+    return null;
+  }
   if (isContext) { // it shows all that the answer would
     showSide("context");
     showTab("of-context");
@@ -253,7 +267,7 @@ async function offRecord(is) {
   if (is === !bar.hidden) return;
   bar.hidden = !is;
   bar.replaceChildren(...(is ? [
-    h("span", { role: "status" }, h("strong", {}, t("Off the record.")), " ", t("What is said here now is not kept. The context panel shows the conversation on the record.")),
+    h("span", { role: "status" }, h("strong", {}, t("Off the record.")), " ", t("Messages here are not kept now. The context panel shows the conversation on the record.")),
     h("button", { type: "button", onclick: () => run(OFF) }, t("End and forget it"))] : []));
 }
 
@@ -270,7 +284,7 @@ async function open(name) {
   panel.restart();
   composer.open(name);
   composer.close(name.includes("/")
-    ? t("This conversation goes on in {channel}. You can read and steer it here; to answer, write there.", { channel: nameOf(name.split("/")[0]) })
+    ? t("This conversation takes place in {channel}. You can read it and change its context here; to answer, write there.", { channel: nameOf(name.split("/")[0]) })
     : "");
   remember("session", name);
   sessions.mark();

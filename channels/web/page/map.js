@@ -123,7 +123,7 @@ class ContextMap {
       : t("{used} of {most} tokens", { used: amount(limit.used), most: amount(limit.most) });
     const lines = [put(h("span", { class: "line limit" }), this.#flow.lineAt(limit.at))];
     const marks = [h("span", { class: "mark limit" }, words)];
-    if (next) {
+    if (next && newest) {
       const turns = Math.max(0, Number(next.at.slice(1)) - newest - 1);
       lines.unshift(put(h("span", { class: "line cut-line" }), this.#flow.lineAt(used + turns * limit.per_turn)));
       marks.unshift(h("span", { class: "mark cut-line" }, t("Next compaction: about {turn}", { turn: next.at })));
@@ -214,6 +214,7 @@ class ContextMap {
     const focused = this.#ribbon.contains(document.activeElement) ? this.#at : null;
     const block = this.#blocks[at ?? focused];
     this.#about.replaceChildren(...block ? [h("b", {}, longName(block)), ` · ${sized(block)}`, block.words ? h("span", { dir: "auto" }, ` · ${block.words}`) : ""]
+      : !this.#blocks.some(isTurn) ? [t("The turns of this conversation will appear here.")]
       : [matchMedia("(pointer: coarse)").matches ? t("Tap a block, then another, to select turns.") : t("Click a block to show its turn, drag to select turns.")]);
   }
 

@@ -57,7 +57,7 @@ function asked({ found, agents = [], agent, question, hasScope = false, connecte
   const dialog = byId("dialog");
   const search = h("input", { type: "search", "aria-label": t("Search models"), placeholder: t("Search, or type a name") });
   const may = found.may_set;
-  const scope = h("select", { "aria-label": t("Where it answers") },
+  const scope = h("select", { "aria-label": t("Applies") },
     may.here && h("option", { value: HERE }, t("in this conversation")),
     may.everywhere && h("option", { value: "" }, t("everywhere")));
   const list = h("ul", { class: "models" });
@@ -74,7 +74,7 @@ function asked({ found, agents = [], agent, question, hasScope = false, connecte
         ...found.models.filter(({ name }) => fits(name)).map((one) => row(one.name, ...figures(one),
           one.name === found.model && (!agent || agents.length === 0), () => choose({ name: one.name }))),
       ];
-      if (!rows.length && words) rows.push(row(search.value.trim(), t("as it is typed"), "", false, () => choose({ name: search.value.trim() })));
+      if (!rows.length && words) rows.push(row(search.value.trim(), t("as typed"), "", false, () => choose({ name: search.value.trim() })));
       list.replaceChildren(...rows);
     };
     search.addEventListener("input", draw);

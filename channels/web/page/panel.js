@@ -1,11 +1,12 @@
 // The right column: the context, live. Every control in it is a command.
 import { iconButton } from "./acts.js";
 import { Costs } from "./costs.js";
-import { amount, asked, byId, h, money, released, shown, timeOf } from "./dom.js";
+import { amount, asked, byId, h, money, nextTask, released, shown, timeOf } from "./dom.js";
 import { explore } from "./explorer.js";
 import { drawMap, leaveMap } from "./map.js";
 import { showModel } from "./models.js";
 import { receipt, timeline } from "./records.js";
+import { nameOfStrategy } from "./settings.js";
 import { isUsual, locale, nameOfActor, nameOfEvent, nameOfPart, nameOfState, t } from "./language.js";
 
 const NEWEST = 20; // changes that are listed
@@ -21,13 +22,12 @@ export class Panel {
   #loads = 0;
   #count = 0; // turns that are shown, or what the server shows where that is more
   #panel = byId("panel");
-  #map = h("section", { id: "map", "aria-label": t("Map of the context"), hidden: true });
+  #map = byId("map");
   #costs;
 
   constructor(page) {
     this.#page = page;
     this.#costs = new Costs(page);
-    this.#panel.before(this.#map);
   }
 
   /** Draw it anew, soon. */
@@ -54,13 +54,16 @@ export class Panel {
     if (!state || load !== this.#loads) return; // a newer one is on its way, and tells what is so by now
     this.known = { ...state, runs: state.states, states: expanded(state.states) };
     this.usage(state.overview.usage);
-    const open = [...this.#panel.querySelectorAll("details[open]")].map((details) => details.id);
     drawMap(this.#map, state, { ...this.#page, explore: (title, line) => explore(title, line, this.#page.act) });
+    await nextTask();
+    if (load !== this.#loads) return;
+    const open = [...this.#panel.querySelectorAll("details[open]")].map((details) => details.id);
     this.#panel.replaceChildren(...this.#drawn(state));
+    for (const id of open) byId(id)?.setAttribute("open", "");
     this.#costs.refresh();
     byId("of-requests").replaceChildren(timeline(state.requests, this.#page.act));
-    for (const id of open) byId(id)?.setAttribute("open", "");
-    this.#page.drawn();
+    await nextTask();
+    if (load === this.#loads) this.#page.drawn();
   }
 
   /** All that is shown, with as many turns as were asked for. */
@@ -117,8 +120,9 @@ export class Panel {
         h("div", {}, h("dt", { "data-part": name }, nameOfPart(name)), h("dd", {}, amount(size))))),
       overview.turns.length ? null : this.#limitOfTurns(overview),
       overview.turns.length ? h("p", { class: "next" }, h("b", {}, t("Next compaction: ")), nextCut(overview)) : null,
-      h("p", { class: "faint" }, overview.calls === 1 ? t("Cost of this chat: {cost} for 1 call", { cost: money(overview.cost) }) : t("Cost of this chat: {cost} for {calls} calls", { cost: money(overview.cost), calls: overview.calls }),
-        overview.calls_of_unknown_price ? t(" (the price of {n} is unknown)", { n: overview.calls_of_unknown_price }) : "", ". ", t("Strategy: {strategy}.", { strategy: overview.strategy })),
+      overview.calls > 0 && h("p", { class: "faint" }, overview.calls === 1 ? t("Cost of this chat: {cost} for 1 call", { cost: money(overview.cost) }) : t("Cost of this chat: {cost} for {calls} calls", { cost: money(overview.cost), calls: overview.calls }),
+        overview.calls_of_unknown_price ? t(" (the price of {n} is unknown)", { n: overview.calls_of_unknown_price }) : "", "."),
+      h("p", { class: "faint" }, t("When the conversation gets long"), ": ", nameOfStrategy(overview.strategy)),
       this.#costs.element,
       overview.preface
         ? h("details", { id: "preface" }, h("summary", {}, t("The summary at the beginning")), h("blockquote", {}, overview.preface))
@@ -141,7 +145,7 @@ export class Panel {
       [t("Undo"), "/context undo", t("Undo the last change"), events.some((event) => !event.undone && event.kind !== "undo")],
       [t("Redo"), "/context redo", t("Redo the last undo"), last?.kind === "undo"],
     ];
-    return h("div", { class: "controls", role: "group", "aria-label": t("Steer the context") },
+    return h("div", { class: "controls", role: "group", "aria-label": t("Change the context") },
       controls.map(([label, line, title, isOffered]) =>
         h("button", { type: "button", title, disabled: !isOffered, onclick: () => this.#run(line, line === "/context clear") }, label)));
   }
@@ -167,7 +171,7 @@ export class Panel {
     return events.toReversed().slice(0, NEWEST).map((event) => h("li", { class: event.undone ? "undone" : "", title: event.reason },
       drawnEvent(event),
       receipt(event, (line) => this.#run(line)),
-      event === last && h("button", { type: "button", "aria-label": t("Undo the {kind}", { kind: nameOfEvent(event.kind) }), onclick: () => this.#run("/context undo") }, t("Undo"))));
+      event === last && h("button", { type: "button", "aria-label": t("Undo: {kind}", { kind: nameOfEvent(event.kind) }), onclick: () => this.#run("/context undo") }, t("Undo"))));
   }
 
   async #run(line, isAsked = false) {
@@ -196,8 +200,8 @@ const numberOf = (turn) => Number(turn?.turn.slice(1) ?? 1);
 
 const section = (title, ...content) => h("section", {}, h("h3", {}, title), ...content.filter(Boolean));
 
-function drawnEvent({ kind, actor, strategy, reason, at, turns, tokens_before: before, tokens_after: after, undone }) {
-  const by = actor === "strategy" || actor === "rule" ? strategy : nameOfActor(actor);
+function drawnEvent({ kind, actor, at, turns, tokens_before: before, tokens_after: after, undone }) {
+  const by = nameOfActor(actor);
   const name = turns.length > 2 ? t("{first} to {last}", { first: turns[0], last: turns.at(-1) }) : turns.join(", ");
   return [
     h("span", {}, h("b", {}, nameOfEvent(kind)), undone ? t(" (undone)") : "", name && ` ${name}`),

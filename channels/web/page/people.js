@@ -52,7 +52,7 @@ export class People {
       const [channel, name] = one.id.replace(/^chat /, "").split(/\/(.*)/s);
       return h("li", {},
         h("span", {}, h("b", { dir: "auto" }, one.name || name), " ", h("span", { class: "chip" }, one.role === "owner" ? t("owner") : t("user")),
-          h("small", {}, channel === "web" ? theirs.length ? t("last there {when}, {count} signed in", { when: moment(last * 1000), count: theirs.length }) : t("signed in nowhere") : channel)),
+          h("small", {}, channel === "web" ? theirs.length ? t("last seen {when}, {count} signed in", { when: moment(last * 1000), count: theirs.length }) : t("not signed in") : channel)),
         h("button", { type: "button", "aria-label": t("Revoke {name}", { name: one.id }), onclick: async () => {
           const question = t("Remove {name}'s access? Their browsers are signed out at once.", { name: one.name || name });
           if (await asked({ question, action: t("Revoke") }) !== null) this.#run(`/revoke ${one.id}`);
@@ -89,13 +89,13 @@ export class People {
         h("small", {}, isOwner ? `${who === OWN ? t("Owner") : who.replace(/^web\//, "")} · ` : "", t("last used {when}", { when: moment(used * 1000) }))),
       number === me.login ? h("span", { class: "chip" }, t("This browser"))
         : h("button", { type: "button", "aria-label": t("Sign out {number}", { number }), onclick: () => this.#run(`/logins end ${number}`) }, t("Sign out"))));
-    const title = isOwner ? t("Signed in") : t("Where you are signed in");
+    const title = isOwner ? t("Signed in") : t("Signed-in browsers");
     return h("section", {}, h("h4", {}, title), h("ul", { "aria-label": title }, rows));
   }
 
   #password() {
     const field = (label, autocomplete) => h("input", { type: "password", "aria-label": label, placeholder: label, autocomplete });
-    const [now, next] = [field(t("Password now, if you have one"), "current-password"), field(t("New password"), "new-password")];
+    const [now, next] = [field(t("Current password, if you have one"), "current-password"), field(t("New password"), "new-password")];
     const said = h("p", { class: "help", role: "status" }, t("At least 10 characters. Your other browsers are signed out."));
     const form = h("form", { class: "passwords" }, now, next, h("button", { type: "submit" }, t("Change password")), said);
     form.addEventListener("submit", async (event) => {

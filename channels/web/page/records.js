@@ -32,7 +32,7 @@ export function timeline(requests, run) {
     return h("li", {},
       h("button", { type: "button", class: "id", "aria-label": t("Show {id}", { id: one.id }), onclick: () => explore(t("Request {id}", { id: one.id }), `/context request ${one.id}`, run) }, one.id),
       bar, h("span", { class: "tokens" }, amount(size), one.cost ? ` · ${money(one.cost)}` : ""),
-      before && h("button", { type: "button", "aria-label": t("What changed in {id}", { id: one.id }), onclick: () => explore(t("What changed in {id}", { id: one.id }), `/context diff ${before.id} ${one.id}`, run) }, t("Changes")));
+      before && h("button", { type: "button", "aria-label": t("Changes in {id}", { id: one.id }), onclick: () => explore(t("Changes in {id}", { id: one.id }), `/context diff ${before.id} ${one.id}`, run) }, t("Changes")));
   })) : h("p", { class: "faint" }, t("No request of this conversation is kept.")));
   return section;
 }

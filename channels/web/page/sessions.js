@@ -225,12 +225,12 @@ export class Sessions {
   }
 
   async #rename({ name, title }) {
-    const words = await asked({ question: t("What should this conversation be called?"), label: t("Title"), value: title, action: t("Rename") });
+    const words = await asked({ question: t("Rename the conversation"), label: t("Title"), value: title, action: t("Rename") });
     if (words !== null) await this.#run([name], `/title ${words.trim() || "--unset"}`);
   }
 
   async #delete(names, question) {
-    if (await asked({ question: t("{question} Nothing can bring it back.", { question }), action: t("Delete") }) === null) return;
+    if (await asked({ question: t("{question} This can't be undone.", { question }), action: t("Delete") }) === null) return;
     this.#selected = null;
     const gone = await this.#run(names, "/forget branches yes");
     for (const name of gone) await this.#bot.forget(name);

@@ -1,6 +1,6 @@
 // The settings in force, each with where its value comes from; changed by /config. A few matter to
 // everybody and have names of their own; all others stand below them, and are found by searching.
-import { h } from "./dom.js";
+import { byId, h } from "./dom.js";
 import { t } from "./language.js";
 
 const FEW = 12; // values of a range that are offered as a list
@@ -8,11 +8,11 @@ const LONG = 200; // characters that a text may have at least, where it is writt
 
 /** The settings that matter: what they are called, and what their values mean. */
 const NAMED = {
-  model: { name: t("Model"), help: t("The model that answers: its name, or “embedded” for the demo model.") },
-  system_prompt: { name: t("Instructions"), help: t("What the model is told before anything else: who it is, how it should answer.") },
+  model: { name: t("Model"), help: t("The name of the model, or “embedded” for the demo model.") },
+  system_prompt: { name: t("Instructions"), help: t("Sent to the model before each conversation: its role, and how to answer.") },
   "context.strategy": {
     name: t("When the conversation gets long"),
-    help: t("What happens to older turns. The model does not see them any more; nothing is deleted."),
+    help: t("This decides how older turns are sent to the model. None are deleted."),
     values: {
       trim: t("Summarise the oldest half"),
       slim: t("Keep a line for each older turn"),
@@ -23,16 +23,19 @@ const NAMED = {
       stubs: t("Shorten old tool results"),
     },
   },
-  agent_max_context_turns: { name: t("Turns in context"), help: t("With more, the oldest are summarised.") },
-  agent_max_context_tokens: { name: t("Context size"), help: t("More is remembered word for word, and each answer costs more.") },
+  agent_max_context_turns: { name: t("Turns in context"), help: t("If there are more, the oldest are summarised.") },
+  agent_max_context_tokens: { name: t("Context size"), help: t("A larger context keeps more turns word for word, and each answer costs more.") },
   "context.compaction_approval": {
     name: t("Before older turns are summarised"),
     help: t("With “Ask me first”, you can edit the summary before it is used."),
     values: { off: t("Compact without asking"), show: t("Show the new summary"), ask: t("Ask me first") },
   },
-  "tools.web_fetch": { name: t("May read web pages"), help: t("The bot asks you before it reads each one, unless you allow all.") },
+  "tools.web_fetch": { name: t("Read web pages"), help: t("The bot asks you before it reads a page, unless you allow the whole site.") },
   spend_limit_total: { name: t("Monthly budget"), help: t("All conversations together. 0 is no limit.") },
 };
+
+/** What is done with older turns, in words. */
+export const nameOfStrategy = (strategy) => NAMED["context.strategy"].values[strategy] ?? strategy;
 
 /** The section of the dialog for a setting; what none of these takes is in the first. */
 const SECTIONS = [
@@ -54,8 +57,10 @@ const LAYERS = {
 
 export class Settings {
   #page;
+  #settings = [];
   #drawn = "";
   #words = [];
+  #isSeen = false;
   #sections = new Map([FIRST, ...SECTIONS.map(([name]) => name)].map((name) => [name, {
     few: h("ul", { class: "few" }),
     more: h("details", { class: "more" }, h("summary", {}, t("More settings")), h("ul")),
@@ -71,8 +76,15 @@ export class Settings {
     return [few, more];
   }
 
-  /** Show these, unless one is being changed. */
-  update(settings, isAnew = false) {
+  /** These are in force; they are drawn while the dialog is open. */
+  update(settings) {
+    this.#settings = settings;
+    if (byId("preferences").open) this.draw();
+  }
+
+  /** Show them, unless one is being changed. */
+  draw(isAnew = false) {
+    const settings = this.#settings;
     const now = JSON.stringify(settings);
     if (!isAnew && (now === this.#drawn || document.activeElement.closest("[data-words]")?.querySelector(":focus:is(input, select, textarea)"))) return;
     this.#drawn = now;
@@ -81,7 +93,9 @@ export class Settings {
     for (const [name, { few, more }] of this.#sections) {
       few.replaceChildren(...rows(name, Object.keys(NAMED).map((key) => settings.find((one) => one.key === key))));
       more.lastChild.replaceChildren(...rows(name, settings.filter(({ key }) => !(key in NAMED))));
+      if (!few.children.length && !this.#isSeen) more.open = true; // or nothing would be there
     }
+    this.#isSeen = settings.length > 0;
     this.#filter();
   }
 
@@ -125,7 +139,9 @@ export class Settings {
 
   async #run(line) {
     const settings = await this.#page.run(line);
-    if (settings) this.update(settings, true);
+    if (!settings) return;
+    this.#settings = settings;
+    this.draw(true);
   }
 }
 
@@ -134,7 +150,7 @@ export class Settings {
 function scopeOf({ key, is_per_conversation: isLocal, is_fixed: isFixed, layer }, name, chosen) {
   if (!isLocal || isFixed) return null;
   const here = chosen === undefined ? layer !== "/config" : chosen === " --here";
-  return h("select", { "aria-label": t("Where a change of {name} applies", { name }), "data-scope": key },
+  return h("select", { "aria-label": t("Scope of a change of {name}", { name }), "data-scope": key },
     h("option", { value: " --here", selected: here }, t("Applies here")),
     h("option", { value: "", selected: !here }, t("Applies everywhere")));
 }

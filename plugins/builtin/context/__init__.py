@@ -34,8 +34,11 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
         summary.summary,
         "the summary of removed turns; edit changes it (summary edit)",
     ),
-    "receipt": (summary.receipt, "which summary was taken and why, and what it has lost"),
-    "keep": (summary.keep, "add to the summary what it has left out: all of it, or keep 4711"),
+    "receipt": (
+        summary.receipt,
+        "the reason for the summary in use, and the facts that it has lost",
+    ),
+    "keep": (summary.keep, "add facts that the summary has lost: all of them, or keep 4711"),
     "approve": (approval.approve, "approve the compaction that waits for you (approve s5)"),
     "decline": (approval.decline, "decline the compaction that waits for you (decline s5)"),
     "compact": (
@@ -49,10 +52,10 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     ),
     "free": (
         steering.free,
-        "in an emergency: remove all but the newest messages at once, or some turns (free t1-t9)",
+        "remove all but the newest messages at once, or some turns (free t1-t9)",
     ),
     "expand": (ranges.expand, "open a summary into its turns again (expand s3)"),
-    "summaries": (ranges.show_summaries, "which summary replaces which turns"),
+    "summaries": (ranges.show_summaries, "the summaries, and the turns that each replaces"),
     "undo": (history.undo, "undo the last change, or the one you name (undo e12)"),
     "redo": (history.redo, "do again what was undone"),
     "pin": (steering.pin, "keep turns when others are compacted (pin t7)"),
@@ -65,8 +68,8 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
 
 @command(
     "context",
-    "Show what the model sees and what it costs, and change it",
-    "[WHAT]",
+    "Show the context that is sent to the model and its cost, and change it",
+    "[map | turns | compact | undo | …]",
     [(name, summary) for name, (_, summary) in VERBS.items()],
     slow=("compact", "compress"),
 )

@@ -139,8 +139,9 @@ def edit_action(name: str) -> Action:
 def answers(summary: Summary) -> tuple[Action, ...]:
     """Return the buttons that answer whether a compaction with this summary is made."""
     name, keep = summary.name, receipts.actions(summary, is_named=True)
-    approve, decline = f"{APPROVE} {name}", f"{DECLINE} {name}"
-    return (Action(_("Approve"), approve), edit_action(name), Action(_("No"), decline), *keep)
+    yes = Action(_("Approve"), f"{APPROVE} {name}", question=name)
+    no = Action(_("No"), f"{DECLINE} {name}", question=name)
+    return (yes, edit_action(name), no, *keep)
 
 
 def _actions(standing: StandingSummary) -> tuple[Action, ...]:

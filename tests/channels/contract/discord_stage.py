@@ -22,7 +22,18 @@ from tests.fakes.discord_server import APPLICATION, GENERAL, TOKEN, DiscordServe
 class DiscordStage(Stage):
     name, owner = "discord", "42"
     can = (
-        *("stream", "typing", "buttons", "group", "thread", "edit", "delete", "react", "picture"),
+        *(
+            "stream",
+            "settle",
+            "typing",
+            "buttons",
+            "group",
+            "thread",
+            "edit",
+            "delete",
+            "react",
+            "picture",
+        ),
         *("voice", "redeliver", "wait", "cut", "outage", "revoke", "refuse", "late"),
         *("stranger", "file"),
     )

@@ -29,7 +29,7 @@ GROUP = "oc_thegroup"
 class FeishuStage(Stage):
     name, owner = "feishu", "ou_1ann"
     can = (
-        *("stranger", "file", "stream", "buttons", "group", "thread", "delete", "react"),
+        *("stranger", "file", "stream", "settle", "buttons", "group", "thread", "delete", "react"),
         *("picture", "voice", "redeliver", "wait", "cut", "outage", "revoke", "refuse", "late"),
     )
     secrets = (SECRET,)

@@ -48,7 +48,18 @@ class Repeating(Matrix):
 class MatrixStage(Stage):
     name, server_fixture = "matrix", "synapse"
     can = (
-        *("stream", "typing", "group", "thread", "edit", "delete", "react", "picture", "voice"),
+        *(
+            "stream",
+            "settle",
+            "typing",
+            "group",
+            "thread",
+            "edit",
+            "delete",
+            "react",
+            "picture",
+            "voice",
+        ),
         *("redeliver", "wait", "cut", "outage", "revoke", "stranger", "file"),
     )
     first = ""

@@ -27,7 +27,18 @@ class SlackStage(Stage):
 
     name, owner = "slack", "U1ANN"
     can: Collection[Ability] = (
-        *("stream", "buttons", "group", "thread", "edit", "delete", "react", "picture", "voice"),
+        *(
+            "stream",
+            "settle",
+            "buttons",
+            "group",
+            "thread",
+            "edit",
+            "delete",
+            "react",
+            "picture",
+            "voice",
+        ),
         *("redeliver", "wait", "cut", "outage", "revoke", "refuse", "late"),
         *("stranger", "file"),
     )

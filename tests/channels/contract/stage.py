@@ -11,6 +11,7 @@ from tests.waiting import until
 
 Ability = Literal[
     "stream",  # an answer is edited while it comes
+    "settle",  # so is a message with choices, at any time
     "typing",
     "buttons",  # else choices have numbers
     "stranger",  # others than its owner can write to it

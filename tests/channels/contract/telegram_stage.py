@@ -22,6 +22,7 @@ class TelegramStage(Stage):
             "stranger",
             "file",
             "stream",
+            "settle",
             "typing",
             "buttons",
             "group",

@@ -15,6 +15,7 @@ from _pytest.mark import ParameterSet
 from bot.data_folder import DATABASE
 from channels.base import WithHealth
 from channels.message import Address
+from plugins.approvals.approvals import Approvals
 from plugins.operations.doctor import check_health
 from plugins.shell import feature as shell
 from plugins.shell.box import Ran
@@ -332,6 +333,39 @@ async def test_a_reaction_approves_and_another_stops(
         await stage.until(lambda all_: len(bot.model.requests) == 3)
         await stage.react(seen, "🛑")
         await bot.is_idle()  # and does not wait for the story
+
+
+@needs("settle")
+@pytest.mark.parametrize("way", ["chosen", "typed", "refused"])
+async def test_a_question_that_was_answered_says_so_and_has_no_more_buttons(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Where a message can be edited; an answer that is refused changes nothing."""
+
+    async def run(*_given: object) -> Ran:
+        return Ran(0, b"hello", b"", 0)
+
+    monkeypatch.setattr(shell, "_BOX", [False])
+    monkeypatch.setattr("plugins.shell.box.run", run)
+    monkeypatch.setattr(Approvals, "_new_name", lambda *_: "K7QM")
+    asks = Say(calls=(Call("shell", json.dumps({"command": "echo hello"}), "c1"),))
+    settings = {"tools": {"shell": True, "shell_unboxed": True}}
+    async with at_platform(stage, tmp_path, [asks, Say("It is done.")], settings):
+        await stage.say("Write it down")
+        asked = await stage.shown("Allow this?")
+        if way == "refused":
+            await stage.say("/deny MQ7K")
+            await stage.shown("No question is waiting")
+            assert (await stage.shown("Allow this?")).buttons == asked.buttons
+        if way == "chosen":
+            await choose(stage, "Allow once", "Allow this?")
+        else:
+            await stage.say("/approve k7qm once")
+        await stage.shown("It is done.")
+        seen = await stage.shown("✓ Allow once")
+        assert (seen.id, seen.buttons) == (asked.id, ())
+        assert "echo hello" in seen.text
+        assert "Answer with a number" not in seen.text
 
 
 @needs("outage")

@@ -1,0 +1,149 @@
+"""Questions that were asked in a chat: once one is answered, by a button or in words, its message
+says what was chosen and has no more buttons for it.
+
+What an answer is stands in its action (`Action.question`). The text of a message is kept until all
+of its questions are answered, and only of the newest messages; off the record, in memory alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import orjson
+from msgspec import Struct, field
+
+from channels.base import ChannelState
+from channels.kit.platform import Location
+from channels.message import Action
+
+_MOST = 8  # questions of a chat that are kept
+_MOST_CHATS = 1_000  # that are kept in memory
+
+
+class Card(Struct):
+    """A message that asks: its text, and its actions in order. One that `is_private` was sent in
+    a chat that is off the record."""
+
+    text: str
+    actions: list[Action]
+    is_private: bool = False
+
+
+class _Chat(Struct):
+    """The cards of a chat by the ids of their messages, and the answers that were given and not
+    carried out yet, by the ids of what came in: which message, which action, and who answered."""
+
+    cards: dict[str, Card] = field(default_factory=dict)
+    answers: dict[str, tuple[str, Action, str]] = field(default_factory=dict)
+    kept: str = ""
+
+    def dump(self) -> str:
+        cards = {
+            id: [card.text, *map(_fields, card.actions)]
+            for id, card in self.cards.items()
+            if not card.is_private
+        }
+        answers = {
+            id: [message, _fields(action), who]
+            for id, (message, action, who) in self.answers.items()
+            if message in cards
+        }
+        return orjson.dumps([cards, answers]).decode() if cards else ""
+
+    @classmethod
+    def load(cls, text: str) -> _Chat:
+        if not text:
+            return cls()
+        cards, answers = orjson.loads(text)
+        return cls(
+            {id: Card(text, [Action(*one) for one in some]) for id, (text, *some) in cards.items()},
+            {id: (message, Action(*one), who) for id, (message, one, who) in answers.items()},
+            text,
+        )
+
+
+class Cards:
+    """The questions in each chat of a channel."""
+
+    def __init__(self, channel: str, state: ChannelState) -> None:
+        self._channel, self._state = channel, state
+        self._chats: dict[str, _Chat] = {}
+
+    async def note(
+        self,
+        place: Location,
+        message: str,
+        text: str,
+        actions: Sequence[Action],
+        *,
+        is_private: bool = False,
+    ) -> None:
+        """Keep a message of ours, if it asks something."""
+        if not any(action.question for action in actions):
+            return
+        chat = await self._find(place)
+        chat.cards[message] = Card(text, [*actions], is_private)
+        for old in [*chat.cards][:-_MOST]:
+            del chat.cards[old]
+        await self._keep(place, chat)
+
+    async def hear(self, place: Location, id: str, text: str, who: str = "") -> None:
+        """Note that what came in under this id answers a question, where it does."""
+        said = _normalize(text)
+        if not said.startswith("/"):
+            return
+        chat = await self._find(place)
+        for message, card in reversed(chat.cards.items()):
+            for action in card.actions:
+                if action.question and _normalize(action.command) == said:
+                    chat.answers[id] = (message, action, who)
+                    for old in [*chat.answers][:-_MOST]:
+                        del chat.answers[old]
+                    await self._keep(place, chat)
+                    return
+
+    async def settle(self, place: Location, id: str, *, is_done: bool) -> tuple[str, Card] | None:
+        """Return the message that what came in under this id has answered, as it is to be from now
+        on; None where there is none, or where the answer was refused."""
+        chat = await self._find(place)
+        if id not in chat.answers:
+            return None
+        message, chosen, who = chat.answers.pop(id)
+        card = chat.cards.get(message)
+        settled = None
+        if is_done and card is not None:
+            del chat.cards[message]
+            left = [action for action in card.actions if action.question != chosen.question]
+            label = f"✓ {chosen.label} ({who})" if who else f"✓ {chosen.label}"
+            settled = Card(f"{card.text}\n\n{label}", left, card.is_private)
+            if any(action.question for action in left):
+                chat.cards[message] = settled
+        await self._keep(place, chat)
+        return None if settled is None else (message, settled)
+
+    async def _find(self, place: Location) -> _Chat:
+        name = _name(place)
+        if name not in self._chats:
+            found = _Chat.load(await self._state.get(self._channel, name))
+            if len(self._chats) >= _MOST_CHATS:
+                del self._chats[next(iter(self._chats))]
+            self._chats.setdefault(name, found)
+        return self._chats[name]
+
+    async def _keep(self, place: Location, chat: _Chat) -> None:
+        text = chat.dump()
+        if text != chat.kept:
+            await self._state.set(self._channel, _name(place), text)
+            chat.kept = text
+
+
+def _fields(action: Action) -> tuple[str, str, bool, str]:
+    return action.label, action.command, action.asks_first, action.question
+
+
+def _normalize(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _name(place: Location) -> str:
+    return f"cards {place.chat} {place.thread}"
