@@ -188,21 +188,6 @@ async def test_a_model_of_their_own_is_shown_no_prompt(tmp_path: Path) -> None:
     assert [is_behind(body) for body in asked] == [False]
 
 
-async def test_turns_that_were_taken_away_or_pinned_are_in_no_summary(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, talker, SIX) as bot:
-        await talk(bot, 1)
-        await bot.says("/context pin t1")
-        await talk(bot, 1, first=2, text="Secret {}")
-        await bot.says("/context drop t2")
-        await talk(bot, 8, first=3)
-        asked = asked_for_summaries(bot)
-        shown = bot.server.turns[-1].body
-    assert asked
-    assert not any("Secret" in str(body) for body in asked)
-    assert not any("Question 1'" in str(body["messages"]) for body in asked)
-    assert "Question 1'" in str(shown)
-
-
 async def test_a_model_that_stands_in_is_asked_apart(tmp_path: Path) -> None:
     def answer(request: Received) -> Answer:
         is_down = "Question 4" in str(request.body["messages"])

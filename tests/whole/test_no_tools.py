@@ -65,14 +65,6 @@ async def test_the_prompt_says_nothing_of_tools(tmp_path: Path) -> None:
         assert "none" in told
 
 
-async def test_one_conversation_may_go_without_tools(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, [Say("Hi."), Say("Hi.")]) as bot:
-        await bot.says("/config tools.offer none --here", chat="one")
-        await bot.says("Hello", chat="one")
-        await bot.says("Hello", chat="two")
-        assert ["tools" in one.body for one in bot.server.requests] == [False, True]
-
-
 async def test_a_call_that_comes_all_the_same_is_not_run(tmp_path: Path) -> None:
     call = Call("write_file", '{"path": "a.txt", "content": "x"}')
     async with run_bot(

@@ -12,17 +12,12 @@ import pytest
 
 from agent.loop import CUT_CALLS, SHORTFALLS
 from agent.models.finish import Finish
-from agent.models.history import INTERRUPTED
 from agent.models.providers import PROVIDERS
 from channels.base import Activity, Delta, StepRestarted
-from memory.messages import FAILED
 from tests.fakes.openai_server import Answer, Call, Fail, Received, Say
 from tests.waiting import until
 from tests.whole.requests import answering, settled, whole
-from tests.whole.test_busy import WAIT, busy, gate
 from tests.whole.testbot import TestBot, run_bot
-
-ADD = Call("calculate", '{"expression": "2+2"}', "call_0")
 
 
 def complain(messages: list[dict[str, Any]]) -> str:
@@ -55,39 +50,6 @@ def strictly(script: Callable[[Received], Answer]) -> Callable[[Received], Answe
 def in_turn(*answers: Answer) -> Callable[[Received], Answer]:
     left = list(answers)
     return strictly(lambda _: left.pop(0))
-
-
-async def test_who_steers_is_heard_by_a_strict_endpoint_and_the_talk_goes_on(
-    tmp_path: Path,
-) -> None:
-    async with busy(tmp_path, "steer") as bot:
-        await bot.writes("two", id="second")
-        gate("opened").set()
-        await bot.reply_to("first")
-        assert complain(bot.sent_to_model()) == ""
-        assert bot.sent_to_model()[-2]["content"] == INTERRUPTED
-        await bot.says("three")
-        assert complain(bot.sent_to_model()) == ""
-        assert WAIT.calls[0].name in str(bot.sent_to_model())
-
-
-async def test_a_turn_that_failed_or_was_stopped_leaves_a_history_that_is_taken(
-    tmp_path: Path,
-) -> None:
-    refused = Fail(400, {"message": "no"})
-    script = in_turn(refused, Say(calls=(ADD,)), refused, refused, Say("So."))
-    async with run_bot(tmp_path, script) as bot:
-        for question in ("One?", "Two?", "Three?"):
-            await bot.says(question)
-        assert (await bot.says("Four?")).text == "So."
-        sent = bot.sent_to_model()[1:]
-    assert [m["content"] for m in sent if m["role"] == "user"] == [
-        "One?",
-        "Two?",
-        "Three?",
-        "Four?",
-    ]
-    assert [m["content"] for m in sent].count(FAILED) == 3
 
 
 async def test_a_tool_that_the_model_named_oddly_is_run_and_kept_by_its_name(
@@ -159,18 +121,6 @@ async def test_a_call_that_was_cut_off_is_told_and_after_two_it_ends(tmp_path: P
     assert reply.text.startswith("I can't.")
     assert CUT_CALLS in reply.text
     assert all("cut off by the length limit" in result for result in results)
-
-
-async def test_two_steps_that_end_with_a_call_that_was_cut_off_end_the_turn(tmp_path: Path) -> None:
-    def cut(step: int) -> Say:
-        whole = Call("calculate", f'{{"expression": "{step}+2"}}', f"a{step}")
-        return Say(calls=(whole, Call("calculate", '{"expression": "2+', "c")), finish="length")
-
-    async with run_bot(tmp_path, in_turn(cut(1), cut(2), Say("I can't."))) as bot:
-        assert CUT_CALLS in (await bot.says("Add!")).text
-        assert bot.server.turns[-1].body["tool_choice"] == "none"
-        results = [m["content"] for m in bot.sent_to_model() if m["role"] == "tool"]
-    assert (results[0], results[2]) == ("3", "4")
 
 
 WORDS: dict[str, Finish] = {
