@@ -223,22 +223,3 @@ async def test_a_section_does_not_retell_the_earlier_ones(tmp_path: Path, model:
     for section in sections:
         numbers = {int(number) for number in re.findall(r"fact-(\d+)", section)}
         assert numbers <= spans(section)[0], "what is there is of other turns"
-
-
-async def test_a_summary_that_overflows_leaves_the_oldest_turn_out(tmp_path: Path) -> None:
-    """The oldest turn is left out of the summary, and stands in the daily memory."""
-
-    def summary(request: Received) -> Answer:
-        if fact(1) in str(request.body["messages"]):
-            return openai_overflow(10_500, 10_000)
-        return Say(f'{{"task_overview": "Count the lockers. {fact(2)}"}}')
-
-    context = {"strategy": "structured", "max_tokens": 10_000, "output_reserved": 500}
-    script = answering(lambda _: Say("Fine."), summary)
-    async with run_bot(tmp_path, script, {"context": context}) as bot:
-        await talk(bot, *(told(number) for number in range(1, 25)), "and now?")
-        refused, tried, *_ = bot.server.summaries
-        assert fact(2) in str(tried.body["messages"]), "all but the oldest"
-        assert "Count the lockers." in str(steps(bot)[-1])
-    assert fact(1) in str(refused.body["messages"])
-    assert fact(1) in daily(tmp_path), "no summary tells of it"

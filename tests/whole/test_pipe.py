@@ -451,23 +451,3 @@ async def test_on_a_full_disk_nothing_is_confirmed_and_what_was_is_kept(tmp_path
             assert (await bot.says("Now?"))["text"] == "Noted."
     said = [text for text in texts(tmp_path) if text != "Noted."]
     assert said == ["short", *[long] * (len(accepted) - 1), "Now?"]
-
-
-async def test_what_was_set_in_chat_survives_a_restart_and_is_not_in_the_file(
-    tmp_path: Path,
-) -> None:
-    settings = {"agent_max_steps": 7}
-    async with run_bot(tmp_path, settings=settings) as bot:
-        await bot.says("/config agent_max_steps 9")
-        await bot.says("/config agent_max_context_turns 5 --here", "a")
-        assert "must be" in (await bot.says("/config agent_max_steps abc")).text
-        before = (tmp_path / "config.json").read_text()
-    async with run_bot(tmp_path, settings=settings) as bot:
-        assert "**9**" in (await bot.says("/config agent_max_steps")).text
-        for chat, turns in (("a", 5), ("b", 20)):
-            shown = (await bot.says("/context", chat)).data
-            assert shown is not None
-            assert shown["max_turns"] == turns
-        await bot.says("/config agent_max_steps --unset")
-        assert "**7**" in (await bot.says("/config agent_max_steps")).text
-    assert (tmp_path / "config.json").read_text() == before

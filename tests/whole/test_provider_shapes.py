@@ -8,16 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from agent.loop import CUT_CALLS, SHORTFALLS
 from agent.models.finish import Finish
 from agent.models.providers import PROVIDERS
 from channels.base import Activity, Delta, StepRestarted
 from tests.fakes.openai_server import Answer, Call, Fail, Received, Say
 from tests.waiting import until
-from tests.whole.requests import answering, settled, whole
-from tests.whole.testbot import TestBot, run_bot
+from tests.whole.requests import whole
+from tests.whole.testbot import run_bot
 
 
 def complain(messages: list[dict[str, Any]]) -> str:
@@ -50,19 +48,6 @@ def strictly(script: Callable[[Received], Answer]) -> Callable[[Received], Answe
 def in_turn(*answers: Answer) -> Callable[[Received], Answer]:
     left = list(answers)
     return strictly(lambda _: left.pop(0))
-
-
-async def test_a_tool_that_the_model_named_oddly_is_run_and_kept_by_its_name(
-    tmp_path: Path,
-) -> None:
-    names = ("functions.calculate", " Calculate ", "calculate<|channel|>commentary")
-    odd = tuple(Call(name, f'{{"expression": "{n}+1"}}', f"c{n}") for n, name in enumerate(names))
-    async with run_bot(tmp_path, in_turn(Say(calls=odd), Say("Well."))) as bot:
-        assert (await bot.says("Add!")).text == "Well."
-        sent = bot.sent_to_model()
-    assert [m["content"] for m in sent if m["role"] == "tool"] == ["1", "2", "3"]
-    called = [call["function"]["name"] for m in sent for call in m.get("tool_calls") or ()]
-    assert called == ["calculate"] * 3
 
 
 async def test_a_tool_that_the_model_invented_is_refused_by_nobody(tmp_path: Path) -> None:
@@ -144,60 +129,6 @@ async def test_what_is_not_complete_is_told_under_the_answer(tmp_path: Path) -> 
             assert SHORTFALLS[meaning] in text, word
         assert (await bot.says("Go on.")).text == "It was all."
         assert "The answer" not in whole(bot.sent_to_model()[1:]), "nothing of it is sent"
-
-
-BAD_SUMMARIES: dict[str, Say] = {
-    "cut": Say("They talked about the harbour and", finish="length"),
-    "filtered": Say("They talked about", finish="content_filter"),
-    "broken": Say("They talked about", finish="network_error"),
-    "a refusal": Say("I'm sorry, but I can't help with that."),
-    "a call": Say('<tool_call>{"name": "calculate", "arguments": {}}</tool_call>'),
-    "a thought": Say("<think>What did they talk about? Let me see.</think>"),
-    "a thought in its field": Say(
-        reasoning="They talked about harbours 0 to 7 in 1907 to 1977. I should sum that up."
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", BAD_SUMMARIES)
-async def test_a_summary_that_is_none_is_replaced_by_an_extract(tmp_path: Path, kind: str) -> None:
-    def reply(request: Received) -> Answer:
-        return Say("Fine.")
-
-    script = answering(reply, lambda _: BAD_SUMMARIES[kind])
-    async with run_bot(tmp_path, script, {"agent_max_context_turns": 4}) as bot:
-        await _talk_of_harbours(bot)
-        assert bot.server.summaries, "one was asked for"
-        assert (await bot.says("And now?")).text == "Fine."
-        sent = whole(bot.sent_to_model())
-    bad = BAD_SUMMARIES[kind]
-    assert (bad.text or bad.reasoning) not in sent
-    assert "can't help" not in sent
-    assert "harbour 1 " in sent, "the extract has the words themselves"
-
-
-async def _talk_of_harbours(bot: TestBot) -> None:
-    for number in range(9):
-        await bot.says(f"I saw harbour {number} in 19{number}7. " + "It was windy. " * 60)
-        await settled(bot)
-
-
-async def test_thoughts_and_calls_in_the_text_are_neither_shown_nor_sent_back(
-    tmp_path: Path,
-) -> None:
-    called = '<tool_call>\n{"name": "calculate", "arguments": {"expression": "2+2"}}\n</tool_call>'
-    script = in_turn(
-        Say(f"<think>I should add.</think>\n\n{called}"),
-        Say("Hm. Four.\n</think>\n\nIt is 4."),
-        Say("Yes."),
-    )
-    async with run_bot(tmp_path, script) as bot:
-        assert (await bot.says("2+2?")).text == "It is 4."
-        assert (await bot.says("Sure?")).text == "Yes."
-        sent = whole(bot.sent_to_model()[1:])
-    assert "think>" not in sent
-    assert "tool_call>" not in sent
-    assert "\n4\n" in sent
 
 
 async def test_thoughts_that_were_shown_as_text_are_taken_back(tmp_path: Path) -> None:
