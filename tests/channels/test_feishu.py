@@ -18,13 +18,12 @@ from channels.feishu.feishu import Feishu
 from channels.feishu.frames import WireFrame
 from channels.kit.messenger import Messenger
 from channels.kit.platform import Button, Location, Media, Post
-from channels.message import Address, Inbound, Outbound, Reply
+from channels.message import Address, Inbound
 from tests.channels.clock import quick_sleep
 from tests.fakes.fake_bot import FakeBot, echo
 from tests.fakes.feishu_server import (
     APP_ID,
     SECRET,
-    FeishuRefusal,
     FeishuServer,
 )
 
@@ -129,20 +128,6 @@ async def test_who_may_not_read_names_still_knows_people_apart() -> None:
         assert ours.bot.submitted[0].sender == ann.id
 
 
-async def test_a_thread_is_a_conversation_of_its_own_and_answered_there() -> None:
-    async with at_feishu() as ours:
-        ann = ours.feishu.person("Ann", GROUP)
-        first = await ann.sends("text", {"text": "@_user_1 a topic"}, thread="omt_1")
-        answer = await ours.feishu.shown("You said: a topic")
-        await ann.says("@_user_1 more", answering=answer)
-        await ours.feishu.shown("You said: more")
-        assert {one.address.thread for one in ours.bot.submitted} == {first}
-        assert {one.thread for one in ours.feishu.sent} == {"omt_1"}
-        address = ours.bot.submitted[0].address
-        await ours.channel.send(Outbound(9, address, Reply("By the way"), "made-by-the-bot"))
-        assert (await ours.feishu.shown("By the way")).thread == "omt_1"
-
-
 async def test_buttons_reactions_and_files_both_ways() -> None:
     async with at_feishu() as ours:
         ann = ours.feishu.person("Ann")
@@ -201,23 +186,6 @@ async def test_what_was_taken_back_can_still_be_answered() -> None:
         ann.deletes(asked)
         await ours.platform.post(Location(ann.chat, message=asked), Post("Too late?"))
         assert (await ours.feishu.shown("Too late?")).parent == ""
-
-
-async def test_a_limit_is_waited_out_and_a_withdrawn_secret_ends_the_channel() -> None:
-    async with at_feishu() as ours:
-        ann = ours.feishu.person("Ann")
-        address = Address("feishu", f"{ann.id}/{ann.chat}", user=ann.id)
-        ours.feishu.failures += [
-            FeishuRefusal(99991400, "request trigger frequency limit", 429, 3),
-            FeishuRefusal(230020, "This operation triggers the frequency limit."),
-            FeishuRefusal(2200, "Internal Error", 500),
-        ]
-        await ours.channel.send(Outbound(1, address, Reply("After a while"), ""))
-        assert len(ours.feishu.sent) == 1
-        ours.feishu.secret = "another"
-        ours.feishu.tokens.clear()
-        with pytest.raises(ChannelError, match="FEISHU_APP_SECRET"):
-            await ours.channel.send(Outbound(2, address, Reply("Never"), ""))
 
 
 async def test_a_wrong_secret_says_what_to_correct() -> None:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from telegram import Message, MessageEntity
+from telegram import Message
 from telegram.error import NetworkError
 
 from channels.base import Accepted
@@ -217,11 +217,6 @@ def test_markdown_becomes_text_with_entities() -> None:
         shown = rendered(markdown)
         assert shown.text.strip() == text, markdown
         assert {str(entity.type) for entity in shown.entities} == kinds, markdown
-
-
-def test_a_link_that_telegram_does_not_take_is_no_link() -> None:
-    (link,) = rendered("[x](https://a.b) [y](javascript:alert)").entities
-    assert (link.type, link.url) == (MessageEntity.TEXT_LINK, "https://a.b")
 
 
 def test_text_that_grows_when_it_is_rendered_still_fits() -> None:

@@ -51,10 +51,6 @@ USAGE = ContextUsage(
 # The bar
 
 
-def test_the_bar_shows_who_answers_and_tokens_turns_and_cost() -> None:
-    assert bar_text(USAGE, 80) == "acme/gpt-9-mini · 12.4k/50k ▓▓░░░░░░ · 7/20 turns · $0.02"
-
-
 def test_a_narrow_terminal_shortens_the_bar() -> None:
     for width, text in [
         (52, "gpt-9-mini · 12.4k/50k ▓▓░░░░░░ · 7/20 turns · $0.02"),
@@ -465,17 +461,6 @@ async def test_an_answer_is_streamed_and_stands_there_once(tmp_path: Path) -> No
         assert shown.count("A paragraph") == shown.count("x = 1") == shown.count("the end") == 1
         assert [inbound.text for inbound in person.bot.submitted] == ["tell me"]
         assert person.bot.submitted[0].address == ADDRESS
-
-
-async def test_an_answer_longer_than_the_screen_leaves_no_garbage(tmp_path: Path) -> None:
-    numbers = [f"number {n}" for n in range(200)]
-    answer = "\n".join(f"- {number}" for number in numbers) + "\n\nthe end"
-    async with at_terminal(tmp_path, says(*deltas(answer)), columns=40) as person:
-        person.types("count\r")
-        await person.sees("the end")
-        await person.leaves()
-        shown = re.findall(r"number \d+", person.glass.text)
-        assert shown == numbers
 
 
 async def test_the_unfinished_block_is_seen_before_it_ends(tmp_path: Path) -> None:

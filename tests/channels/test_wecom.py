@@ -59,21 +59,6 @@ async def test_a_message_is_answered_as_what_it_is() -> None:
     assert ours.bot.submitted[0].address == Address("wecom", "ann", user="ann")
 
 
-async def test_a_draft_streams_until_it_is_finished() -> None:
-    async with at_wecom() as ours:
-        ann = ours.wecom.person("ann")
-        asked = await ann.says("Hello")
-        await ours.wecom.shown("You said: Hello")
-        place = Location("ann", message=asked)
-        draft = await ours.platform.post(place, Post("Half …", is_draft=True))
-        await ours.platform.edit(place, draft, Post("Half and half …", is_draft=True))
-        await ours.platform.edit(place, draft, Post("All of it"))
-        shown = await ours.wecom.shown("All of it")
-        assert shown.texts == ["Half …", "Half and half …", "All of it"]
-        with pytest.raises(Exception, match="expired"):
-            await ours.platform.edit(place, draft, Post("Too late"))
-
-
 async def test_an_answer_that_comes_too_late_is_a_message_by_itself() -> None:
     async with at_wecom() as ours:
         ann = ours.wecom.person("ann")

@@ -21,11 +21,9 @@ from tests.fakes.fake_bot import FakeBot, echo
 from tests.fakes.whatsapp_server import (
     APP_SECRET,
     DAY,
-    NUMBER,
     PHONE_ID,
     TOKEN,
     VERIFY_TOKEN,
-    Rejected,
     WhatsAppServer,
 )
 
@@ -280,21 +278,6 @@ async def test_a_long_text_with_choices_goes_as_one_message() -> None:
         assert ours.meta.messages[-1].buttons == {"Yes": "/yes"}
 
 
-async def test_in_a_group_it_answers_who_mentions_it_replies_to_it_or_commands() -> None:
-    async with at_whatsapp() as ours:
-        ann = ours.meta.person("Ann", group=GROUP)
-        await ann.says("Who is here?")
-        await ann.says(f"@{NUMBER} hello")
-        answer = await ours.meta.shown("You said: hello", GROUP)
-        await ann.says("and you?", answering=answer)
-        await ours.meta.shown("You said: and you?", GROUP)
-        await ann.says("/context")
-        await ours.meta.shown("12.4k of 50k")
-        assert [one.text for one in ours.bot.submitted] == ["hello", "and you?", "/context"]
-        assert {one.sender for one in ours.bot.submitted} == {"Ann"}
-        assert "Clear: `/context clear`" in ours.meta.messages[-1].text  # there are no buttons
-
-
 async def test_files_come_and_go() -> None:
     async with at_whatsapp() as ours:
         ann = ours.meta.person("Ann")
@@ -315,36 +298,6 @@ async def test_files_come_and_go() -> None:
             ("document", b"1,2"),
             ("audio", b"OggS"),
         ]
-
-
-async def test_edits_reactions_and_deletions_by_the_person() -> None:
-    async with at_whatsapp() as ours:
-        ann = ours.meta.person("Ann")
-        asked = await ann.says("Helo")
-        answer = await ours.meta.shown("You said: Helo")
-        await ann.edits(asked, "Hello")
-        await ours.meta.shown("You said: Hello")
-        await ann.deletes(asked)
-        await ann.reacts(answer.id, "")
-        await ann.reacts(answer.id, "🛑")
-        assert [(one.id, one.text) for one in ours.bot.submitted][:2] == [
-            (asked, "Helo"),
-            (asked, "Hello"),
-        ]
-        assert ours.bot.submitted[-1].text == "/stop"
-
-
-async def test_a_limit_is_waited_out_and_a_refused_token_ends_the_channel() -> None:
-    async with at_whatsapp() as ours:
-        ann = ours.meta.person("Ann")
-        await ann.says("Hello")
-        await ours.meta.shown("You said: Hello")
-        ours.meta.failures += [Rejected(130429, "Rate limit hit", 429), Rejected(131000, "?", 500)]
-        await ours.send(ann.id, Reply("After a while"))
-        await ours.meta.shown("After a while")
-        ours.meta.token = "another"
-        with pytest.raises(ChannelError, match="WHATSAPP_TOKEN"):
-            await ours.send(ann.id, Reply("Never"))
 
 
 async def test_a_wrong_token_or_number_says_what_to_correct() -> None:

@@ -205,24 +205,6 @@ async def test_a_spending_limit_stops_the_summaries_of_a_brain_that_costs_someth
     assert len(deep.requests) == 1
 
 
-async def test_the_window_of_a_model_is_known_by_its_name_or_128000(tmp_path: Path) -> None:
-    def context(model: str, **more: Any) -> dict[str, Any]:
-        return {"id": model.replace("/", "-"), "brain": {"model": model, "context": more}}
-
-    agents = [
-        context("claude-sonnet-4-5"),
-        context("anthropic/claude-sonnet-4-5"),
-        context("deepseek/deepseek-chat", max_tokens=0),
-        context("nobody/knows-me"),
-        context("mine", max_tokens=5000),
-    ]
-    async with run_bot(tmp_path, (), {"agents": agents}) as bot:
-        data = (await bot.says("/agent")).data
-    assert data is not None
-    windows = [info["window"] for info in data["agents"]]
-    assert windows == [128_000, 200_000, 200_000, 64_000, 128_000, 5000]
-
-
 async def test_the_window_of_a_brain_for_summaries_is_its_own(tmp_path: Path) -> None:
     brains: tuple[tuple[dict[str, Any], int], ...] = (
         ({"model": "deepseek/deepseek-chat"}, 64_000),

@@ -200,27 +200,6 @@ async def test_the_owner_hears_on_another_channel_that_one_is_down(
             await asyncio.wait_for(task, PATIENCE)
 
 
-async def test_the_owner_hears_too_when_one_that_was_out_of_reach_is_down_for_good(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "config.json").write_text('{"model": "none"}')
-    handler, broken = TestChannel("pipe"), Broken("broken")
-    layers = load_layers(tmp_path / "config.json", {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
-    app = await assemble(layers, tmp_path / "data", [handler, broken])
-    task = asyncio.create_task(app.run("pipe"))
-    try:
-        await handler.says("/version")
-        (await broken.api()).trouble("broken", ConnectionError("no way there"))
-        assert "can't be reached (no way there)" in (await handler.reply_to("")).reply.text
-        handler.sent.clear()
-        broken.leave()
-        assert "does not work (the platform is gone)" in (await handler.reply_to("")).reply.text
-    finally:
-        broken.leave()
-        handler.leave()
-        await asyncio.wait_for(task, PATIENCE)  # whose end is that of the other channel
-
-
 @pytest.mark.parametrize("tries_before", [0, 4])
 async def test_the_owner_hears_elsewhere_that_telegram_is_out_of_reach_for_a_while(
     tmp_path: Path, tries_before: int, monkeypatch: pytest.MonkeyPatch

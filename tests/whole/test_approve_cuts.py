@@ -18,7 +18,7 @@ from tests.docs.pages import ROOT
 from tests.fakes.openai_server import Answer, Received, Say
 from tests.memory.rooms import Lodge
 from tests.whole.scenario import copy_as_killed, say_all
-from tests.whole.telegram_testbot import TelegramTestBot, at_telegram
+from tests.whole.telegram_testbot import TelegramTestBot
 from tests.whole.test_edit_summary import OWN, asked, echo, talk
 from tests.whole.testbot import TestBot, run_bot
 
@@ -311,24 +311,6 @@ async def test_a_no_that_was_cut_short_is_no_yes_by_time(tmp_path: Path) -> None
             assert "compaction declined" not in (await bot.says("/context history")).text
             database.execute("DROP TRIGGER cut_short")
             database.commit()
-
-
-async def test_at_telegram_the_buttons_answer(tmp_path: Path) -> None:
-    async with at_telegram(tmp_path, echo, ASK) as bot:
-        for number in range(1, 8):
-            bot.ann.says(f"question {number}")
-            await answered(bot, number)
-        question = await bot.telegram.shown("Compact the context?")
-        assert [*question.buttons] == ["Approve", "Edit", "No"]
-        bot.ann.presses(question, "Edit")
-        await bot.telegram.shown("Write the new text of s1")
-        bot.ann.says(OWN)
-        edited = await bot.telegram.shown("replaces s1")
-        bot.ann.presses(edited, "Approve")
-        await bot.telegram.shown("Compacted t1 to t3")
-        bot.ann.says("question 8")
-        await answered(bot, 8)
-        assert OWN in str(bot.model.turns[-1].body)
 
 
 async def answered(bot: TelegramTestBot, turns: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import errno
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,11 +11,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from bot import attachments
 from bot.attachments import store
 from bot.received import key_of
 from channels.message import Address, Attachment, Inbound
-from channels.web.operations import STATUS
 from tests.fakes.documents import pdf
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.testbot import run_bot
@@ -148,29 +145,6 @@ async def test_a_folder_that_cannot_be_written_is_told_and_the_bot_goes_on(tmp_p
         assert (await bot.says("Still there?")).text == "I see."
 
 
-async def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fail(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    async with run_bot(tmp_path, echo) as bot:
-        monkeypatch.setattr(attachments, "_store_one", fail)
-        reply = await bot.says("Look!", files=(PHOTO,))
-        assert reply.problem == "full"
-        assert "the disk is full" in reply.text
-    assert STATUS["full"] == 507
-
-
-async def test_the_same_message_twice_is_handled_once(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        accepted = [await bot.writes("Look!", id="x", files=(PHOTO, REPORT)) for _ in range(2)]
-        assert [a.is_new for a in accepted if a] == [True, False]
-        await bot.reply_to("x")
-        other = await bot.writes("Look!", id="x")
-        assert other is not None
-        assert other.is_new, "the same words without the files are another message"
-    assert len(files(tmp_path)) == 2
-
-
 async def test_a_message_that_was_confirmed_is_answered_with_its_files_after_a_crash(
     tmp_path: Path,
 ) -> None:
@@ -184,29 +158,6 @@ async def test_a_message_that_was_confirmed_is_answered_with_its_files_after_a_c
         content = bot.sent_to_model()[-1]["content"]
         assert content[0]["text"] == "Look!\n[file: files/report.txt, 120 kB]"
         assert urls(bot.sent_to_model()) == [url(PHOTO)]
-
-
-async def test_only_the_newest_pictures_are_sent(tmp_path: Path) -> None:
-    photos = [Attachment("", "", PNG + bytes([number])) for number in range(4)]
-    async with run_bot(tmp_path, echo, {"context": {"max_images": 2}}) as bot:
-        for photo in photos:
-            await bot.says("Look!", files=(photo,))
-        assert urls(bot.sent_to_model()) == [url(photo) for photo in photos[2:]]
-        name = f"data/{hashlib.sha256(photos[0].data).hexdigest()}.png"
-        assert bot.sent_to_model()[1]["content"] == f"Look!\n[image: {name}]"
-        await bot.says("/config context.max_images 0")
-        await bot.says("And?")
-        assert urls(bot.sent_to_model()) == []
-
-
-async def test_retry_asks_with_the_picture_again(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        await bot.says("Look!", files=(PHOTO, REPORT))
-        before = bot.sent_to_model()
-        asked = (await bot.says("/retry")).data
-        assert asked is not None
-        await bot.reply_to(asked["asked"])
-        assert bot.sent_to_model() == before
 
 
 async def test_what_leaves_is_in_the_summary_and_in_the_offloaded_context(tmp_path: Path) -> None:

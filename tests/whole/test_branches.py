@@ -20,7 +20,6 @@ from tests.spending.test_spending import limit
 from tests.web.site import serving
 from tests.whole import test_forget as forgetting
 from tests.whole.scenario import say_all
-from tests.whole.telegram_testbot import at_telegram
 from tests.whole.test_busy import busy, gate
 from tests.whole.test_forget import MARK, found_in, says_many
 from tests.whole.testbot import TestBot, run_bot
@@ -297,24 +296,6 @@ async def test_a_branch_is_in_a_backup_and_in_an_export(tmp_path: Path) -> None:
     async with run_bot(restored, echo) as bot:
         await bot.says("third")
         assert asked(bot) == ["first", "second", "third"]
-
-
-async def test_at_telegram_branches_are_buttons(tmp_path: Path) -> None:
-    async with at_telegram(tmp_path, echo) as bot:
-        bot.ann.says("first")
-        await bot.telegram.shown("re: first")
-        bot.ann.says("/fork")
-        forked = await bot.telegram.shown("You are in branch 2")
-        bot.ann.says("second")
-        await bot.telegram.shown("re: second")
-        bot.ann.presses(forked, "All branches")
-        listed = await bot.telegram.shown("You are in branch 2. /branches N")
-        bot.ann.presses(listed, "1: first")
-        await bot.telegram.shown("You are in branch 1")
-        bot.ann.says("third")
-        await bot.telegram.shown("re: third")
-        said = [m["content"] for m in bot.sent_to_model() if m["role"] == "user"]
-        assert said == ["first", "third"]
 
 
 async def test_over_rest_a_session_is_the_branch_that_it_leads_to(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from tests.bot.test_schedule import retain, rows
 from tests.fakes.openai_server import Received, Say
 from tests.whole import test_untrusted as outside
 from tests.whole.requests import with_plugin
-from tests.whole.test_branches import asked
 from tests.whole.test_forget import MARK, found_in
 from tests.whole.testbot import TestBot, run_bot
 
@@ -51,18 +50,6 @@ def script(request: Received) -> Any:
 @pytest.fixture(autouse=True)
 def web(tmp_path: Path) -> None:
     with_plugin(tmp_path, outside.WEB, "web")
-
-
-async def test_in_a_group_what_a_living_branch_shares_stays(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, script, OWNER) as bot:
-        await says(bot, "Hello.", "And you?", "/fork t1", "Go on.")
-        await let_be_idle(bot, "pipe/group")
-        await retain(bot, days=1)
-        await says(bot, "Further.")
-        assert asked(bot) == [f"ann: {one}" for one in ("Hello.", "Go on.", "Further.")]
-        await let_be_idle(bot, "%")
-        await retain(bot, days=1)
-        assert [await rows(bot, table) for table in ("message", "branch")] == [0, 0]
 
 
 async def test_idle_branches_tell_once_of_what_they_share(tmp_path: Path) -> None:

@@ -146,23 +146,6 @@ async def test_interrupt_stops_the_running_turn_and_takes_the_new_message(tmp_pa
         assert INTERRUPTED in (await bot.reply_to("first")).reply.text
 
 
-@pytest.mark.parametrize("mode", ["queue", "collect", "steer", "interrupt"])
-async def test_other_conversations_are_not_touched(tmp_path: Path, mode: str) -> None:
-    async with busy(tmp_path, mode) as bot:
-        assert (await bot.says("Hi", chat="other")).text == "re: Hi"
-        gate("opened").set()
-        assert "first" not in replies(bot)
-        assert (await bot.reply_to("first")).reply.text == "re: wait"
-
-
-async def test_one_conversation_may_do_it_otherwise(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, script) as bot:
-        await bot.says("/config when_busy interrupt --here")
-        await bot.writes("hang", id="first")
-        await bot.server.reached.acquire()
-        assert (await bot.says("two")).text == "re: two"
-
-
 @pytest.mark.parametrize("mode", ["collect", "steer"])
 async def test_a_crash_neither_loses_nor_doubles_what_was_joined(tmp_path: Path, mode: str) -> None:
     async with run_bot(tmp_path, lambda _: Hang(), {"when_busy": mode}) as bot:

@@ -82,17 +82,6 @@ async def test_thoughts_are_sent_back_by_a_bot_that_was_restarted_in_the_middle(
     assert [block["type"] for block in after[1]["content"]] == ["thinking", "text", "tool_use"]
 
 
-async def test_a_conversation_that_grows_too_long_is_cut_and_goes_on(tmp_path: Path) -> None:
-    def answer(received: Received) -> Say:
-        return Say("They talked." if received.is_summary else "Yes. " * 150)
-
-    more = {"context": {"output_reserved": 500}}
-    async with living_with_claude(tmp_path, answer, more, window=9_000) as (bot, _):
-        for number in range(25):
-            reply = await bot.says(f"Question {number}. " + "Well? " * 150)
-            assert reply.text.startswith("Yes.")
-
-
 async def test_a_wrong_key_is_told_by_its_name(tmp_path: Path) -> None:
     refused = Fail(401, {"type": "authentication_error", "message": "invalid x-api-key"})
     async with living_with_claude(tmp_path, [refused]) as (bot, _):

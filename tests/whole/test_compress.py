@@ -13,7 +13,6 @@ from tests.whole.requests import (
     answered,
     answering,
     asks,
-    compactions,
     data,
     events,
     settle,
@@ -59,15 +58,6 @@ async def test_it_works_whatever_the_strategy(tmp_path: Path, strategy: str) -> 
     assert said.startswith("Compacted t1")
 
 
-async def test_below_the_threshold_it_does_nothing_and_says_the_sizes(tmp_path: Path) -> None:
-    settings = {"context": {"strategy": "structured", "max_tokens": 32_000}}
-    async with run_bot(tmp_path, in_fields, settings) as bot:
-        await talk(bot, 2)
-        assert "25.6k" in await compress(bot), "80 % of 32,000 is the threshold"
-        assert not await compactions(bot)
-        assert not bot.server.summaries
-
-
 async def test_it_obeys_a_one_off_prompt_schema_and_template(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"total": {"type": "string"}}}
     own = {
@@ -94,21 +84,6 @@ async def test_it_can_be_called_while_a_turn_runs_which_stays(tmp_path: Path) ->
         assert await in_play(bot) == ["t9"]
         await bot.says("/stop")
         assert "Let me think" in (await asking).text
-
-
-async def test_undo_takes_it_back_and_its_summary_too(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, in_fields, SETTINGS) as bot:
-        await talk(bot, 8)
-        before = answered(bot)[-1]["messages"]
-        await compress(bot, LOW)
-        assert await in_play(bot) == []
-        await bot.says("/context undo")
-        assert len(await in_play(bot)) == 8
-        await bot.says("And now?")
-        sent = answered(bot)[-1]["messages"]
-        assert sent[: len(before)] == before
-        await compress(bot, LOW)
-        assert len(await compactions(bot)) == 2
 
 
 async def test_where_nothing_may_leave_it_is_no_event_and_costs_nothing(tmp_path: Path) -> None:

@@ -257,19 +257,6 @@ async def test_the_history_names_who_did_what_and_what_was_undone(tmp_path: Path
 # --- steering ---
 
 
-async def test_compact_puts_a_summary_in_the_place_of_the_turns(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        await talk(bot, 5)
-        reply = await bot.says("/context compact the budget")
-        asked = bot.server.summaries[-1].body["messages"][0]["content"]
-        sent = await request_of(bot, "question 6")
-    assert reply.text.startswith("Compacted t1 to t4: ")
-    assert "by gpt-4o-mini:\n\n> They talked about Lisbon." in reply.text
-    assert "the budget" in asked
-    assert SUMMARY in sent[0]["content"]
-    assert sent[0]["content"].endswith("question 5")
-
-
 async def test_a_compact_that_would_not_shrink_writes_nothing(tmp_path: Path) -> None:
     async with run_bot(tmp_path, [Say("Hello."), Say("much longer " * 50)]) as bot:
         assert "nothing to compact" in (await bot.says("/context compact")).text
@@ -308,17 +295,6 @@ async def test_pins_that_fill_the_limit_of_turns_are_said_at_once_and_below_one_
         assert filled in (await bot.says("/context pin t1-t2")).text
         told = [filled in (await bot.says(f"And {n}?")).text for n in range(4)]
     assert told == [False, True, False, False], "once it is over the limit"
-
-
-async def test_an_undo_restores_the_request_byte_for_byte(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        await talk(bot, 5)
-        before = await request_of(bot, "again")
-        await bot.says("/undo")
-        for steer in ("/context drop t2-t3", "/context compact", "/context clear"):
-            await bot.says(steer)
-            assert (await bot.says("/context undo")).text.startswith("Undone: the ")
-        assert await request_of(bot, "again") == before
 
 
 async def test_redo_does_again_what_was_undone_last(tmp_path: Path) -> None:
@@ -603,17 +579,6 @@ async def test_what_two_ask_for_at_once_is_done_once(tmp_path: Path) -> None:
             assert "t2 is back in context" in (await bot.says("/context undo", chat)).text
 
 
-async def test_retry_stops_the_running_turn_first(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, [Hang("Well"), Say("Quick.")]) as bot:
-        await bot.writes("A hard one", id="slow")
-        await bot.server.reached.acquire()
-        reply = await bot.says("/retry")
-        assert reply.text.startswith("I stopped the running answer. t1 is taken back")
-        assert reply.data is not None
-        assert (await bot.reply_to(reply.data["asked"])).reply.text == "Quick."
-        assert (await states(bot)) == {"t1": "dropped", "t2": "in context"}
-
-
 async def test_a_question_that_is_asked_again_survives_a_crash(tmp_path: Path) -> None:
     async with run_bot(tmp_path, [Say("Bad."), Hang("Well")]) as bot:
         await bot.says("//etc?")
@@ -626,27 +591,3 @@ async def test_a_question_that_is_asked_again_survives_a_crash(tmp_path: Path) -
         answer = await bot.reply_to(reply.data["asked"])
         assert bot.sent_to_model()[-1]["content"] == "/etc?"
     assert (answer.turn, answer.reply.text) == ("t2", "Good.")
-
-
-async def test_steering_in_the_middle_of_tools_loses_nothing(tmp_path: Path) -> None:
-    """Commands change the view while results come in: no call is left without its result."""
-    count = iter(range(1, 100))
-
-    def script(request: Received) -> Answer:
-        number = next(count)
-        if number > 20:
-            return Say("Done.")
-        calls = [
-            Call("calculate", f'{{"expression": "{number}"}}', f"c{number}_{i}") for i in (1, 2)
-        ]
-        return Say(calls=tuple(calls))
-
-    settings = {"agent_max_steps": 30, "agent_max_context_turns": 5}
-    async with run_bot(tmp_path, echo, settings) as bot:
-        await talk(bot, 3)
-        bot.server._decide = script
-        await bot.writes("many sums", id="sums")
-        for line in ("drop t2", "undo", "redo", "pin t3", "undo", "undo", "clear", "undo"):
-            await bot.says(f"/context {line}")
-        assert (await bot.reply_to("sums")).reply.text == "Done."
-        assert len(await request_of(bot, "Thanks")) == 6 + 2 + 20 * 3 + 1

@@ -3,11 +3,9 @@ over the wire, what is paid, and when it is asked for apart all the same."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from memory.record.database import Database
 from tests.fakes.openai_server import Answer, Call, Fail, Received, Say
@@ -118,40 +116,6 @@ async def test_the_lines_of_the_log_are_rolled_up_behind_them(tmp_path: Path) ->
     assert all(cached > 0.8 * prompt for prompt, cached in paid)
 
 
-def calls_a_tool(request: Received) -> Answer:
-    if is_behind(request.body):
-        return Say(calls=(Call("current_time", "{}", "c1"),), finish="tool_calls")
-    return talker(request)
-
-
-def refuses(request: Received) -> Answer:
-    if is_behind(request.body):
-        return Fail(400, {"message": "tool_choice none is not supported here"})
-    return talker(request)
-
-
-def fails(request: Received) -> Answer:
-    """As a server does whose template does not fit."""
-    if is_behind(request.body):
-        return Fail(500, {"message": "no template for this"}, {"x-should-retry": "false"})
-    return talker(request)
-
-
-@pytest.mark.parametrize("answer", [calls_a_tool, refuses, fails])
-async def test_what_gives_no_summary_is_asked_for_apart(
-    tmp_path: Path, answer: Callable[[Received], Answer]
-) -> None:
-    async with run_bot(tmp_path, answer, SIX) as bot:
-        await talk(bot, 7)
-        asked = asked_for_summaries(bot)
-        paid = await paid_for_summaries(bot)
-        shown = bot.sent_to_model()
-    asked_behind = 2 if answer is refuses else 1  # once more without the parameter that was named
-    assert [is_behind(body) for body in asked] == [*[True] * asked_behind, False]
-    assert NOTES in str(shown[1]["content"])
-    assert len(paid) == (1 if answer in (refuses, fails) else 2), "what was answered is paid"
-
-
 async def test_what_came_from_outside_is_summarised_without_the_prompt(tmp_path: Path) -> None:
     folder = tmp_path / "data" / "plugins"
     folder.mkdir(parents=True)
@@ -186,21 +150,6 @@ async def test_a_model_of_their_own_is_shown_no_prompt(tmp_path: Path) -> None:
         await talk(bot, 7)
         asked = asked_for_summaries(bot)
     assert [is_behind(body) for body in asked] == [False]
-
-
-async def test_turns_that_were_taken_away_or_pinned_are_in_no_summary(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, talker, SIX) as bot:
-        await talk(bot, 1)
-        await bot.says("/context pin t1")
-        await talk(bot, 1, first=2, text="Secret {}")
-        await bot.says("/context drop t2")
-        await talk(bot, 8, first=3)
-        asked = asked_for_summaries(bot)
-        shown = bot.server.turns[-1].body
-    assert asked
-    assert not any("Secret" in str(body) for body in asked)
-    assert not any("Question 1'" in str(body["messages"]) for body in asked)
-    assert "Question 1'" in str(shown)
 
 
 async def test_a_model_that_stands_in_is_asked_apart(tmp_path: Path) -> None:

@@ -118,17 +118,6 @@ def tainted_summaries(tmp_path: Path) -> int:
     return int(count)
 
 
-async def test_what_left_is_in_the_daily_memory_once(tmp_path: Path) -> None:
-    """An emergency sends what stays, too; when that leaves, it is not told again."""
-    settings = {"context": SMALL | {"strategy": "truncate"}}
-    async with run_bot(tmp_path, answering(refused_once), settings) as bot:
-        await talk(bot, *(told(number) for number in range(1, 9)), "the last word")
-        await talk(bot, *(told(number) for number in range(10, 26)), "/context free")
-        left = await departed(bot)
-    assert len(left) > 15
-    assert {daily(tmp_path).count(fact(n)) for n in left if n != 9} == {2}, "question and reply"
-
-
 def with_diary(request: Received) -> Answer:
     """A summary that says what is new in it, where it continues another."""
     is_continued = "=== Diary ===" in content(request.body["messages"][0])
@@ -154,18 +143,6 @@ async def test_what_an_emergency_wrote_down_goes_when_a_summary_tells_of_it(
         await settle(bot)
     found = spans(daily(tmp_path))
     assert not [n for n in range(1, 10) if sum(n in span for span in found) != 1], found
-
-
-@pytest.mark.parametrize("strategy", ["trim", "slim"])
-async def test_an_emergency_sends_all_messages_on_their_way_to_memory(
-    tmp_path: Path, strategy: str
-) -> None:
-    settings = {"context": SMALL | {"strategy": strategy, "full_turns": 10}}
-    async with run_bot(tmp_path, answering(refused_once), settings) as bot:
-        await talk(bot, *(told(number) for number in range(1, 9)), "the last word")
-        assert await departed(bot)
-        kept = asked_to_summarise(bot) + daily(tmp_path)
-    assert missing(kept, list(range(1, 9))) == []
 
 
 @pytest.mark.parametrize("strategy", ["trim", "slim"])
@@ -246,22 +223,3 @@ async def test_a_section_does_not_retell_the_earlier_ones(tmp_path: Path, model:
     for section in sections:
         numbers = {int(number) for number in re.findall(r"fact-(\d+)", section)}
         assert numbers <= spans(section)[0], "what is there is of other turns"
-
-
-async def test_a_summary_that_overflows_leaves_the_oldest_turn_out(tmp_path: Path) -> None:
-    """The oldest turn is left out of the summary, and stands in the daily memory."""
-
-    def summary(request: Received) -> Answer:
-        if fact(1) in str(request.body["messages"]):
-            return openai_overflow(10_500, 10_000)
-        return Say(f'{{"task_overview": "Count the lockers. {fact(2)}"}}')
-
-    context = {"strategy": "structured", "max_tokens": 10_000, "output_reserved": 500}
-    script = answering(lambda _: Say("Fine."), summary)
-    async with run_bot(tmp_path, script, {"context": context}) as bot:
-        await talk(bot, *(told(number) for number in range(1, 25)), "and now?")
-        refused, tried, *_ = bot.server.summaries
-        assert fact(2) in str(tried.body["messages"]), "all but the oldest"
-        assert "Count the lockers." in str(steps(bot)[-1])
-    assert fact(1) in str(refused.body["messages"])
-    assert fact(1) in daily(tmp_path), "no summary tells of it"

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from channels.base import Activity, Delta, ToolStarted
-from memory.context.lines import lines_of
-from memory.turns import Turn
 from plugins.spending import record as ledger
 from tests.fakes.openai_server import Answer, Call, Fail, Hang, Received, Say, openai_overflow
 from tests.memory.rooms import KEY
@@ -80,18 +78,6 @@ async def test_it_writes_where_its_caller_may_and_is_on_the_bill_of_the_conversa
     assert "subagent" in usage.text
 
 
-async def test_it_has_a_line_of_its_own_in_the_activity_log(tmp_path: Path) -> None:
-    script = [sending("Find out why.", "Count."), Say("One."), Say("Two."), Say("All done.")]
-    async with run_bot(tmp_path, script) as bot:
-        await bot.says("Do both.")
-        conversation = await bot.app.conversations.get(KEY)
-        (turn,) = await conversation.context.turns([1])
-    lines = [(line.role, line.text) for line in lines_of(turn)]
-    assert lines[:2] == [("subagent", f"{t} → {r}") for t, r in pairs(turn)]
-    assert lines[2] == ("assistant", "Do both. → All done.")
-    assert len(turn.entries) == 5, "what a sub-agent said to itself is no part of the transcript"
-
-
 async def test_under_slim_the_log_has_the_line_that_the_subagent_wrote(tmp_path: Path) -> None:
     script = [
         sending("Count the needles."),
@@ -111,13 +97,6 @@ async def test_under_slim_the_log_has_the_line_that_the_subagent_wrote(tmp_path:
         "assistant: had them counted",
     ]
     assert result == "There are 42."
-
-
-def pairs(turn: Turn) -> list[tuple[str, str]]:
-    """(task, result) in the order in which the results came."""
-    tasks = {call.id: call.parse()["task"] for call in turn.entries[1].message.tool_calls}
-    said = [entry.message for entry in turn.entries if entry.message.role == "tool"]
-    return [(tasks[message.call_id], message.text) for message in said]
 
 
 async def test_it_has_as_many_steps_as_a_turn_and_they_are_its_own(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from tests.whole.discord_testbot import at_discord
 ME = f"<@{APPLICATION}>"
 BOTH = {"owners": ["discord/42", "discord/43"]}
 ODD: tuple[Any, ...] = (None, 5, "x", [], [{}], {}, {"id": "1"})
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 
 
 def echo(request: Received) -> Answer:
@@ -70,21 +69,6 @@ async def test_commands_are_offered_in_each_language(tmp_path: Path) -> None:
         used = bot.ann.uses("whoami")
         answer = await bot.discord.found(lambda one: one.interaction == used)
         assert answer.text.startswith("Du bist discord/42")
-
-
-async def test_buttons_do_what_their_commands_do_and_a_dangerous_one_asks(tmp_path: Path) -> None:
-    async with at_discord(tmp_path, echo) as bot:
-        bot.ann.says("Hello")
-        await bot.discord.shown("re: Hello")
-        bot.ann.uses("context")
-        shown = await bot.discord.found(lambda one: "Clear" in one.buttons)
-        assert list(shown.buttons) == ["Details", "Map", "Compact", "Clear"]
-        pressed = bot.ann.presses(shown, "Clear")
-        assert await bot.discord.until(lambda: bot.discord.interactions[pressed].answered) == 6
-        question = await bot.discord.shown("are you sure?")
-        bot.ann.presses(question, next(label for label in question.buttons if "Yes" in label))
-        await bot.discord.shown("Cleared")
-        await bot.discord.until(lambda: question.id in bot.discord.removed)
 
 
 async def test_on_a_server_it_answers_only_those_who_speak_to_it(tmp_path: Path) -> None:
@@ -179,18 +163,6 @@ async def test_kinds_that_it_can_not_take_are_named(tmp_path: Path) -> None:
         await bot.discord.shown("I can't handle stickers yet")
 
 
-async def test_a_cut_connection_is_resumed_and_nothing_is_lost(tmp_path: Path) -> None:
-    async with at_discord(tmp_path, echo) as bot:
-        bot.discord.gateway.cut()
-        bot.ann.says("Said in the gap")  # the session goes on at Discord's
-        await bot.discord.shown("re: Said in the gap")
-        assert bot.discord.gateway.resumed == 1
-        bot.discord.gateway.ask_to_reconnect()
-        bot.ann.says("And again")
-        await bot.discord.shown("re: And again")
-        assert len(bot.discord.gateway.identified) == 1
-
-
 async def test_what_was_written_in_hours_of_outage_is_looked_up(tmp_path: Path) -> None:
     async with at_discord(tmp_path, echo) as bot:
         bot.ann.says("Before")
@@ -257,16 +229,6 @@ async def test_a_wrong_token_is_said_to_be_one(tmp_path: Path) -> None:
         await bot.is_over()
         assert bot.channel.health.state == "down"
         assert bot.channel.health.reason == WRONG_TOKEN
-
-
-async def test_who_can_not_be_written_to_holds_nobody_up(tmp_path: Path) -> None:
-    async with at_discord(tmp_path, echo, BOTH) as bot:
-        bob = bot.discord.person("Bob", 43)
-        bot.discord.blocked.add(bob.channel)
-        bob.says("Hi")
-        bot.ann.says("Hello")
-        await bot.discord.shown("re: Hello")
-        await bot.is_idle()
 
 
 async def test_events_of_any_shape_hold_nobody_up(tmp_path: Path) -> None:

@@ -203,17 +203,6 @@ async def test_it_works_under_every_strategy_and_after_a_switch(tmp_path: Path) 
         assert OWN not in asked(bot)
 
 
-async def test_an_edit_of_a_cut_goes_where_its_strategy_goes(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo, SHORT) as bot:
-        await talk(bot, 7)
-        await say_all(bot, f"/context summary edit {OWN}", "/config context.strategy full")
-        await bot.says("question 8")
-        assert OWN not in asked(bot)
-        assert "question 1" in asked(bot)
-        await say_all(bot, "/config context.strategy trim", "question 9")
-        assert OWN in asked(bot)
-
-
 async def test_what_came_from_outside_stays_marked(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await compacted(bot)

@@ -116,21 +116,6 @@ async def test_the_running_turn_is_forgotten_and_the_next_answered(tmp_path: Pat
     assert found_in(tmp_path) == []
 
 
-async def test_a_summary_under_way_does_not_bring_back_what_is_forgotten(tmp_path: Path) -> None:
-    def script(request: Received) -> Answer:
-        is_first = len(bot.server.summaries) == 1
-        return Hang() if request.is_summary and is_first else echo(request)
-
-    async with run_bot(tmp_path, script, {"agent_max_context_turns": 2}) as bot:
-        await say_all(bot, f"I live in {MARK}.", "Hm.")
-        while not bot.server.summaries:
-            await bot.server.reached.acquire()
-        await confirmed(bot, "/forget chat")
-        await bot.server.hung_up.acquire()
-        assert (await bot.says("Well?")).text == "You said: Well?"
-    assert found_in(tmp_path) == []
-
-
 async def test_a_summary_that_a_person_waits_for_is_given_up(tmp_path: Path) -> None:
     def script(request: Received) -> Answer:
         return Hang() if request.is_summary else echo(request)

@@ -23,52 +23,15 @@ from tests.whole.requests import (
     daily,
     in_order,
     ledger,
-    results,
     settle,
     steps,
     talk,
     texts,
-    with_plugin,
 )
 from tests.whole.testbot import run_bot
 
 LONG = "It is a long story." + " It goes on." * 30
 REFUSED = Fail(401, {"message": "Incorrect API key provided.", "code": "invalid_api_key"})
-
-TOOLS = """
-import asyncio
-
-from plugins.api import Tool, hookimpl, tool
-
-later = asyncio.Event()
-
-
-@tool
-async def slow() -> str:
-    '''Wait for the other one.'''
-    await later.wait()
-    return "the slow result"
-
-
-@tool
-async def fast() -> str:
-    '''Let the other one go on.'''
-    asyncio.get_running_loop().call_soon(later.set)
-    return "the fast result"
-
-
-@hookimpl
-def parley_tools() -> list[Tool]:
-    return [slow, fast]
-"""
-
-
-async def test_parallel_results_are_sent_in_the_order_of_their_calls(tmp_path: Path) -> None:
-    with_plugin(tmp_path, TOOLS)
-    both = (Call("slow", "{}", "a"), Call("fast", "{}", "b"))
-    async with run_bot(tmp_path, in_order(Say(calls=both), Say("Done."))) as bot:
-        await bot.says("Do both.")
-        assert results(answered(bot)[-1]) == ["the slow result", "the fast result"]
 
 
 async def test_a_call_that_was_stopped_is_paid_and_what_had_streamed_is_kept_without_the_bots_note(

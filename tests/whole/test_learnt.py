@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,11 @@ from agent.pictures import Pictures
 from bot.received import key_of
 from channels.message import Address, Attachment
 from plugins.request_log.reading import KeptRequests, rebuild
-from tests.fakes.openai_server import Answer, Body, Call, Fail, Received, Say
+from tests.fakes.openai_server import Answer, Fail, Received, Say
 from tests.whole.requests import answered, events
 from tests.whole.test_attachments import AUDIENCE, PNG, url, urls
 from tests.whole.testbot import run_bot
 
-ADD = Call("calculate", '{"expression": "2+2"}', "call_0")
 NO_TOOLS = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
 
 
@@ -70,28 +68,6 @@ async def test_what_was_learnt_is_kept_and_forgotten_when_somebody_says_so(tmp_p
             before = len(other.server.requests)
             assert (await bot.says("Three?")).text == "Yes."
             assert len(other.server.requests) == before + 2
-
-
-async def test_reasoning_is_sent_back_to_who_demands_it(tmp_path: Path) -> None:
-    """Kimi K2 and DeepSeek behind a name that nobody knows (opencode#10996, LangBot#2223)."""
-
-    def answer(request: Received) -> Answer:
-        calling = [m for m in request.body["messages"] if m.get("tool_calls")]
-        if not all(m.get("reasoning_content", "").strip() for m in calling):
-            words = "reasoning_content is missing in assistant tool call message at index 2"
-            return Fail(400, {"message": f"thinking is enabled but {words}"})
-        if request.body["messages"][-1]["role"] == "user":
-            return Say(calls=(ADD,), reasoning="Two and two.")
-        return Say("Four.")
-
-    async with run_bot(tmp_path, answer) as bot:
-        bot.server.thoughts = "reasoning_content"
-        assert (await bot.says("Add!")).text == "Four."
-        calling = [m for m in bot.sent_to_model() if m.get("tool_calls")]
-        assert [m["reasoning_content"] for m in calling] == ["Two and two."]
-        assert len(bot.server.requests) == 3
-        assert (await bot.says("Again!")).text == "Four."
-        assert len(bot.server.requests) == 5
 
 
 async def test_a_request_that_is_too_large_is_made_smaller_before_it_is_sent(
@@ -176,45 +152,6 @@ async def test_below_a_refusal_stand_buttons_that_make_the_next_message_work(
         assert (await bot.says("And now?")).text == "Yes."
 
 
-async def test_thoughts_of_another_model_are_not_sent_to_the_next(tmp_path: Path) -> None:
-    """OpenRouter: signatures are of the model that made them (oh-my-pi#3399)."""
-
-    def answer(request: Received) -> Answer:
-        if request.body["messages"][-1]["role"] == "user":
-            name = request.body["model"]
-            detail = {"type": "reasoning.text", "index": 0, "text": "Hm.", "signature": name}
-            said = {"role": "assistant", "reasoning_details": [detail], "tool_calls": [CALL]}
-            choice = {"message": said, "finish_reason": "tool_calls"}
-            return Body(json.dumps({"choices": [choice]}), "application/json")
-        return Say("Four.")
-
-    async with run_bot(tmp_path, answer) as other:
-        config = {"base_url": other.server.base_url}
-        settings = {"brain": {"provider": "openrouter", "config": config}, "model": "a/one"}
-        other.server.thoughts = "reasoning_details"
-        folder = tmp_path / "two"
-        folder.mkdir()
-        async with run_bot(folder, (), settings, {"OPENROUTER_API_KEY": "k"}) as bot:
-            for name in ("a/one", "a/two"):
-                await bot.says(f"/model {name}")
-                assert (await bot.says("Add!")).text == "Four."
-                last = other.server.turns[-1].body
-                signed = [d["signature"] for d in _details(last["messages"])]
-                assert signed == [name]
-
-
-CALL = {
-    "index": 0,
-    "id": "call_0",
-    "type": "function",
-    "function": {"name": "calculate", "arguments": '{"expression": "2+2"}'},
-}
-
-
-def _details(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [one for m in messages for one in m.get("reasoning_details", ())]
-
-
 async def test_a_picture_that_is_refused_hides_no_other(tmp_path: Path) -> None:
     """At the price of one refusal, which the person hears of once."""
     good, bad, later = (Attachment(f"{n}.png", "image/png", PNG + n.encode()) for n in "abc")
@@ -234,28 +171,6 @@ async def test_a_picture_that_is_refused_hides_no_other(tmp_path: Path) -> None:
             sent = await log.request(number)
             assert sent is not None
             assert (await rebuild(log, sent, pictures)).is_same, number
-
-
-async def test_pictures_of_a_request_that_is_too_large_are_not_refused_for_good(
-    tmp_path: Path,
-) -> None:
-    """The oldest are told in words, as many as it takes; a later one is sent as it is."""
-    photos = [Attachment(f"{n}.png", "image/png", PNG + bytes([n]) * 25_000) for n in range(6)]
-
-    def answer(request: Received) -> Answer:
-        if len(json.dumps(request.body)) > 100_000:
-            return Fail(413, "<html>Request Entity Too Large</html>")
-        return Say("Yes.")
-
-    async with run_bot(tmp_path, answer) as bot:
-        for number, photo in enumerate(photos):
-            assert (await bot.says(f"{number}?", files=(photo,))).text.startswith("Yes.")
-            assert urls(bot.sent_to_model())[-1] == url(photo)
-        large = sum(len(json.dumps(one.body)) > 100_000 for one in bot.server.requests)
-        assert large == 1, "then its size is known before it is sent"
-        said = (await bot.says("/model")).text
-        assert "Requests stay below" in said
-        assert "Pictures that it refused" not in said
 
 
 async def test_a_picture_that_was_refused_is_kept_as_such_once_a_request_without_it_is_taken(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from bot.received import key_of
-from channels.message import Address
 from memory.record import daily
 from memory.record.daily import Section
 from tests.docs.pages import example
@@ -26,7 +24,6 @@ from tests.whole.distilling import (
     write,
 )
 from tests.whole.scenario import say_all
-from tests.whole.telegram_testbot import at_telegram
 from tests.whole.testbot import run_bot
 
 
@@ -325,34 +322,3 @@ async def test_what_is_proposed_can_be_edited_before_it_holds(tmp_path: Path) ->
         assert "Nothing is waiting" in (await bot.says("/memory diff approve")).text
         why = await bot.says("/memory why lisbon")
         assert "The daily file of" in why.text, "it still says where it came from"
-
-
-async def test_at_telegram_it_is_approved_and_edited_by_buttons(tmp_path: Path) -> None:
-    key = key_of(Address("telegram", "42", user="42"))
-    day = write(tmp_path, "Ann lives in Lisbon.", job=1, key=key)
-    script = distilled_to([add("Ann lives in Lisbon.")])
-    async with at_telegram(tmp_path, script) as bot:
-        bot.ann.says("/memory distill")
-        shown = await bot.telegram.shown("+ ")
-        assert [*shown.buttons] == ["Approve", "Edit", "Reject"]
-        bot.ann.presses(shown, "Approve")
-        taken = await bot.telegram.shown("It is in force now. 1 line added.")
-        bot.ann.presses(taken, "Show all")
-        await bot.telegram.shown(f"{day}: Ann lives in Lisbon.")
-        listed = await bot.telegram.shown("Long-term memory")
-        bot.ann.presses(listed, "Edit")
-        await bot.telegram.shown("This is the whole file")
-        bot.ann.says("- Ann lives in Porto.")
-        edited = await bot.telegram.shown("Accepted. 1 line added and 1 line removed.")
-        bot.ann.presses(edited, "Undo")
-        await bot.telegram.shown("is undone")
-        file = tmp_path / "data" / "audiences" / key.audience / "memory" / "MEMORY.md"
-        assert "Ann lives in Lisbon." in file.read_text()
-        before = len(bot.telegram.messages)
-        bot.ann.says("/memory edit")
-        await bot.telegram.until(lambda: len(bot.telegram.messages) > before)
-        lines = [f"- Number {n} is {'very ' * 8}odd." for n in range(120)]
-        bot.ann.says("\n".join(lines[:60]))  # an app cuts what is longer than 4,096
-        bot.ann.says("\n".join(lines[60:]))
-        await bot.telegram.shown("Accepted. 120 lines added and 1 line removed.")
-        assert file.read_text().count("very odd.") == 120

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from memory.keys import ConversationKey
-from memory.record import daily
-from memory.record.daily import Section
 from tests.fakes.openai_server import Answer, Call, Received, Say
-from tests.whole.scenario import say_all
 from tests.whole.testbot import TestBot, run_bot
 
 pytestmark = pytest.mark.databases
@@ -53,45 +49,6 @@ async def test_it_is_offered_once_and_with_the_same_bytes_whatever_it_finds(tmp_
     assert len(offered) == 5
     assert len(set(offered)) == 1
     assert offered[0].count('"memory_search"') == 1
-
-
-async def test_a_long_message_is_shown_where_it_matches_and_short(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, seeker, SETTINGS) as bot:
-        for number in range(8):
-            await bot.says(f"{'filler ' * 900}walrus {number} {'filler ' * 900}")
-        found = await finds(bot, "walrus")
-    assert found.count("walrus") == 5
-    assert len(found) < 5 * 1_000
-
-
-async def test_the_model_and_the_person_find_a_day_by_its_date(tmp_path: Path) -> None:
-    today = datetime.now(UTC)
-    at = today - timedelta(days=40)
-    here = ConversationKey("pipe/main", "pipe-main")
-    daily.append(tmp_path / "data", Section(here, at, "t1 to t3", "Ann moved to Lisbon.", 1))
-    daily.append(tmp_path / "data", Section(here, today, "t4 to t5", "Bob stayed in Porto.", 2))
-    async with run_bot(tmp_path, seeker, SETTINGS) as bot:
-        await bot.says("/context clear")  # which leaves what was written to memory
-        found = await finds(bot, f"What happened on {at.day} {at:%B} {at.year}?")
-        told = (await bot.says(f"/memory search {at:%d.%m.%Y}")).text
-    assert found.startswith(f"[daily memory, {at:%Y-%m-%d}")
-    assert "Ann moved to Lisbon." in told
-    assert "Bob" not in found + told
-
-
-async def test_messages_beside_hits_are_shown_once(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, seeker, SETTINGS) as bot:
-        await say_all(bot, "I like tea.", "I like green tea.")
-        found = await finds(bot, "green tea")
-        await bot.says("I moved to Lisbon.", "other")
-        reply = await bot.says("/memory search lisbon", "other")
-    assert found.count("I like green tea.") == 1
-    assert found.count("I like tea.") == 1
-    assert found.count("---") == 2, "what follows one another is in one block"
-    assert "I moved to **Lisbon**.\n  after assistant: Hm." in reply.text, "a person sees it, too"
-    assert reply.data is not None
-    (hit,) = reply.data["said"]
-    assert (hit["before"], hit["after"]) == ("", "assistant: Hm.")
 
 
 async def test_what_can_not_be_looked_for_gets_a_sentence(tmp_path: Path) -> None:

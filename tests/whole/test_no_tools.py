@@ -65,14 +65,6 @@ async def test_the_prompt_says_nothing_of_tools(tmp_path: Path) -> None:
         assert "none" in told
 
 
-async def test_one_conversation_may_go_without_tools(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, [Say("Hi."), Say("Hi.")]) as bot:
-        await bot.says("/config tools.offer none --here", chat="one")
-        await bot.says("Hello", chat="one")
-        await bot.says("Hello", chat="two")
-        assert ["tools" in one.body for one in bot.server.requests] == [False, True]
-
-
 async def test_a_call_that_comes_all_the_same_is_not_run(tmp_path: Path) -> None:
     call = Call("write_file", '{"path": "a.txt", "content": "x"}')
     async with run_bot(
@@ -81,25 +73,3 @@ async def test_a_call_that_comes_all_the_same_is_not_run(tmp_path: Path) -> None
         answer = await bot.says("Write!")
         assert answer.text
         assert not (tmp_path / "data/audiences/pipe-main/files/a.txt").exists()
-
-
-async def test_a_server_that_takes_no_tools_is_sent_none_and_old_calls_as_text(
-    tmp_path: Path,
-) -> None:
-    async with OpenAIServer(script()[:3]) as server:
-        whole = settings(server, "chat")
-        bare = {**whole, "brain": {**whole["brain"], "quirks": {"takes_tools": False}}}
-        bot = TestBot()
-        async with running(tmp_path, bot, whole, KEYS):
-            await bot.says("What is six times seven?")
-        bot = TestBot()
-        bot.count = 10
-        async with running(tmp_path, bot, bare, KEYS):
-            assert (await bot.says("Sure?")).text == "Yes."
-        last = server.turns[-1].body
-        assert "tools" not in last
-        assert not [one for one in last["messages"] if "tool_calls" in one or one["role"] == "tool"]
-        assert "[called calculate with " in str(last["messages"])
-        prompt = last["messages"][0]["content"].lower()
-        assert prompt.startswith("you are parley, a helpful assistant")
-        assert not [word for word in ABOUT_TOOLS if word in prompt]

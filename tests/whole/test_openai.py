@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-from agent.models.providers import PROVIDERS
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
 from tests.whole.testbot import TestBot, running
 
@@ -113,26 +112,3 @@ async def test_a_conversation_goes_on_from_one_api_with_the_other(tmp_path: Path
 
 
 # --- thoughts that go back by chat completions ---
-
-
-async def test_tools_work_where_thoughts_must_go_back_also_after_a_restart(tmp_path: Path) -> None:
-    provider = "gemini"  # one of those of tests/agent/test_chat_completions.py
-    thought = Say("One moment.", (SUM,), reasoning="I should calculate.")
-    async with OpenAIServer([thought, Say("It is 42."), Say("Yes.")]) as server:
-        server.thoughts = PROVIDERS[provider].thoughts
-        brain = {"provider": provider, "config": {"base_url": server.base_url}}
-        config = {"model": "m", "brain": brain}
-        keys = {PROVIDERS[provider].key_name: "k"}
-        bot = TestBot()
-        async with running(tmp_path, bot, config, keys):
-            assert (await bot.says("What is six times seven?")).text == "It is 42."
-            for number in (1, 2):
-                shown = (await bot.says(f"/context request r{number} json")).data
-                assert shown
-                assert shown["request"]["is_same"]
-        bot = TestBot()
-        bot.count = 10
-        async with running(tmp_path, bot, config, keys):
-            assert (await bot.says("Sure?")).text == "Yes."
-        before, after = (one.body["messages"] for one in list(server.requests)[1:])
-    assert after[: len(before)] == before, "the beginning stays as it was, for the cache"

@@ -259,17 +259,6 @@ async def test_calls_are_left_alone_where_shorter_results_are_enough(tmp_path: P
 # --- a learned window ---
 
 
-async def test_a_window_too_small_to_be_true_is_not_believed_and_a_setting_is_obeyed(
-    tmp_path: Path,
-) -> None:
-    async with run_bot(tmp_path, refusing(1, window=1_500), {}) as bot:
-        await talk(bot, "hello", "the last word")
-        assert await talk(bot, "and now?") == "Fine."
-        assert (await bot.says("hello", chat="other")).text == "Fine."
-        await talk(bot, "/config context.max_tokens 100000")
-        assert (await state(bot))["window"] == 100_000
-
-
 async def test_a_learned_window_is_shown_as_learned_and_forgotten_with_the_model_or_the_setting(
     tmp_path: Path,
 ) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import sqlite3
-from base64 import b64encode
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -107,45 +106,6 @@ async def test_the_same_message_twice_is_handled_once_also_after_a_restart(tmp_p
         assert bot.sent == []
 
 
-HOSTILE_NAMES = (
-    "",
-    ".",
-    "..",
-    "../../etc",
-    "/etc",
-    "main",
-    "Main",
-    "a/b",
-    "a-b",
-    "\n",
-    "😀",
-    "x" * 5_000,
-)
-
-
-async def test_chats_of_any_name_have_a_folder_of_their_own(tmp_path: Path) -> None:
-    def script(request: Received) -> Answer:
-        last = request.body["messages"][-1]
-        if last["role"] == "tool":
-            return Say(last["content"])
-        note = json.dumps({"path": "note.txt", "content": last["content"]})
-        return Say(calls=(Call("write_file", note),))
-
-    async with run_bot(tmp_path, script) as bot:
-        for name in HOSTILE_NAMES:
-            await bot.writes(f"I am {name!r}", name)
-        await bot.app.idle()
-    assert sorted(notes(tmp_path)) == sorted(f"I am {name!r}" for name in HOSTILE_NAMES)
-    assert {out.address.chat for out in bot.sent} == set(HOSTILE_NAMES)
-
-
-def notes(folder: Path) -> list[str]:
-    """The notes written in all chats' folders, and nowhere else."""
-    found = sorted(folder.rglob("note.txt"))
-    assert found == sorted(folder.glob("data/audiences/*/files/note.txt"))
-    return [file.read_text() for file in found]
-
-
 # Bad lines
 
 
@@ -198,25 +158,6 @@ async def test_each_bad_line_gets_a_sentence_and_ids_of_others_come_back_as_they
     assert accepted[2:] == IDS
     assert len({*accepted}) == len(accepted), "those without one are given different ones"
     assert sorted(map(repr, accepted)) == sorted(repr(r["reply_to"]) for r in bot.replies)
-
-
-@pytest.mark.usefixtures("processes")
-async def test_a_picture_that_was_accepted_is_seen_after_a_kill(tmp_path: Path) -> None:
-    picture = b"\x89PNG\r\n\x1a\n"
-    (tmp_path / "a.png").write_bytes(picture)
-    files = [{"path": str(tmp_path / "a.png")}, {"path": str(tmp_path / "a.png"), "name": "b"}]
-    async with OpenAIServer([Hang()]) as endpoint, talking(tmp_path, endpoint) as bot:
-        await bot.tell("Look!", id=1, attachments=files)
-        await bot.line(lambda line: line.get("accepted") == 1)
-        await bot.kill()
-        endpoint.answers.clear()
-    (tmp_path / "a.png").unlink()
-    async with OpenAIServer([Say("A cat.")]) as endpoint, talking(tmp_path, endpoint) as bot:
-        assert (await bot.reply_to(1))["text"] == "A cat."
-        (asked,) = endpoint.requests
-    parts = asked.body["messages"][-1]["content"]
-    url = f"data:image/png;base64,{b64encode(picture).decode()}"
-    assert [part.get("image_url") for part in parts] == [None, {"url": url}, {"url": url}]
 
 
 async def test_a_megabyte_is_kept_whole_and_the_next_message_works(tmp_path: Path) -> None:
@@ -510,23 +451,3 @@ async def test_on_a_full_disk_nothing_is_confirmed_and_what_was_is_kept(tmp_path
             assert (await bot.says("Now?"))["text"] == "Noted."
     said = [text for text in texts(tmp_path) if text != "Noted."]
     assert said == ["short", *[long] * (len(accepted) - 1), "Now?"]
-
-
-async def test_what_was_set_in_chat_survives_a_restart_and_is_not_in_the_file(
-    tmp_path: Path,
-) -> None:
-    settings = {"agent_max_steps": 7}
-    async with run_bot(tmp_path, settings=settings) as bot:
-        await bot.says("/config agent_max_steps 9")
-        await bot.says("/config agent_max_context_turns 5 --here", "a")
-        assert "must be" in (await bot.says("/config agent_max_steps abc")).text
-        before = (tmp_path / "config.json").read_text()
-    async with run_bot(tmp_path, settings=settings) as bot:
-        assert "**9**" in (await bot.says("/config agent_max_steps")).text
-        for chat, turns in (("a", 5), ("b", 20)):
-            shown = (await bot.says("/context", chat)).data
-            assert shown is not None
-            assert shown["max_turns"] == turns
-        await bot.says("/config agent_max_steps --unset")
-        assert "**7**" in (await bot.says("/config agent_max_steps")).text
-    assert (tmp_path / "config.json").read_text() == before

@@ -8,21 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from agent.loop import CUT_CALLS, SHORTFALLS
 from agent.models.finish import Finish
-from agent.models.history import INTERRUPTED
 from agent.models.providers import PROVIDERS
 from channels.base import Activity, Delta, StepRestarted
-from memory.messages import FAILED
 from tests.fakes.openai_server import Answer, Call, Fail, Received, Say
 from tests.waiting import until
-from tests.whole.requests import answering, settled, whole
-from tests.whole.test_busy import WAIT, busy, gate
-from tests.whole.testbot import TestBot, run_bot
-
-ADD = Call("calculate", '{"expression": "2+2"}', "call_0")
+from tests.whole.requests import whole
+from tests.whole.testbot import run_bot
 
 
 def complain(messages: list[dict[str, Any]]) -> str:
@@ -55,52 +48,6 @@ def strictly(script: Callable[[Received], Answer]) -> Callable[[Received], Answe
 def in_turn(*answers: Answer) -> Callable[[Received], Answer]:
     left = list(answers)
     return strictly(lambda _: left.pop(0))
-
-
-async def test_who_steers_is_heard_by_a_strict_endpoint_and_the_talk_goes_on(
-    tmp_path: Path,
-) -> None:
-    async with busy(tmp_path, "steer") as bot:
-        await bot.writes("two", id="second")
-        gate("opened").set()
-        await bot.reply_to("first")
-        assert complain(bot.sent_to_model()) == ""
-        assert bot.sent_to_model()[-2]["content"] == INTERRUPTED
-        await bot.says("three")
-        assert complain(bot.sent_to_model()) == ""
-        assert WAIT.calls[0].name in str(bot.sent_to_model())
-
-
-async def test_a_turn_that_failed_or_was_stopped_leaves_a_history_that_is_taken(
-    tmp_path: Path,
-) -> None:
-    refused = Fail(400, {"message": "no"})
-    script = in_turn(refused, Say(calls=(ADD,)), refused, refused, Say("So."))
-    async with run_bot(tmp_path, script) as bot:
-        for question in ("One?", "Two?", "Three?"):
-            await bot.says(question)
-        assert (await bot.says("Four?")).text == "So."
-        sent = bot.sent_to_model()[1:]
-    assert [m["content"] for m in sent if m["role"] == "user"] == [
-        "One?",
-        "Two?",
-        "Three?",
-        "Four?",
-    ]
-    assert [m["content"] for m in sent].count(FAILED) == 3
-
-
-async def test_a_tool_that_the_model_named_oddly_is_run_and_kept_by_its_name(
-    tmp_path: Path,
-) -> None:
-    names = ("functions.calculate", " Calculate ", "calculate<|channel|>commentary")
-    odd = tuple(Call(name, f'{{"expression": "{n}+1"}}', f"c{n}") for n, name in enumerate(names))
-    async with run_bot(tmp_path, in_turn(Say(calls=odd), Say("Well."))) as bot:
-        assert (await bot.says("Add!")).text == "Well."
-        sent = bot.sent_to_model()
-    assert [m["content"] for m in sent if m["role"] == "tool"] == ["1", "2", "3"]
-    called = [call["function"]["name"] for m in sent for call in m.get("tool_calls") or ()]
-    assert called == ["calculate"] * 3
 
 
 async def test_a_tool_that_the_model_invented_is_refused_by_nobody(tmp_path: Path) -> None:
@@ -161,18 +108,6 @@ async def test_a_call_that_was_cut_off_is_told_and_after_two_it_ends(tmp_path: P
     assert all("cut off by the length limit" in result for result in results)
 
 
-async def test_two_steps_that_end_with_a_call_that_was_cut_off_end_the_turn(tmp_path: Path) -> None:
-    def cut(step: int) -> Say:
-        whole = Call("calculate", f'{{"expression": "{step}+2"}}', f"a{step}")
-        return Say(calls=(whole, Call("calculate", '{"expression": "2+', "c")), finish="length")
-
-    async with run_bot(tmp_path, in_turn(cut(1), cut(2), Say("I can't."))) as bot:
-        assert CUT_CALLS in (await bot.says("Add!")).text
-        assert bot.server.turns[-1].body["tool_choice"] == "none"
-        results = [m["content"] for m in bot.sent_to_model() if m["role"] == "tool"]
-    assert (results[0], results[2]) == ("3", "4")
-
-
 WORDS: dict[str, Finish] = {
     "length": "length",
     "model_length": "length",
@@ -194,60 +129,6 @@ async def test_what_is_not_complete_is_told_under_the_answer(tmp_path: Path) -> 
             assert SHORTFALLS[meaning] in text, word
         assert (await bot.says("Go on.")).text == "It was all."
         assert "The answer" not in whole(bot.sent_to_model()[1:]), "nothing of it is sent"
-
-
-BAD_SUMMARIES: dict[str, Say] = {
-    "cut": Say("They talked about the harbour and", finish="length"),
-    "filtered": Say("They talked about", finish="content_filter"),
-    "broken": Say("They talked about", finish="network_error"),
-    "a refusal": Say("I'm sorry, but I can't help with that."),
-    "a call": Say('<tool_call>{"name": "calculate", "arguments": {}}</tool_call>'),
-    "a thought": Say("<think>What did they talk about? Let me see.</think>"),
-    "a thought in its field": Say(
-        reasoning="They talked about harbours 0 to 7 in 1907 to 1977. I should sum that up."
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", BAD_SUMMARIES)
-async def test_a_summary_that_is_none_is_replaced_by_an_extract(tmp_path: Path, kind: str) -> None:
-    def reply(request: Received) -> Answer:
-        return Say("Fine.")
-
-    script = answering(reply, lambda _: BAD_SUMMARIES[kind])
-    async with run_bot(tmp_path, script, {"agent_max_context_turns": 4}) as bot:
-        await _talk_of_harbours(bot)
-        assert bot.server.summaries, "one was asked for"
-        assert (await bot.says("And now?")).text == "Fine."
-        sent = whole(bot.sent_to_model())
-    bad = BAD_SUMMARIES[kind]
-    assert (bad.text or bad.reasoning) not in sent
-    assert "can't help" not in sent
-    assert "harbour 1 " in sent, "the extract has the words themselves"
-
-
-async def _talk_of_harbours(bot: TestBot) -> None:
-    for number in range(9):
-        await bot.says(f"I saw harbour {number} in 19{number}7. " + "It was windy. " * 60)
-        await settled(bot)
-
-
-async def test_thoughts_and_calls_in_the_text_are_neither_shown_nor_sent_back(
-    tmp_path: Path,
-) -> None:
-    called = '<tool_call>\n{"name": "calculate", "arguments": {"expression": "2+2"}}\n</tool_call>'
-    script = in_turn(
-        Say(f"<think>I should add.</think>\n\n{called}"),
-        Say("Hm. Four.\n</think>\n\nIt is 4."),
-        Say("Yes."),
-    )
-    async with run_bot(tmp_path, script) as bot:
-        assert (await bot.says("2+2?")).text == "It is 4."
-        assert (await bot.says("Sure?")).text == "Yes."
-        sent = whole(bot.sent_to_model()[1:])
-    assert "think>" not in sent
-    assert "tool_call>" not in sent
-    assert "\n4\n" in sent
 
 
 async def test_thoughts_that_were_shown_as_text_are_taken_back(tmp_path: Path) -> None:

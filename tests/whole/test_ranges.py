@@ -24,8 +24,6 @@ from tests.whole.requests import (
 from tests.whole.scenario import copy_as_killed, say_all
 from tests.whole.testbot import TestBot, run_bot
 
-STRATEGIES = ["trim", "slim", "full", "truncate", "summarize", "structured", "stubs"]
-
 
 def echo(request: Received) -> Answer:
     """A summary names the marks that it was made of; a reply repeats the question's, at length."""
@@ -301,26 +299,6 @@ async def test_nothing_is_cut_for_a_while_after_a_summary_was_opened(tmp_path: P
         assert (await events(bot))[-1]["actor"] == "strategy"
 
 
-async def test_an_edited_summary_is_in_no_summary_of_a_range(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo, strategy("trim")) as bot:
-        await say(bot, 1, 2, 3)
-        await say_all(bot, "/context compact", "/context summary edit SUM as I want it marked")
-        await say(bot, 4, 5)
-        await bot.says("/context compact t3-t4")
-        asked = content(bot.server.summaries[-1].body["messages"][-1])
-        assert marks(asked) == ["mark3", "mark4"]
-        await say_all(bot, "/context undo", "/context compact")
-        tree = await bot.says("/context summaries")
-        assert "** inside · t1 to t2 · " in tree.text
-        assert " · edited" in tree.text
-        name = tree.actions[0].command.split()[-1]
-        assert "t3 to t4 are back in context" in (await bot.says(f"/context expand {name}")).text
-        assert "SUM as I want it marked" in (await sent_for(bot, 6))[0]
-        await bot.says("/context compact")
-        asked = content(bot.server.summaries[-1].body["messages"][-1])
-        assert asked.startswith("Summary of what came before:\nSUM as I want it marked\n")
-
-
 async def test_a_summary_is_written_anew_without_a_forgotten_turn(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await say(bot, 1, 2, 3, 4, 5)
@@ -372,19 +350,6 @@ async def test_a_pinned_summary_stays_when_a_cut_passes_it(tmp_path: Path) -> No
         assert sum(text.count("SUM") for text in sent) == 2
         await bot.says("/context expand t1-t2")
         assert (await state(bot))["turns"][:2] == ["t1", "t2"]
-
-
-async def test_the_daily_memory_is_told_of_a_range_once(tmp_path: Path) -> None:
-    settings = {"agent_max_context_turns": 6, **strategy("trim")}
-    async with run_bot(tmp_path, echo, settings) as bot:
-        await say(bot, 1, 2, 3)
-        await bot.says("/context compact t1-t2")
-        await say(bot, 4, 5, 6, 7, 8, 9)
-        await settled(bot)
-        told = daily(tmp_path)
-    assert told.count("SUM mark1 mark2") == 1
-    assert told.count("NEW") == 1
-    assert "t1 to t2" in told
 
 
 async def test_all_views_count_the_summary_where_it_stands(tmp_path: Path) -> None:
@@ -470,16 +435,6 @@ async def test_summaries_leave_in_an_emergency_too(tmp_path: Path, name: str) ->
         now = await state(bot)
         assert len(now["summarised_in_place"]) < 4, now["parts"]
         assert content(steps(bot)[-1][-1]).endswith("mark99")
-
-
-async def test_a_range_survives_a_change_of_strategy(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo, strategy("trim")) as bot:
-        await say(bot, 1, 2, 3, 4)
-        await bot.says("/context compact t2-t3")
-        for number, name in enumerate(STRATEGIES, 5):
-            await bot.says(f"/config context.strategy {name}")
-            sent = await sent_for(bot, number)
-            assert sum("SUM mark2 mark3" in text for text in sent) == 1
 
 
 async def test_a_kill_while_a_freed_range_is_summarised_loses_nothing(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -41,51 +40,6 @@ async def talk(bot: TestBot, count: int, start: int = 1) -> None:
     for number in range(start, start + count):
         await bot.says(f"question {number}")
         await bot.app.conversations.settle()
-
-
-async def test_the_21st_turn_sends_turns_11_to_21_with_a_summary_of_the_rest(
-    tmp_path: Path,
-) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        await talk(bot, 20)
-        assert len(turns_sent(bot)) == 39
-        await talk(bot, 1, start=21)
-        sent = turns_sent(bot)
-        assert sent[0] == f"{SUMMARY}question 11"
-        assert sent[1:3] == ["reply 11", "question 12"]
-        assert sent[-1] == "question 21"
-        history = (await bot.says("/context")).text
-    assert "t11 to t21" in history
-    (file,) = (tmp_path / "data" / "audiences" / "pipe-main" / "memory").glob("*.md")
-    assert file.read_text().count("They talked.") == 1
-    assert "t1 to t10" in file.read_text()
-
-
-async def test_what_the_person_said_is_stored_without_the_summary(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo, {"agent_max_context_turns": 4}) as bot:
-        await talk(bot, 6)
-        rows = await bot.app.store.read(
-            lambda db: db.execute_sql("SELECT text FROM message WHERE role = 'user'").fetchall()
-        )
-    assert [text for (text,) in rows] == [f"question {number}" for number in range(1, 7)]
-
-
-async def test_a_limit_for_one_conversation_leaves_the_others_alone(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        await bot.says("/config agent_max_context_turns 2 --here", chat="a")
-        for number in range(1, 6):
-            await bot.says(f"question {number}", chat="a")
-            await bot.says(f"question {number}", chat="b")
-        sent = {
-            request.body["messages"][-1]["content"]: len(request.body["messages"])
-            for request in bot.server.requests
-            if request.is_turn
-        }
-        a = (await bot.says("/context", chat="a")).data or {}
-        b = (await bot.says("/context", chat="b")).data or {}
-    assert sent["question 5"] == 10
-    assert len(a["turns"]) <= 2
-    assert len(b["turns"]) == 5
 
 
 async def test_a_squeeze_is_shown_as_a_squeeze(tmp_path: Path) -> None:
@@ -171,12 +125,3 @@ async def test_a_frame_that_fills_the_window_is_told_with_its_sizes(tmp_path: Pa
     assert "500" in reply.text
     assert "tools" in reply.text
     assert "context.max_tokens" in reply.text
-
-
-async def test_the_cost_of_a_chat_has_its_summaries_in_it(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo, {"agent_max_context_turns": 4}) as bot:
-        await talk(bot, 6)
-        data: Any = (await bot.says("/context")).data
-        assert data["calls"] == 6 + len(bot.server.summaries)
-        assert data["calls"] > 6
-        assert data["cost"] > 0

@@ -12,39 +12,11 @@ from tests.fakes.openai_server import Call, Hang, Say, echo
 from tests.fakes.slack_server import SlackServer
 from tests.whole.slack_testbot import SlackTestBot, at_slack
 
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
-
 
 async def answers(bot: SlackTestBot, words: str) -> list[str]:
     """All messages with these words, once the bot has nothing more to do."""
     await bot.is_idle()
     return [message.text for message in bot.slack.said if words in message.text]
-
-
-async def test_a_huge_answer_comes_as_a_file(tmp_path: Path) -> None:
-    words = "word " * 20_000
-    async with at_slack(tmp_path, [Say(words)]) as bot:
-        bot.ann.says("Write a book")
-        message = await bot.slack.shown("This reply is too long for a message")
-        (number,) = message.files
-        assert bot.slack.contents[number].decode().strip() == words.strip()
-        assert bot.slack.files[number]["name"] == "answer.md"
-
-
-async def test_events_that_come_again_are_answered_once(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, echo) as bot:
-        general = bot.slack.channel()
-        bot.ann.says("Hi")
-        bot.ann.mentions("hello", general)
-        bot.ann.commands("whoami")
-        await bot.slack.shown("re: Hi")
-        await bot.slack.shown("hello", general)
-        await bot.slack.shown("You are slack/")
-        await bot.is_idle()
-        bot.slack.delivery.redeliver()
-        await bot.is_idle()
-        assert len(bot.model.requests) == 2
-        assert len(bot.slack.said) == 3
 
 
 async def test_what_no_bot_has_confirmed_is_brought_to_the_next_one(tmp_path: Path) -> None:
@@ -59,45 +31,12 @@ async def test_what_no_bot_has_confirmed_is_brought_to_the_next_one(tmp_path: Pa
         assert [m.text for m in slack.said if "first" in m.text] == ["re: first"]
 
 
-async def test_an_edited_message_is_answered_anew_and_one_that_got_a_preview_is_not(
-    tmp_path: Path,
-) -> None:
-    async with at_slack(tmp_path, echo) as bot:
-        said = bot.ann.says("one")
-        await bot.slack.shown("re: one")
-        bot.slack.change(said, said.as_json())  # a link's preview came
-        bot.ann.edits(said, "two")
-        await bot.slack.shown("re: two")
-        bot.ann.deletes(said)
-        await bot.is_idle()
-        assert len(bot.model.requests) == 2
-
-
 async def test_a_file_that_slack_does_not_give_is_said(tmp_path: Path) -> None:
     async with at_slack(tmp_path, echo) as bot:
         bot.slack.scopes.remove("files:read")
         bot.ann.sends("note.txt", b"secret", "text/plain", "Keep it")
         await bot.slack.shown("I did not get note.txt")
         await bot.slack.shown("re: Keep it")
-
-
-async def test_buttons_do_what_is_on_them_and_only_for_those_who_are_let_in(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, [Say("Hi.")]) as bot:
-        bot.ann.says("Hello")
-        await bot.slack.shown("Hi.")
-        bot.ann.commands("context")
-        context = await bot.slack.shown("50k tokens")
-        assert {"Details", "Compact", "Clear"} <= set(context.buttons)
-        mallory = bot.slack.person("Mallory")
-        mallory.presses(context, "Clear")
-        bot.ann.presses(context, "Clear")
-        question = await bot.slack.shown("are you sure?")
-        bot.ann.presses(question, next(one for one in question.buttons if "Yes" in one))
-        await bot.slack.until(lambda: question in bot.slack.deleted)
-        bot.ann.commands("context")
-        await bot.is_idle()
-        asked = [m for m in bot.slack.said if "are you sure?" in m.text]
-        assert not asked
 
 
 async def test_a_reaction_approves_in_a_thread_of_a_channel(
@@ -163,25 +102,6 @@ async def test_slack_says_its_own_words_in_the_language_of_the_person(tmp_path: 
         async with at_slack(tmp_path, slack=slack) as bot:
             bot.ann.says("/whoami")
             await slack.shown("Du bist")
-
-
-async def test_when_slack_asks_to_wait_the_reply_waits_as_long(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, [Say("Hello!")]) as bot:
-        bot.slack.limit(17, "chat.postMessage", "users.info")
-        bot.ann.says("Hi")
-        await bot.slack.shown("Hello!")
-        assert bot.slept.count(17) >= 2
-
-
-async def test_a_reply_to_a_channel_that_is_no_more_is_dropped(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, echo) as bot:
-        general = bot.slack.channel()
-        bot.ann.mentions("Hi", general)
-        bot.slack.channels[general] = "archived"
-        await bot.slack.called("chat.postMessage")
-        await bot.is_idle()
-        bot.ann.says("still there?")
-        await bot.slack.shown("re: still there?")
 
 
 async def test_the_status_shows_that_the_bot_thinks_where_there_is_a_thread(tmp_path: Path) -> None:

@@ -41,21 +41,6 @@ async def test_a_connection_that_slack_renews_has_no_gap(tmp_path: Path) -> None
         assert bot.slept == []  # it did not count as a failure
 
 
-async def test_hours_of_outage_are_waited_out_and_known(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, echo) as bot:
-        bot.ann.says("before")
-        await bot.slack.shown("re: before")
-        await bot.slack.outage(True)
-        bot.ann.says("meanwhile")
-        await bot.slack.until(lambda: len(bot.slept) > 20)
-        assert bot.channel.health.state == "troubled"
-        assert "slack" in bot.channel.health.reason.lower() or bot.channel.health.reason
-        await bot.slack.outage(False)
-        await bot.slack.shown("re: meanwhile")
-        await bot.slack.until(lambda: bot.channel.health.state == "up")
-        assert max(bot.slept) > 20  # with longer and longer waits
-
-
 async def test_a_token_of_an_account_that_was_closed_is_a_sentence_for_the_owner(
     tmp_path: Path,
 ) -> None:

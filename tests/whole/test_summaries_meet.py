@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,21 +10,9 @@ from tests.fakes.openai_server import Answer, Hang, OpenAIServer, Received
 from tests.waiting import until
 from tests.whole import test_untrusted as outside
 from tests.whole.process import talking
-from tests.whole.test_approve_cuts import ASK, SHOW, questioned, settle, told
+from tests.whole.test_approve_cuts import ASK, questioned, settle, told
 from tests.whole.test_edit_summary import OWN, asked, compacted, echo, talk
 from tests.whole.testbot import run_bot
-
-RULE: dict[str, Any] = {
-    "id": "tidy",
-    "on": "turn_end",
-    "condition": {"type": "turn_count", "threshold": 4},
-    "action": {"type": "compact_context"},
-}
-
-
-def continued(requests: Any) -> list[str]:
-    """Return what the model was shown for each summary."""
-    return [str(r.body["messages"]) for r in requests if r.is_summary]
 
 
 async def test_an_edit_of_a_late_summary_is_not_overwritten_by_it(tmp_path: Path) -> None:
@@ -45,22 +32,6 @@ async def test_an_edit_of_a_late_summary_is_not_overwritten_by_it(tmp_path: Path
         assert "Lisbon" in asked(bot)
 
 
-async def test_a_restart_that_restores_the_recent_turns_continues_the_edited_one(
-    tmp_path: Path,
-) -> None:
-    settings = {"restore": "recent", "agent_max_context_turns": 12}
-    async with run_bot(tmp_path, echo, settings) as bot:
-        await compacted(bot, 4)
-        await bot.says(f"/context summary edit {OWN}")
-        await talk(bot, 6, 5)
-    async with run_bot(tmp_path, echo, settings) as bot:
-        await bot.says("question 11")
-        await bot.app.conversations.settle()
-        assert OWN in continued(bot.server.requests)[0]
-        await bot.says("question 12")
-        assert "They talked about Lisbon." in asked(bot)
-
-
 async def test_an_edit_stays_marked_until_an_owner_has_looked_through_its_section(
     tmp_path: Path,
 ) -> None:
@@ -75,23 +46,6 @@ async def test_an_edit_stays_marked_until_an_owner_has_looked_through_its_sectio
         await bot.says(waiting.actions[0].command)
         assert "from outside" not in (await bot.says("/context summary")).text
         assert OWN in (await bot.says("/context summary")).text
-
-
-async def test_a_rule_asks_too_and_is_shown_too(tmp_path: Path) -> None:
-    for number, settings in enumerate((ASK, SHOW)):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        quiet = {**settings, "agent_max_context_turns": 100, "hooks": [RULE]}
-        quiet["context"] = {**settings["context"], "keep_recent": 2}
-        async with run_bot(folder, echo, quiet) as bot:
-            await talk(bot, 5)
-            await settle(bot)
-            (said,) = told(bot)
-            assert ("Compact the context" in said.text) == (settings is ASK)
-            if settings is ASK:
-                done = await bot.says(said.actions[0].command)
-                assert done.text.startswith("Compacted t1 to t")
-                assert "you said yes" in (await bot.says("/context history")).text
 
 
 @pytest.mark.usefixtures("processes")
@@ -179,25 +133,6 @@ async def test_what_was_said_for_a_form_is_in_no_search_and_no_export(tmp_path: 
         exported = list((tmp_path / "data" / "audiences").rglob("context*.json"))
         assert exported
         assert not any(b"zanzibar" in file.read_bytes() for file in exported)
-
-
-async def test_show_tells_of_the_cut_of_another_strategy_and_its_recap_is_edited(
-    tmp_path: Path,
-) -> None:
-    limits = {"max_tokens": 8_000, "keep_recent": 2, "compression_trigger": 0.55}
-    context = {"strategy": "truncate", "compaction_approval": "show"}
-    async with run_bot(tmp_path, echo, {"context": {**limits, **context}}) as bot:
-        number = 0
-        while number < 9 and not told(bot):
-            number += 1
-            await bot.says(f"question {number} {'word ' * 250}")
-            await settle(bot)
-        (shown,) = told(bot)
-        assert "removed from the context" in shown.text
-        assert [action.label for action in shown.actions][:2] == ["Edit", "Undo"]
-        await bot.says(f"{shown.actions[0].command} {OWN}")
-        await bot.says("the next question")
-        assert OWN in asked(bot)
 
 
 async def test_the_preview_shows_no_cut_that_waits(tmp_path: Path) -> None:

@@ -197,13 +197,6 @@ async def test_what_an_undo_holds_off_is_said_in_a_sentence(tmp_path: Path) -> N
     assert "undo" in preview
 
 
-async def test_an_undo_of_a_pin_does_not_suspend_cuts(tmp_path: Path) -> None:
-    """It brought nothing back that a cut could take again."""
-    async with run_bot(tmp_path, script, FEW_TURNS) as bot:
-        await talk(bot, "one", "two", "three", "four", "/context pin t4", "/context undo", "five")
-        assert await events(bot, "compact"), "the fifth turn of four should have cut"
-
-
 # --- what is said of turns and settings ---
 
 

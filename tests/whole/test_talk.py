@@ -11,7 +11,6 @@ from bot.runtime import RuntimeConfig
 from bot.settings import Settings
 from channels.base import Activity, ContextChanged, Delta, Done, ToolEnded, ToolStarted, TurnStarted
 from memory.keys import ConversationKey
-from memory.turn_log import BROKEN_OFF
 from tests.fakes.openai_server import (
     Answer,
     Body,
@@ -27,8 +26,6 @@ from tests.fakes.openai_server import (
 from tests.waiting import until
 from tests.whole.testbot import run_bot
 
-TOOLS = "tool_calls"
-
 
 async def test_a_question_gets_the_models_answer_as_it_streams(tmp_path: Path) -> None:
     async with run_bot(tmp_path, [Say("Hello, Ann!", pieces=3)]) as bot:
@@ -40,15 +37,6 @@ async def test_a_question_gets_the_models_answer_as_it_streams(tmp_path: Path) -
     assert isinstance(seen[0], ContextChanged | TurnStarted)
     assert "".join(event.text for event in seen if isinstance(event, Delta)) == "Hello, Ann!"
     assert bot.sent_to_model()[-1] == {"role": "user", "content": "Hi, I am Ann."}
-
-
-async def test_the_bot_remembers_after_a_restart(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, [Say("Hello, Ann!")]) as bot:
-        await bot.says("Hi, I am Ann.")
-    async with run_bot(tmp_path, [Say("You are Ann.")]) as bot:
-        assert (await bot.says("Who am I?")).text == "You are Ann."
-    texts = [message["content"] for message in bot.sent_to_model()[1:]]
-    assert texts == ["Hi, I am Ann.", "Hello, Ann!", "Who am I?"]
 
 
 async def test_each_request_extends_the_one_before_byte_for_byte(tmp_path: Path) -> None:
@@ -83,23 +71,6 @@ async def test_tools_run_and_their_results_reach_the_model(tmp_path: Path) -> No
     assert [event.is_error for event in seen if isinstance(event, ToolEnded)] == [False, False]
 
 
-async def test_a_tool_call_that_fails_is_a_result_that_says_why(tmp_path: Path) -> None:
-    """All have the same id, which the bot tells apart."""
-    failing = {
-        Call("calculate", "{not json", "a"): "not valid JSON",
-        Call("calculate", '{"expr": "1"}', "a"): "expression",
-        Call("calculat", '{"expression": "1"}', "a"): "calculate",
-        Call("read_file", '{"path": "../../../etc/passwd"}', "a"): "leads out",
-    }
-    script = [*(Say(calls=(call,)) for call in failing), Say("I see.")]
-    async with run_bot(tmp_path, script) as bot:
-        assert (await bot.says("Try it.")).text == "I see."
-        results = [m for m in bot.sent_to_model() if m["role"] == "tool"]
-    for result, told in zip(results, failing.values(), strict=True):
-        assert told in result["content"]
-    assert len({result["tool_call_id"] for result in results}) == len(failing)
-
-
 async def test_the_step_limit_ends_with_an_answer_that_says_so(tmp_path: Path) -> None:
     def script(request: Received) -> Say:
         if request.body.get("tool_choice") == "none":
@@ -130,18 +101,6 @@ async def test_a_changed_step_limit_holds_in_the_turn_that_runs(tmp_path: Path) 
         assert len(bot.server.requests) == 3
 
 
-async def test_commands_answer_while_a_turn_runs(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, [Hang("I am thinking")]) as bot:
-        await bot.writes("A hard one.", id="slow")
-        await bot.server.reached.acquire()
-        assert "tokens" in (await bot.says("/context")).text
-        assert "**5**" in (await bot.says("/config agent_max_steps 5")).text
-        assert (await bot.says("/stop")).text.startswith("Stopping")
-        stopped = await bot.reply_to("slow")
-    assert stopped.turn == "t1"
-    assert "Stopped" in stopped.reply.text
-
-
 async def test_stop_keeps_what_was_done(tmp_path: Path) -> None:
     script: list[Answer] = [
         Say(calls=(Call("calculate", '{"expression": "6*7"}', "a"),)),
@@ -162,37 +121,6 @@ async def test_stop_keeps_what_was_done(tmp_path: Path) -> None:
         assert (await bot.says("So?")).text == "As I said, 42."
         roles = [message["role"] for message in bot.sent_to_model()]
     assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
-
-
-async def test_a_stop_in_the_middle_of_tools_leaves_no_call_without_a_result(
-    tmp_path: Path,
-) -> None:
-    plugins = tmp_path / "data" / "plugins"
-    plugins.mkdir(parents=True)
-    (plugins / "slow.py").write_text(
-        "import asyncio\n"
-        "from plugins.api import hookimpl, tool\n\n"
-        "@tool()\n"
-        "async def wait_for_ever() -> str:\n"
-        '    """Wait."""\n'
-        "    await asyncio.Event().wait()\n"
-        "    return ''\n\n"
-        "@hookimpl\n"
-        "def parley_tools():\n"
-        "    return [wait_for_ever]\n"
-    )
-    calls = (Call("wait_for_ever", "{}", "a"), Call("calculate", '{"expression": "1"}', "b"))
-    async with run_bot(tmp_path, [Say(calls=calls), Say("Fine.")]) as bot:
-        seen: list[Activity] = []
-        watching = await bot.watches(seen)
-        await bot.writes("Wait.", id="q")
-        await until(lambda: any(isinstance(event, ToolEnded) for event in seen))
-        watching.cancel()
-        await bot.says("/stop")
-        await bot.reply_to("q")
-        assert (await bot.says("And now?")).text == "Fine."
-        results = [m["content"] for m in bot.sent_to_model() if m["role"] == "tool"]
-    assert sorted(results) == ["1", BROKEN_OFF]
 
 
 async def test_whatever_the_endpoint_does_ends_in_a_sentence_and_the_next_message_works(

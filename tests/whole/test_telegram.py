@@ -45,14 +45,6 @@ async def test_a_draft_shows_the_tools_that_are_used(tmp_path: Path) -> None:
         await bot.telegram.shown("Stopped, as you asked.")
 
 
-async def test_when_telegram_asks_to_wait_the_reply_waits_as_long(tmp_path: Path) -> None:
-    async with at_telegram(tmp_path, [Say("Here I am")]) as bot:
-        bot.telegram.allowance[42] = 0
-        bot.ann.says("Hello?")
-        await bot.telegram.shown("Here I am")
-        assert 7.0 in bot.slept
-
-
 async def test_a_bot_that_is_stopped_in_mid_turn_answers_at_its_next_start(tmp_path: Path) -> None:
     async with TelegramServer() as telegram:
         async with at_telegram(tmp_path, [Hang("Half an ans")], telegram=telegram) as bot:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.fakes.openai_server import Received, Say
-from tests.fakes.telegram_server import Person, TelegramServer
+from tests.fakes.telegram_server import Person
 from tests.whole.telegram_testbot import TelegramTestBot, at_telegram
 from tests.whole.test_telegram_groups import GROUP, questions
 
@@ -43,31 +43,6 @@ async def test_in_a_group_a_fork_leads_everybody_there_and_nobody_elsewhere(
         assert questions(bot) == ["Ann: first", "Bob: second", "Ann: fourth"]
 
 
-async def test_a_topic_is_forked_and_the_one_beside_it_is_not(tmp_path: Path) -> None:
-    async with at_telegram(tmp_path, echo) as bot:
-        group = bot.telegram.group(GROUP, is_forum=True)
-        seven, eight = bot.ann.at(group, 7), bot.ann.at(group, 8)
-        await said(bot, seven, "seven")
-        await said(bot, eight, "eight")
-        seven.says("/fork")
-        forked = await bot.telegram.shown("You are in branch 2")
-        assert forked.topic == 7
-        seven.says("/btw aside?")
-        assert (await bot.telegram.shown("re: aside?")).topic == 7
-        await said(bot, seven, "more of seven")
-        eight.says("/branches")
-        alone = await bot.telegram.shown("This chat has one conversation and no branches")
-        assert alone.topic == 8
-        eight.says("/btw")
-        assert (await bot.telegram.shown("No side question was asked here.")).topic == 8
-        await said(bot, eight, "more of eight")
-        assert questions(bot) == ["Ann: eight", "Ann: more of eight"]
-        seven.presses(forked, "Go back")
-        assert (await bot.telegram.shown("You are in branch 1")).topic == 7
-        await said(bot, seven, "seven again")
-        assert questions(bot) == ["Ann: seven", "Ann: seven again"]
-
-
 async def test_another_member_sees_what_was_asked_aside_and_the_model_does_not(
     tmp_path: Path,
 ) -> None:
@@ -83,27 +58,6 @@ async def test_another_member_sees_what_was_asked_aside_and_the_model_does_not(
         assert "re: who is it?" in listed.text
         await said(bot, bob, "second")
         assert questions(bot) == ["Ann: first", "Bob: second"]
-
-
-async def test_where_each_person_has_a_conversation_a_branch_and_an_aside_are_theirs_alone(
-    tmp_path: Path,
-) -> None:
-    settings = {**TWO, "telegram": {"conversations": "user"}}
-    async with at_telegram(tmp_path, echo, settings) as bot:
-        group = bot.telegram.group(GROUP)
-        ann, bob = bot.ann.at(group), bot.telegram.person("Bob", 43).at(group)
-        await said(bot, ann, "first")
-        await said(bot, bob, "mine")
-        ann.says("/btw secret?")
-        await bot.telegram.shown("re: secret?")
-        ann.says("/fork")
-        forked = await bot.telegram.shown("You are in branch 2")
-        bob.presses(forked, "All branches")
-        await bot.telegram.shown("This chat has one conversation and no branches")
-        bob.says("/btw")
-        await bot.telegram.shown("No side question was asked here.")
-        await said(bot, bob, "more")
-        assert questions(bot) == ["Bob: mine", "Bob: more"]
 
 
 async def test_a_stranger_in_a_group_neither_branches_nor_asks_nor_sees_anything(
@@ -131,21 +85,3 @@ async def test_a_stranger_in_a_group_neither_branches_nor_asks_nor_sees_anything
         ann.says("/btw")
         await bot.telegram.shown("No side question was asked here.")
         assert len(bot.model.requests) == 1
-
-
-async def test_a_topic_goes_on_in_its_branch_after_a_restart(tmp_path: Path) -> None:
-    async with TelegramServer() as server:
-        async with at_telegram(tmp_path, echo, telegram=server) as bot:
-            seven = bot.ann.at(server.group(GROUP, is_forum=True), 7)
-            await said(bot, seven, "first")
-            await said(bot, seven, "second")
-            seven.says("/fork t1")
-            forked = await server.shown("You are in branch 2")
-            await bot.is_idle()
-        async with at_telegram(tmp_path, echo, telegram=server) as bot:
-            await said(bot, seven, "third")
-            assert questions(bot) == ["Ann: first", "Ann: third"]
-            seven.presses(forked, "Go back")  # a button of the process before
-            await server.shown("You are in branch 1")
-            await said(bot, seven, "fourth")
-            assert questions(bot) == ["Ann: first", "Ann: second", "Ann: fourth"]

@@ -9,26 +9,6 @@ from tests.fakes.telegram_server import Person, Refused, Sent, failing
 from tests.whole.telegram_testbot import TelegramTestBot, at_telegram
 
 
-async def test_the_context_comes_with_buttons_and_clear_asks_first(tmp_path: Path) -> None:
-    async with at_telegram(tmp_path, [Say("Hello!")]) as bot:
-        bot.ann.says("Hi")
-        await bot.telegram.shown("Hello!")
-        bot.ann.says("/context")
-        bar = await bot.telegram.shown("tokens")
-        assert [*bar.buttons] == ["Details", "Map", "Compact", "Clear"]
-        bot.ann.presses(bar, "Clear")
-        question = await bot.telegram.shown("Clear: are you sure? (/context clear)")
-        bot.ann.presses(question, "No")
-        await bot.telegram.until(lambda: question.text not in bot.telegram.texts)
-        bot.ann.presses(bar, "Clear")
-        question = await bot.telegram.shown("Clear: are you sure?")
-        bot.ann.presses(question, "Yes, clear")
-        cleared = await bot.telegram.shown("Cleared: t1")
-        bot.ann.presses(cleared, "Undo")
-        await bot.telegram.shown("Undone: the clear")
-        assert len(await bot.telegram.called("answerCallbackQuery", 5)) == 5
-
-
 async def test_a_picture_that_telegram_refuses_goes_as_a_file(tmp_path: Path) -> None:
     async with at_telegram(tmp_path) as bot:
         bot.telegram.failures["sendPhoto"] = failing(

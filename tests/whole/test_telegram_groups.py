@@ -46,17 +46,6 @@ async def test_the_model_knows_who_speaks_and_to_whose_words(tmp_path: Path) -> 
         await bot.telegram.shown("re: And here?", chat=43)
 
 
-async def test_each_topic_is_a_conversation_and_is_answered_in_its_place(tmp_path: Path) -> None:
-    async with at_telegram(tmp_path, echo) as bot:
-        group = bot.telegram.group(GROUP, is_forum=True)
-        bot.ann.at(group, 7).says("@parley_bot seven")
-        bot.ann.at(group, 8).says("@parley_bot eight")
-        assert (await bot.telegram.shown("re: Ann: seven")).topic == 7
-        assert (await bot.telegram.shown("re: Ann: eight")).topic == 8
-        bot.ann.at(group, 8).says("/whoami")
-        assert (await bot.telegram.shown("telegram/-1001/8")).topic == 8
-
-
 async def test_a_whole_group_can_be_one_conversation(tmp_path: Path) -> None:
     async with at_telegram(tmp_path, echo, {"telegram": {"conversations": "chat"}}) as bot:
         group = bot.telegram.group(GROUP, is_forum=True)

@@ -108,18 +108,3 @@ async def test_it_holds_when_asked_again_and_when_that_is_forgotten(tmp_path: Pa
         await bot.says(sure.actions[0].command)
         await say_all(bot, "/branches 3", "four")
         assert asked(bot) == ["two", "other", "four"]
-
-
-async def test_what_is_done_later_in_another_branch_does_not_come_along(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        await talk(bot, "one", "two")
-        await say_all(bot, "/fork t2", "three", "/branches 1", "/context drop t1", "/branches 2")
-        await again(bot, "/regenerate t3")
-        assert asked(bot) == ["one", "two", "three"]
-
-
-async def test_a_fork_begins_with_the_context_as_it_was_then(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        await talk(bot, "one", "two", "three")
-        await say_all(bot, "/context drop t1", "/fork t2", "other")
-        assert asked(bot) == ["one", "two", "other"]
