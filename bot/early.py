@@ -6,13 +6,13 @@ import argparse
 import ctypes
 import gc
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bot.interrupts import end_silently, interrupt_again
 from channels.program import usual_config, usual_data
 
 if TYPE_CHECKING:
@@ -23,11 +23,9 @@ _ARENA_MAX = -8  # M_ARENA_MAX of <malloc.h>
 
 def begin_loading() -> None:
     """Prepare the process for loading the program. There is no garbage in what is loaded, and to
-    look for it takes a tenth of that time. Ctrl-C ends the process silently: there is nothing to
-    stop yet, and nobody who would catch a KeyboardInterrupt."""
+    look for it takes a tenth of that time."""
     gc.disable()
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    end_silently()
 
 
 def end_loading() -> None:
@@ -36,8 +34,7 @@ def end_loading() -> None:
         return
     gc.freeze()
     gc.enable()
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    interrupt_again()
 
 
 def open_input(arguments: Sequence[str]) -> EarlyInput | None:

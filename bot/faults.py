@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import traceback
+from functools import partial
 from pathlib import Path
 
 NAME = "fault.log"
@@ -21,7 +23,7 @@ def keep_fault(data: Path, error: BaseException) -> Path:
 
 
 def _append(path: Path, text: str) -> Path:
-    path.parent.mkdir(exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
+    path.parent.mkdir(mode=0o700, exist_ok=True)  # for one person, as all that a bot writes
+    with open(path, "a", encoding="utf-8", opener=partial(os.open, mode=0o600)) as file:
         file.write(text)
     return path

@@ -35,6 +35,11 @@ from plugins.moving.workspace import DAY, Workspace
 
 _DATABASES = ("memory/long-term/index.db", "sessions/conversations.db")
 _SELVES = ("AGENT.md", "SOUL.md")
+_OF_OTHERS = re.compile(
+    r"(?:workspace[^/]*/)?(?:AGENTS|IDENTITY|TOOLS|HEARTBEAT|BOOTSTRAP)\.md$|openclaw\.json$"
+    r"|agents/[^/]+/(?:agent|sessions)/|cron/jobs\.json$|state\.db$"
+)
+"""Files of OpenClaw and Hermes, which have a SOUL.md and days of memory, too."""
 COUNTERPARTS = {
     "agent_max_context_turns": "agent_max_context_turns",
     "agent_max_context_tokens": "agent_max_context_tokens",
@@ -65,7 +70,7 @@ class CowAgent:
             self._archive.json("config.json") if "config.json" in names else {}
         )
         is_workspace = {"MEMORY.md", *_SELVES} & {*names} or any(map(DAY.fullmatch, names))
-        is_other = "state.db" in names  # Hermes has a SOUL.md, too
+        is_other = not self._databases and any(map(_OF_OTHERS.match, names))
         if is_other or not (self._databases or is_workspace or self._config):
             raise MovingError(
                 f"There is nothing of CowAgent in {path}; name its workspace (~/cow unless "

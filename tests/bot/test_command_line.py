@@ -45,3 +45,4 @@ def test_a_fault_is_a_sentence_and_the_log_has_its_place(
     assert str(kept) in told
     assert (data in kept.parents) is has_folder
     assert "nobody foresaw this" in kept.read_text()
+    assert (kept.stat().st_mode & 0o777, kept.parent.stat().st_mode & 0o777) == (0o600, 0o700)

@@ -48,8 +48,8 @@ def test_the_site_calls_the_program_as_the_wheel_does() -> None:
     told = "`parley init` `parley --web` .venv/bin/python main.py, m `main.py`"
     assert site.page_of_site(page, "docs/p.md") == told
     assert site.page_of_site("`python main.py`", "docs/install.md") == "`python main.py`"
-    for path in site.ROOT.glob("docs/*.md"):
-        if not (inner := str(path.relative_to(site.ROOT))).startswith(site.OF_BOTH):
+    for path in ROOT.glob("docs/*.md"):
+        if not (inner := str(path.relative_to(ROOT))).startswith(site.OF_BOTH):
             text = site.page_of_site(path.read_text("utf-8"), inner)
             assert not re.search(r"(?<!bin/)python main\.py", text), inner
 

@@ -158,7 +158,7 @@ async def test_a_folder_of_another_program_is_named(command: Bringing) -> None:
         ("hermes", "a folder of Hermes"),
         ("claude-code", "sessions of Claude Code"),
     ):
-        for other in {*made, *(["cowagent"] if kind == "hermes" else [])} - {kind}:
+        for other in {*made, *(["cowagent"] if kind != "claude-code" else [])} - {kind}:
             told = await command.brings(other, command.folder / kind, "--dry-run", code=1)
             assert f"This looks like {looks}; try: " in told, (other, kind)
     for kind in made:
