@@ -55,7 +55,7 @@ _SECTIONS = {kind.SECTION: kind for kind in list_sections()}
 _WITH_PASSWORD = re.compile(r"\s*[\w+.-]+://[^/\s@]*:(?!\{\{)[^/\s@]+@\S*\s*$")
 _FLAGS_IN_YAML = {"yes": True, "on": True, "no": False, "off": False}
 _FLAGS = {"true": True, "false": False, **_FLAGS_IN_YAML}
-_SECRET = re.compile(r"\{\{\s*secret\.(\w*)\s*\}\}", re.ASCII)
+_SECRET = re.compile(r"\{\{\s*secret\.([^\s{}]*)\s*\}\}")
 _BRAIN = "summary_brain"
 _OWN_CONTEXT = re.compile(rf"(?:{_BRAIN}\.context\.)+")
 """A brain for summaries has a context of its own (Digitorn's shape, recursive): its window counts,

@@ -300,6 +300,10 @@ def without_model(style: Style, turns: Sequence[Turn], prior: str) -> str:
     return _goal(turns, prior) if style == "recap" else ""
 
 
+REMINDER_HEAD = 3
+"""Lines of a reminder before those of recent activity."""
+
+
 def _reminder(turns: Sequence[Turn], prior: str) -> str:
     """Return the goal and the recent activity (Digitorn)."""
     recent = "\n".join(_exchange(turn) for turn in turns[-_RECENT:])

@@ -4,6 +4,7 @@ use."""
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
@@ -190,7 +191,7 @@ class SummaryDrafter:
     ) -> SummaryDraft:
         """Return the summary that no model wrote."""
         meter, compared = self._services.meter, work.compared
-        text = meter.clip(plain, longest)
+        text = self._whole_lines(plain, longest, work.spec.style)
         if work.spec.style not in words.WITHOUT_SENTENCES:
             head = plain.splitlines()
             prior = [line for line in work.source.so_far.splitlines() if line not in head]
@@ -207,6 +208,24 @@ class SummaryDrafter:
         text = put_right(text, compared.ended)
         receipt = replace(self._receipt(work, text), taken="extract", findings=kinds)
         return SummaryDraft(text, receipt=receipt)
+
+    def _whole_lines(self, plain: str, longest: int, style: words.Style) -> str:
+        """Return as many lines of a text as fit; of recent activity, the newest."""
+        count = self._services.meter.count
+        if count(plain) <= longest:
+            return plain
+        lines = plain.splitlines()
+        first = words.REMINDER_HEAD if style == "reminder" else 0
+        rest = [*reversed(lines[first:])] if first else lines
+        fitting = bisect_left(
+            range(len(rest) + 1),
+            True,
+            key=lambda n: count("\n".join((*lines[:first], *rest[: n + 1]))) > longest,
+        )
+        chosen = [*reversed(rest[:fitting])] if first else rest[:fitting]
+        if chosen:
+            return "\n".join((*lines[:first], *chosen))
+        return self._services.meter.clip("\n".join(lines[: max(1, first - 1)]), longest)
 
     def _receipt(self, work: _Drafting, text: str) -> Receipt:
         if work.spec.style == "rollup":  # whose model has read less than what is removed

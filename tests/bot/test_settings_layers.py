@@ -138,6 +138,9 @@ def test_a_secret_that_is_wrong_or_missing_is_told_by_its_name(write: Write) -> 
         "model in config.json names {{secret.NO}}, but NO is neither in the environment nor in "
         ".env; set it in one of them."
     )
+    for name in ("my-key", "a.b", "schlüssel", "钥匙"):
+        config = write("config.json", f'{{"system_prompt": "{{{{secret.{name}}}}}"}}')
+        assert f"names {{{{secret.{name}}}}}, but {name} is neither" in refusal(config)
 
 
 def test_a_system_prompt_may_stand_in_a_file_beside_the_configuration(write: Write) -> None:

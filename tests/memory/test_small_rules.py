@@ -125,3 +125,23 @@ async def test_a_summary_of_turns_that_were_all_taken_away_asks_no_model() -> No
         assert (await drafter.draft(spec, SummarySource(()), Limits())).model == ""
         draft = await drafter.draft(spec, SummarySource((), prior), Limits())
         assert style in summary.OUT_OF_CONTEXT or prior.text in draft.text
+
+
+@pytest.mark.parametrize("longest", [*range(1, 200, 7), 10_000])
+@pytest.mark.parametrize("style", ["reminder", "rollup"])
+def test_lines_that_have_no_room_are_left_out_whole(style: summary.Style, longest: int) -> None:
+    """Of recent activity the oldest; of a log the newest, since the older ones were told before."""
+    meter = SimpleNamespace(count=lambda text: len(text.split()), clip=lambda text, n: text[:n])
+    drafter = SummaryDrafter(
+        cast("Any", SimpleNamespace(meter=meter)), cast("Any", None), cast("Any", None)
+    )
+    turns = [turn(number, f"Question {number} of several words") for number in range(1, 30)]
+    whole = summary.without_model(style, turns, "")
+    lines, shown = whole.splitlines(), drafter._whole_lines(whole, longest, style).splitlines()
+    head = summary.REMINDER_HEAD if style == "reminder" else 0
+    if longest < meter.count("\n".join((*lines[:head], lines[-1] if head else lines[0]))):
+        assert len(shown) <= max(1, head - 1), "as much of the head as fits"
+        return
+    assert meter.count("\n".join(shown)) <= longest
+    rest = len(shown) - head
+    assert shown == [*lines[:head], *(lines[-rest:] if head else lines[:rest])]
