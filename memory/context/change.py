@@ -222,6 +222,15 @@ class ViewEvent(Struct, frozen=True):
             return "strategy" if self.change.is_empty else "unfold"
         return _NAMES.get(self.kind) or name_of(self.change, self.actor)
 
+    @property
+    def touched(self) -> tuple[int, ...]:
+        """The turns that it speaks of: those that left by it, or else those that it changed."""
+        change = self.change
+        if dropped := change.turns("gone", of=DROPPED):
+            return dropped
+        left = {*self.leaving, *change.turns("line", "whole")}
+        return tuple(sorted(left or change.pin or change.unpin or change.turns("squeezed")))
+
 
 def name_of(change: Change, actor: Actor = "strategy") -> Name:
     """Return the name of a change that gives forms."""

@@ -17,7 +17,6 @@ from memory.context import compaction
 from memory.context.change import ViewEvent
 from memory.context.cut_cost import CutCost
 from memory.context.forecast import Forecast
-from memory.context.forms import DROPPED
 from memory.context.limits import Limits
 from memory.context.plan import Plan
 from memory.context.replay import newest_move, undoable
@@ -293,14 +292,9 @@ def plan_data(plan: Plan, strategy: str) -> dict[str, Any]:
 
 def _describe_cut(cut: Forecast, overview: Overview) -> dict[str, Any]:
     effects, cost = describe_effects(cut, overview.limits.strategy), overview.cache
-    turns = ids(tuple(sorted({*removed_by(cut)})))
+    turns = ids(cut.removed)
     more = {"effect": effects, "cost": cost.data(overview.cost)}
     return {"at": f"t{cut.at_turn}", "turns": turns, "tokens": cut.tokens, **more}
-
-
-def removed_by(cut: Forecast) -> list[int]:
-    """Return the turns that a compaction removes, or makes lines of the log."""
-    return [n for plan in cut.plans for n in (*plan.leaving, *plan.change.turns("line"))]
 
 
 def event_data(event: ViewEvent) -> dict[str, Any]:
@@ -312,14 +306,5 @@ def event_data(event: ViewEvent) -> dict[str, Any]:
         kind=event.name,
         reason=explain(event.reason),
         at_turn=f"t{event.turn}",
-        turns=ids(list_touched(event)),
+        turns=event.touched,
     )
-
-
-def list_touched(event: ViewEvent) -> tuple[int, ...]:
-    """Return the turns that an event speaks of: those that left by it, or else those it changed."""
-    change = event.change
-    if dropped := change.turns("gone", of=DROPPED):
-        return dropped
-    left = {*event.leaving, *change.turns("line"), *change.turns("whole")}
-    return tuple(sorted(left or change.pin or change.unpin or change.turns("squeezed")))
