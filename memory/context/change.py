@@ -153,7 +153,7 @@ _JSON: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "folded": (_as_it_is, _as_it_is),
     "rolled": (lambda rolled: [rolled.lines, rolled.told], lambda data: Rolled(*data)),
 }
-"""How each field of a change becomes JSON, and comes back."""
+"""The functions by which each field of a change becomes JSON, and comes back."""
 
 Kind = Literal["view", "text", "edit", "undo", "redo", "hold", "setting", "prompt"]
 """The kind of an event: it gives forms to turns or messages, shows a summary that came late or one
