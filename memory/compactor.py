@@ -72,7 +72,6 @@ class Compactor:
         self.summaries = SummaryWriter(services, state, self._show_cut)
         self.forecaster = Forecaster(state, self.summaries)
         self.approval = CutApproval(services, state, self.summaries, self.forecaster)
-        self.forecaster.waits = lambda plan, view: self.approval.asks(plan, "strategy", view)
         self.between = BetweenTurns(services, state, self.forecaster, self.summaries)
         self._is_vetoed = False
         self._last_at_start = -COOLDOWN
@@ -111,11 +110,11 @@ class Compactor:
         if plan is None:
             return None
         if actor in BY_ITSELF:
-            if self.approval.current is not None and self.approval.concerns(plan, actor):
+            if self.approval.current is not None and self.forecaster.concerns(plan, actor):
                 return await self.settle_proposal()
             if await self._is_held_off(plan):
                 return None
-            if self.approval.asks(plan, actor):
+            if self.forecaster.asks(plan, actor):
                 await self.approval.put(plan, actor)
                 return None
         summary, before = None, self._state.replayed
@@ -174,7 +173,7 @@ class Compactor:
 
     async def _show_cut(self, job: Job, summary: Summary) -> None:
         """Tell the person of a cut that was made without them, where they want to hear of it."""
-        if self.approval.mode == "off" or job.event in self.approval.answered:
+        if self.forecaster.mode == "off" or job.event in self.approval.answered:
             return
         held = list_effective(await self._state.history())
         event = next((event for event in held if event.id == job.event), None)
@@ -221,11 +220,11 @@ class Compactor:
         """Digitorn's action compact_context: a safe split, with `truncate` or `summarize` ("" and
         0: as the settings say). None: nothing was to leave, an undo holds cuts off, or a listener
         had a veto."""
-        wish = compaction.Split(strategy, keep_recent, summary_max_tokens, why)
+        planner = compaction.make_split_planner(strategy, keep_recent, summary_max_tokens, why)
 
         def plan_unless_held(view: View, limits: Limits) -> Plan | None:
             is_held = compaction.is_held(view, limits, self._state.replayed.move)
-            return None if is_held else wish.plan(view, limits)
+            return None if is_held else planner(view, limits)
 
         done = await self.compact(plan_unless_held, "rule", wait=True)
         return done.event if done else None

@@ -13,9 +13,7 @@ from memory.context import compaction
 from memory.context.change import Actor, Change
 from memory.context.plan import Plan
 from memory.context.strategies import next_cut
-from memory.context.summary import OUT_OF_CONTEXT
 from memory.context.summary_writer import SummaryWriter
-from memory.context.view import View
 from memory.context_state import ContextState
 from memory.forecaster import Forecaster
 from memory.record import proposals, summaries
@@ -59,15 +57,10 @@ class CutApproval:
             self._pending = None  # it was never asked, so nothing would ever end it
 
     @property
-    def mode(self) -> str:
-        """`off`, `show` or `ask`."""
-        return self._state.limits_as_set.context.compaction_approval
-
-    @property
     def current(self) -> Proposal | None:
         """The cut that waits; None where none does, or it can't be made any more as it was put."""
         pending = self._pending
-        is_good = pending is not None and self.mode == "ask" and self._is_valid(pending)
+        is_good = pending is not None and self._forecaster.mode == "ask" and self._is_valid(pending)
         return pending if is_good else None
 
     def _is_valid(self, proposal: Proposal) -> bool:
@@ -91,20 +84,6 @@ class CutApproval:
         has_waited = self.clock() - proposal.asked_at >= PATIENCE
         is_unanswered = proposal.asked_at > 0 and has_waited
         return is_unanswered or self._state.view(limits=limits).tokens > limits.ceiling
-
-    def concerns(self, plan: Plan, actor: Actor) -> bool:
-        """Return whether this is a cut that the person is asked about. Folds into the log of `slim`
-        are none, and neither is what leaves no turn out."""
-        if self.mode != "ask" or not plan.leaving or plan.name != "compact":
-            return False
-        return compaction.style_of(plan, self._state.limits, actor) not in OUT_OF_CONTEXT
-
-    def asks(self, plan: Plan, actor: Actor, view: View | None = None) -> bool:
-        """Return whether the person is asked before this is carried out on a view (None: the
-        present): what keeps the request below the ceiling waits for nobody."""
-        limits = self._state.limits
-        is_over = (view or self._state.view(limits=limits)).tokens > limits.ceiling
-        return self.concerns(plan, actor) and not is_over
 
     async def put(self, plan: Plan, actor: Actor) -> None:
         """Have the summary of a cut written, and ask."""

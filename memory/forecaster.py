@@ -3,7 +3,7 @@ changes nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -24,6 +24,7 @@ from memory.context.limits import Limits
 from memory.context.meter import PromptPrefix
 from memory.context.plan import Plan
 from memory.context.strategies import slim
+from memory.context.summary import OUT_OF_CONTEXT
 from memory.context.summary_writer import SummaryWriter
 from memory.context.view import View
 from memory.context_state import ContextState
@@ -32,13 +33,36 @@ SOFT_MARK = 2
 """A summary is prepared as soon as the next cut is at most so many turns away."""
 
 
+Pending = Literal["", "coming", "ready"]
+"""The state of a summary that is not shown yet: it is still to come, or is there and waits for the
+next turn."""
+
+
 class Forecaster:
-    """Asks the strategy in force about the view as it is now, and as it will be. `waits` says
-    whether a plan for a view waits for a person's word."""
+    """Asks the strategy in force about the view as it is now, and as it will be; and says whether a
+    person is asked first."""
 
     def __init__(self, state: ContextState, summaries: SummaryWriter) -> None:
         self._state, self._summaries = state, summaries
-        self.waits: Callable[[Plan, View], bool] = lambda plan, view: False
+
+    @property
+    def mode(self) -> str:
+        """`context.compaction_approval`: `off`, `show` or `ask`."""
+        return self._state.limits_as_set.context.compaction_approval
+
+    def concerns(self, plan: Plan, actor: Actor) -> bool:
+        """Return whether this is a cut that the person is asked about. Folds into the log of `slim`
+        are none, and neither is what leaves no turn out."""
+        if self.mode != "ask" or not plan.leaving or plan.name != "compact":
+            return False
+        return compaction.style_of(plan, self._state.limits, actor) not in OUT_OF_CONTEXT
+
+    def asks(self, plan: Plan, actor: Actor, view: View | None = None) -> bool:
+        """Return whether the person is asked before this is carried out on a view (None: the
+        present): what keeps the request below the ceiling waits for nobody."""
+        limits = self._state.limits
+        is_over = (view or self._state.view(limits=limits)).tokens > limits.ceiling
+        return self.concerns(plan, actor) and not is_over
 
     def due(self, prefix: PromptPrefix | None = None, by_rule: bool = False) -> Plan | None:
         """Return the plan that the strategy in force would carry out before the next step, or as a
@@ -61,9 +85,8 @@ class Forecaster:
         """Preview the next request, and what is done for it; nothing is done by asking."""
         state, limits = self._state, self._state.limits
         if not state.current and state.waits_for_strategy:
-            then = Forecaster(await state.under_chosen_strategy(), self._summaries)
-            then.waits = self.waits
-            return await then.preview()
+            then = await state.under_chosen_strategy()
+            return await Forecaster(then, self._summaries).preview()
         now = state.view()
         if not state.current:
             now = with_question(await self._with_late(now))
@@ -76,7 +99,7 @@ class Forecaster:
         if plan is not None and plan.name == "stub":
             preview = preview.after(plan)
             plan = self.due_in(preview.then, limits, by_rule)
-        if plan is not None and not self.waits(plan, preview.then):
+        if plan is not None and not self.asks(plan, "strategy", preview.then):
             summary = self._summaries.find_prepared(self.spec(plan, "strategy"))
             at_hand = await state.snapshot(now) if summary else None
             preface = state.preface_of(summary, at_hand) if summary else None
@@ -122,14 +145,19 @@ class Forecaster:
         why = "context.full_turns or context.max_terse_entries was raised"
         return Plan(change, why)
 
+    async def find_pending(self, slot: int | None) -> Pending:
+        """Return whether the summary of what this event removed is still to be shown."""
+        if slot is None or slot in self._state.layout.texts:
+            return ""
+        return "ready" if await self._summaries.summary_of(slot) else "coming"
+
     async def find_late(self) -> dict[int, int]:
         """Return the summaries that came late and are not shown yet, by the events that removed
         their turns."""
         layout = self._state.layout
-        front = () if layout.front is None else (layout.front,)
-        late = [e for e in (*front, *(r.event for r in layout.ranges)) if e not in layout.texts]
-        found = [(event, await self._summaries.summary_of(event)) for event in late]
-        return {event: summary for event, summary in found if summary}
+        slots = (layout.front, *(one.event for one in layout.ranges))
+        late = [e for e in slots if e is not None and await self.find_pending(e) == "ready"]
+        return {event: await self._summaries.summary_of(event) for event in late}
 
     def spec(self, plan: Plan, actor: Actor) -> SummarySpec:
         """Return the request for a summary of what this plan removes."""

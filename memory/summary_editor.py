@@ -128,11 +128,8 @@ class SummaryEditor:
     async def find_coming(self) -> tuple[int, ...]:
         """Return the turns whose summary is being written, and takes the place of the one in
         force."""
-        layout = self._state.layout
-        front = layout.front
-        if front is None or front in layout.texts:
-            return ()
-        if await self._compactor.summaries.summary_of(front):
+        front = self._state.layout.front
+        if await self._compactor.forecaster.find_pending(front) != "coming":
             return ()
         return next((e.leaving for e in await self._state.history() if e.id == front), ())
 

@@ -153,7 +153,7 @@ _JSON: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "folded": (_as_it_is, _as_it_is),
     "rolled": (lambda rolled: [rolled.lines, rolled.told], lambda data: Rolled(*data)),
 }
-"""How each field of a change becomes JSON, and comes back."""
+"""The functions by which each field of a change becomes JSON, and comes back."""
 
 Kind = Literal["view", "text", "edit", "undo", "redo", "hold", "setting", "prompt"]
 """The kind of an event: it gives forms to turns or messages, shows a summary that came late or one
@@ -221,6 +221,15 @@ class ViewEvent(Struct, frozen=True):
         if self.kind == "setting":
             return "strategy" if self.change.is_empty else "unfold"
         return _NAMES.get(self.kind) or name_of(self.change, self.actor)
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        """The turns that it speaks of: those that left by it, or else those that it changed."""
+        change = self.change
+        if dropped := change.turns("gone", of=DROPPED):
+            return dropped
+        left = {*self.leaving, *change.turns("line", "whole")}
+        return tuple(sorted(left or change.pin or change.unpin or change.turns("squeezed")))
 
 
 def name_of(change: Change, actor: Actor = "strategy") -> Name:

@@ -180,24 +180,20 @@ def make_range_planner(numbers: Collection[int], focus: str = "") -> Planner:
     return plan
 
 
-class Split(Struct, frozen=True):
-    """Digitorn's action compact_context ("" and 0: as the settings say)."""
+def make_split_planner(
+    strategy: str = "", keep_recent: int = 0, summary_max_tokens: int = 0, why: str = ""
+) -> Planner:
+    """Make the planner of Digitorn's action compact_context ("" and 0: as the settings say): all
+    but the last messages leave, with a reminder or a recap in their place."""
+    once = (("summary_max_tokens", summary_max_tokens),) if summary_max_tokens else ()
 
-    strategy: str = ""
-    keep_recent: int = 0
-    summary_max_tokens: int = 0
-    why: str = ""
+    def plan(view: View, limits: Limits) -> Plan | None:
+        keep = keep_recent or limits.context.keep_recent
+        made = split(view, keep, why or "a rule asked for it")
+        chosen = strategy or ("truncate" if limits.strategy == "truncate" else "summarize")
+        return made and replace(made, strategy=chosen, style=STRATEGIES[chosen].style, once=once)
 
-    def plan(self, view: View, limits: Limits) -> Plan | None:
-        """All but the last messages leave, with a reminder or a recap in their place."""
-        plan = split(
-            view, self.keep_recent or limits.context.keep_recent, self.why or "a rule asked for it"
-        )
-        strategy = self.strategy or ("truncate" if limits.strategy == "truncate" else "summarize")
-        style = STRATEGIES[strategy].style
-        most = self.summary_max_tokens
-        once = (("summary_max_tokens", most),) if most else ()
-        return plan and replace(plan, strategy=strategy, style=style, once=once)
+    return plan
 
 
 def make_one_off_planner(config: Mapping[str, Any]) -> Planner:

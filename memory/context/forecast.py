@@ -44,6 +44,11 @@ class Forecast(Struct, frozen=True):
     def plans(self) -> tuple[Plan, ...]:
         return (self.plan, self.then) if self.then else (self.plan,)
 
+    @property
+    def removed(self) -> tuple[int, ...]:
+        """The turns that leave, or become lines of the log."""
+        return tuple(sorted(frozenset().union(*(plan.removed for plan in self.plans))))
+
 
 def is_far(view: View, limits: Limits, within: int) -> bool:
     """Return whether it is known at a glance, as it nearly always is, that no turn leaves within so
@@ -87,7 +92,7 @@ def forecast(
     later, plan = found
     after = later.apply(plan.change)
     then = planner(after, limits) if plan.name == "stub" else None
-    gone = {n for one in (plan, then) if one for n in (*one.leaving, *one.change.turns("line"))}
+    gone = plan.removed | (then.removed if then else frozenset())
     raw = sum(turn.tokens for turn in after.turns if turn.number in gone)
     raw += stubs.count_freed(later, plan.change)
     return Forecast(later.current, plan, view.scale.part(raw), later, then)

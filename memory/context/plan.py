@@ -47,6 +47,11 @@ class Plan(Struct, frozen=True):
         """The name of the event that it becomes."""
         return name_of(self.change)
 
+    @property
+    def removed(self) -> frozenset[int]:
+        """The turns that leave by it, or become lines of the log."""
+        return frozenset((*self.leaving, *self.change.turns("line")))
+
 
 LEAST_FREED = 1 / 20
 """The share of what stands in the context besides the system prompt and the tools that a plan frees

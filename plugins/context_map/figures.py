@@ -22,7 +22,7 @@ from memory.context.view import View
 from memory.turns import Turn
 from plugins.api import Ask, Reply
 from plugins.builtin.context import blocks
-from plugins.builtin.context.blocks import LOG, RANGE, RUNNING, SUMMARY, TURN, Block
+from plugins.builtin.context.blocks import LOG, RANGE, RUNNING, SUMMARY, TURN, RequestBlock
 from plugins.builtin.context.overview import parts
 from plugins.builtin.context.state import States, states
 from plugins.wording import amount, clip, shrink
@@ -68,7 +68,7 @@ def list_blocks(view: View, system: str = "", most: int = MOST) -> list[MapBlock
     return fixed + _merge(inside, view, most)
 
 
-def _in_front(part: str, tokens: int, block: Block | None, system: str) -> MapBlock:
+def _in_front(part: str, tokens: int, block: RequestBlock | None, system: str) -> MapBlock:
     shown = MapBlock(part, tokens, words=clip(system, _WORDS) if part == "system prompt" else "")
     if block is None:
         return shown
@@ -76,7 +76,7 @@ def _in_front(part: str, tokens: int, block: Block | None, system: str) -> MapBl
     return replace(_over(shown, block.turns), words=words)
 
 
-def _inside(block: Block, tokens: int, where: States) -> MapBlock:
+def _inside(block: RequestBlock, tokens: int, where: States) -> MapBlock:
     if block.turn is not None:
         state = [*where.of(block.turn.number)]
         return _over(MapBlock(block.part, tokens, state=state), block.turns)

@@ -24,7 +24,7 @@ from plugins.api import Ask, CommandError, Reply, ToolError
 from plugins.builtin.context import state
 from plugins.builtin.context.overview import gather, parts
 from plugins.builtin.context.show import DETAILS, headline
-from plugins.builtin.context.turns import rows
+from plugins.builtin.context.turns import Row, rows
 from plugins.builtin.context.values import pick
 from plugins.context_map.figures import show_figures
 from plugins.wording import amount
@@ -71,14 +71,6 @@ _STATES = {
 _LEFT = frozenset((state.LOGGED, state.SUMMARISED, state.CLEARED, state.DROPPED, state.GONE))
 
 
-class TokenBlock(Struct, frozen=True):
-    """A turn: its tokens as they are in context, or were, and its states, the main one first."""
-
-    number: int
-    tokens: int
-    state: tuple[str, ...]
-
-
 class Picture(Struct, frozen=True):
     """The figures for a drawing of the context. `parts` are tokens by name and add up to `tokens`;
     `older` turns are not drawn."""
@@ -87,7 +79,7 @@ class Picture(Struct, frozen=True):
     budget: int
     is_measured: bool
     parts: Mapping[str, int]
-    blocks: Sequence[TokenBlock]
+    blocks: Sequence[Row]
     older: int = 0
 
 
@@ -187,7 +179,7 @@ def _sizes(picture: Picture) -> dict[str, str]:
     return {name: f"{name} {amount(tokens)}" for name, tokens in sizes.items() if tokens}
 
 
-def _widths(blocks: Sequence[TokenBlock]) -> list[float]:
+def _widths(blocks: Sequence[Row]) -> list[float]:
     """Pixels of each turn by its tokens: the largest is as wide as a block may be, unless that
     makes very many rows; the smallest still holds its name."""
     tokens = [block.tokens for block in blocks]
@@ -195,7 +187,7 @@ def _widths(blocks: Sequence[TokenBlock]) -> list[float]:
     return [max(12 + 6.5 * len(f"t{b.number}"), b.tokens * scale) for b in blocks]
 
 
-def _block(block: TokenBlock, box: Box) -> str:
+def _block(block: Row, box: Box) -> str:
     """In colour while it is in context, hollow once it left; a second state is a stripe."""
     main, *others = block.state
     name, is_gone = f"t{block.number}", main in _LEFT
@@ -263,7 +255,7 @@ async def show(ask: Ask) -> Reply:
         budget=overview.limits.budget,
         is_measured=overview.view.scale.is_measured,
         parts=parts(overview.view),
-        blocks=[TokenBlock(row.number, row.tokens, row.state) for row in found],
+        blocks=found,
         older=first - 1,
     )
     drawing = svg(picture)

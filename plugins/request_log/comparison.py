@@ -19,7 +19,6 @@ from memory.context.meter import PromptPrefix
 from memory.context.view import View
 from memory.turns import Entry
 from plugins.api import Action, Ask, CommandError, Reply
-from plugins.builtin.context.overview import list_touched
 from plugins.builtin.context.show import by, moment, name_kind
 from plugins.builtin.context.turns import role, summarize
 from plugins.request_log.causes import SentPart, find_causes
@@ -250,7 +249,7 @@ def _explain(compared: Comparison, events: Sequence[ViewEvent], zone: tzinfo) ->
 
 
 def _describe_turns(event: ViewEvent) -> str:
-    touched = list_touched(event)
+    touched = event.touched
     return f" {format_turns(touched)}" if touched else ""
 
 

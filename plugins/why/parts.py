@@ -14,7 +14,7 @@ from memory.context.view import View
 from memory.long_term.prompt import find_lines
 from memory.messages import ToolCall
 from memory.turns import Turn
-from plugins.builtin.context.blocks import LOG, SUMMARY, Block, list_blocks, name_run
+from plugins.builtin.context.blocks import LOG, SUMMARY, RequestBlock, list_blocks, name_run
 
 Kind = Literal["system prompt", "tools", "memory", "summary", "log", "turn", "question", "result"]
 
@@ -54,7 +54,7 @@ def _before(view: View, prefix: PromptPrefix, count: Callable[[str], int]) -> It
         yield AnswerPart("memory", f"m{number}", scale(count(line)), line, can_go=True)
 
 
-def _part_of(block: Block, view: View) -> AnswerPart:
+def _part_of(block: RequestBlock, view: View) -> AnswerPart:
     tokens, turns = view.scale.part(block.raw), block.turns
     if block.part == LOG:
         return AnswerPart("log", "", tokens, block.text.replace("\n", "; "))

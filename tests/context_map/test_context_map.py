@@ -9,18 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.builtin.context.state import STATES
+from plugins.builtin.context.turns import Row
 from plugins.context_map import picture
-from plugins.context_map.picture import Picture, TokenBlock, flow, render, svg
+from plugins.context_map.picture import Picture, flow, render, svg
 
 blocks = st.lists(
     st.tuples(st.integers(0, 100_000), st.sampled_from(STATES)),
     max_size=60,
-).map(lambda pairs: [TokenBlock(n, tokens, (name,)) for n, (tokens, name) in enumerate(pairs, 1)])
+).map(lambda pairs: [Row(n, tokens, (name,)) for n, (tokens, name) in enumerate(pairs, 1)])
 
 
 @given(blocks, st.integers(1_000, 200_000))
 def test_the_map_is_valid_and_shows_every_turn_with_its_state(
-    turns: list[TokenBlock], budget: int
+    turns: list[Row], budget: int
 ) -> None:
     sizes = {"system prompt": 100, "tools": 0, "summary": 0, "turns": 5_000, "running turn": 0}
     drawing = svg(Picture(5_100, budget, True, sizes, turns))
@@ -42,7 +43,7 @@ def test_blocks_flow_like_words_and_never_overlap(widths: list[float]) -> None:
 
 
 def test_the_map_is_rendered_as_a_png_with_letters_of_its_own() -> None:
-    named = svg(Picture(100, 1_000, False, {"turns": 100}, [TokenBlock(1, 100, ("in context",))]))
+    named = svg(Picture(100, 1_000, False, {"turns": 100}, [Row(1, 100, ("in context",))]))
     bare = named.replace(">t1<", "><")
     assert render(named).startswith(b"\x89PNG")
     assert render(named) != render(bare)

@@ -14,7 +14,7 @@ SUMMARY, LOG, RANGE = "summary", "activity log", "summaries of turns"
 TURN, RUNNING = "turns", "running turn"
 
 
-class Block(Struct, frozen=True):
+class RequestBlock(Struct, frozen=True):
     """A part of the request, by its name: its raw tokens and its text, and the `turns` that it
     holds or represents; `turn` is the one that it is."""
 
@@ -25,24 +25,24 @@ class Block(Struct, frozen=True):
     turn: Turn | None = None
 
 
-def list_blocks(view: View) -> Iterator[Block]:
+def list_blocks(view: View) -> Iterator[RequestBlock]:
     """Yield the blocks in the order of the request: a range summary stands where it is sent, behind
     the turns that it represents and those before these."""
     front = view.preface
     if front:
-        yield Block(SUMMARY, front.tokens, front.text, view.layout.turns("summary"))
+        yield RequestBlock(SUMMARY, front.tokens, front.text, view.layout.turns("summary"))
     if log := view.log:
         raw = view.front_tokens - (front.tokens if front else 0)
-        yield Block(LOG, raw, "\n".join(line.text for line in log), view.logged)
+        yield RequestBlock(LOG, raw, "\n".join(line.text for line in log), view.logged)
     waiting = [one for one in view.ranges if one.summary in view.summaries]
     for turn in (*view.turns, None):
         while waiting and (turn is None or waiting[0].turns[-1] < turn.number):
             one = waiting.pop(0)
             summary = view.summaries[one.summary]
-            yield Block(RANGE, summary.tokens, summary.text, one.turns)
+            yield RequestBlock(RANGE, summary.tokens, summary.text, one.turns)
         if turn is not None:
             part = RUNNING if turn.number == view.current else TURN
-            yield Block(part, turn.tokens, turn.question.text, (turn.number,), turn)
+            yield RequestBlock(part, turn.tokens, turn.question.text, (turn.number,), turn)
 
 
 def name_run(turns: Sequence[int]) -> str:

@@ -16,7 +16,7 @@ from memory.record.search.excerpts import excerpt, pieces
 from plugins.api import Action, Ask, Reply
 from plugins.builtin.context import receipts
 from plugins.builtin.context.cost import cache_of
-from plugins.builtin.context.overview import event_data, hold, list_touched
+from plugins.builtin.context.overview import event_data, hold
 from plugins.builtin.context.show import UNDO, by, explain_hold, moment, name_kind
 from plugins.builtin.context.state import IN_PLAY, States, name_states, states
 from plugins.builtin.context.turns import name_role, role
@@ -84,7 +84,7 @@ def _line(
         if is_undone
         else f"e{event.id} **{what}**",
         moment(event.at, zone),
-        format_turns(list_touched(target or event)),
+        format_turns((target or event).touched),
         phrase(event, "{tokens_before} → {tokens_after} tokens") if is_moved else "",
         *more,
         literal(clip(by(event), 120)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from datetime import tzinfo
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -17,13 +17,13 @@ from memory.context import compaction
 from memory.context.change import ViewEvent
 from memory.context.cut_cost import CutCost
 from memory.context.forecast import Forecast
-from memory.context.forms import DROPPED
 from memory.context.limits import Limits
 from memory.context.plan import Plan
 from memory.context.replay import newest_move, undoable
 from memory.context.strategies import STRATEGIES
 from memory.context.view import View
 from memory.conversation import Conversation
+from memory.forecaster import Pending
 from memory.ledger import Bill
 from memory.long_term.prompt import PromptMemory
 from memory.messages import Role
@@ -64,10 +64,6 @@ ROLES: tuple[Role, ...] = ("user", "assistant", "tool", "note")
 
 _NEWEST = 8  # events
 
-Summary = Literal["", "coming", "ready"]
-"""The state of the last cut's summary: it is still to come, or is there and waits for the next
-turn."""
-
 
 class Hold(Struct, frozen=True):
     """Cuts are held off, because of what a person did, until this turn begins or the context is
@@ -100,7 +96,7 @@ class Overview(Struct, frozen=True):
     soft: SoftLimit
     hold: Hold | None
     last: ViewEvent | None
-    summary: Summary
+    summary: Pending
     can_undo: bool
     bill: Bill
     layers: Mapping[str, str]
@@ -176,16 +172,11 @@ def hold(view: View, limits: Limits, conversation: Conversation) -> Hold | None:
 BECAUSE = {"hold": "of your no", "expand": "you opened a summary", "undo": "of your undo"}
 
 
-async def _summary(conversation: Conversation, last: ViewEvent | None) -> Summary:
-    layout, writer = conversation.context.layout, conversation.compactor.summaries
-    if last is not None and last.change.makes("range"):
-        if not any(one.event == last.id and not one.summary for one in layout.ranges):
-            return ""
-        return "ready" if await writer.summary_of(last.id) else "coming"
-    front = layout.front
-    if front is None or front in layout.texts:
-        return ""
-    return "ready" if await writer.summary_of(front) else "coming"
+async def _summary(conversation: Conversation, last: ViewEvent | None) -> Pending:
+    layout, find = conversation.context.layout, conversation.compactor.forecaster.find_pending
+    if last is None or not last.change.makes("range"):
+        return await find(layout.front)
+    return await find(last.id) if any(one.event == last.id for one in layout.ranges) else ""
 
 
 def parts(view: View) -> dict[str, int]:
@@ -301,14 +292,9 @@ def plan_data(plan: Plan, strategy: str) -> dict[str, Any]:
 
 def _describe_cut(cut: Forecast, overview: Overview) -> dict[str, Any]:
     effects, cost = describe_effects(cut, overview.limits.strategy), overview.cache
-    turns = ids(tuple(sorted({*removed_by(cut)})))
+    turns = ids(cut.removed)
     more = {"effect": effects, "cost": cost.data(overview.cost)}
     return {"at": f"t{cut.at_turn}", "turns": turns, "tokens": cut.tokens, **more}
-
-
-def removed_by(cut: Forecast) -> list[int]:
-    """Return the turns that a compaction removes, or makes lines of the log."""
-    return [n for plan in cut.plans for n in (*plan.leaving, *plan.change.turns("line"))]
 
 
 def event_data(event: ViewEvent) -> dict[str, Any]:
@@ -320,14 +306,5 @@ def event_data(event: ViewEvent) -> dict[str, Any]:
         kind=event.name,
         reason=explain(event.reason),
         at_turn=f"t{event.turn}",
-        turns=ids(list_touched(event)),
+        turns=event.touched,
     )
-
-
-def list_touched(event: ViewEvent) -> tuple[int, ...]:
-    """Return the turns that an event speaks of: those that left by it, or else those it changed."""
-    change = event.change
-    if dropped := change.turns("gone", of=DROPPED):
-        return dropped
-    left = {*event.leaving, *change.turns("line"), *change.turns("whole")}
-    return tuple(sorted(left or change.pin or change.unpin or change.turns("squeezed")))

@@ -119,7 +119,7 @@ def describe_steps(
 
 
 def _step(plan: Plan, preview: Preview, strategy: str) -> str:
-    gone = {*plan.leaving, *plan.change.turns("line")}
+    gone = plan.removed
     raw = sum(turn.tokens for turn in preview.now.turns if turn.number in gone)
     raw += count_freed(preview.now, plan.change)
     size = _(" (about {tokens} tokens)", tokens=amount(preview.now.scale.part(raw))) if raw else ""

@@ -26,9 +26,7 @@ from plugins.builtin.context.overview import (
     describe_effects,
     effect,
     gather,
-    list_touched,
     parts,
-    removed_by,
 )
 from plugins.builtin.context.values import phrase
 from plugins.rules import AUTO_COMPACT
@@ -369,7 +367,7 @@ def next_cut(overview: Overview) -> str:
         return _("Next compaction: when one of your rules triggers it (`/config hooks`).")
     if cut is None:
         return _("Next compaction: none expected.")
-    is_known = cut.tokens and all(number <= overview.view.newest for number in removed_by(cut))
+    is_known = cut.tokens and all(number <= overview.view.newest for number in cut.removed)
     tokens = _(", about {n} tokens", n=amount(cut.tokens)) if is_known else ""
     cost = overview.cache.clause(overview.cost)
     which = cost and _(", which {cost}", cost=cost)
@@ -382,7 +380,7 @@ def last_change(overview: Overview) -> str:
     event = overview.last
     if event is None:
         return _("Last compaction: none yet.")
-    numbers = list_touched(event)
+    numbers = event.touched
     turns = f"{format_turns(numbers)}, " if numbers else ""
     summary = {
         "": "",

@@ -17,7 +17,6 @@ from memory.context.view import View
 from memory.record.summaries import Summary
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context import ranges, receipts
-from plugins.builtin.context.overview import list_touched
 from plugins.builtin.context.show import UNDO
 from plugins.builtin.context.state import say_gone
 from plugins.builtin.context.values import as_data, phrase, refusal, say_of
@@ -191,7 +190,7 @@ async def free(ask: Ask, rest: str) -> Reply:
     data = ranges.describe_freed(event)
     sizes = f"({amount(event.tokens_before)} → {amount(event.tokens_after)})"
     squeezed = say_of(
-        list_touched(event),
+        event.touched,
         "{turns} was shortened to question and reply",
         "{turns} were shortened to question and reply",
     )

@@ -33,7 +33,7 @@ class Row(Struct, frozen=True):
     number: int
     tokens: int
     state: tuple[str, ...]
-    words: str
+    words: str = ""
 
 
 async def show_turns(ask: Ask, rest: str) -> Reply:
