@@ -336,7 +336,7 @@ async def test_cards_are_put_away_notices_go_and_the_context_is_in_its_panel(
         await tab.asks("one", "one")
         await tab.writes("/version")
         await tab.sees(".card")
-        await tab.presses("Put this away", ".card")
+        await tab.presses("Close", ".card")
         await expect(tab.page.locator(".card")).to_have_count(0)
         await tab.writes("/context")
         await tab.sees("#panel .headline")

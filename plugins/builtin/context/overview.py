@@ -276,9 +276,9 @@ def effect(plan: Plan, strategy: str) -> str:
     done = (
         plan.leaving
         and (
-            _verb(plan.leaving, "{turns} will be removed", "{turns} will be removed")
+            _verb(plan.leaving, "{turn} will be removed", "{turns} will be removed")
             if style == "reminder"  # a sentence in place of the turns, and not a summary of them
-            else _verb(plan.leaving, "{turns} will be summarised", "{turns} will be summarised")
+            else _verb(plan.leaving, "{turn} will be summarised", "{turns} will be summarised")
         ),
         folded
         and _verb(folded, "{turns} becomes a line of the log", "{turns} become lines of the log"),
@@ -305,8 +305,10 @@ def effect(plan: Plan, strategy: str) -> str:
 
 
 def _verb(numbers: Sequence[int], one: str, many: str) -> str:
-    """Return a clause about turns, in the singular where it is one."""
-    return _(one if len(numbers) == 1 else many, turns=format_turns(numbers))
+    """Return a clause about turns, in the singular where it is one, which may call it {turn} where
+    both read the same in English."""
+    named = format_turns(numbers)
+    return _(one if len(numbers) == 1 else many, turns=named, turn=named)
 
 
 def describe_effects(cut: Forecast, strategy: str) -> str:

@@ -469,7 +469,7 @@ async def test_a_person_has_one_conversation_over_all_channels(
         await stage.say(f"/link {found[1]}")
         await stage.shown("Until then nothing changes")
         await here.says("/link yes")
-        await stage.shown("goes on in the conversation of")
+        await stage.shown("is linked to the conversation of")
         await stage.say("My word is plum")
         await stage.shown("Noted.")
         await bot.is_idle()
