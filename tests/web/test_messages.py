@@ -413,7 +413,7 @@ async def test_requests_are_a_timeline_with_their_differences(tab: Tab) -> None:
     await tab.asks("two", "two")
     await tab.chooses_tab("Requests")
     await expect(tab.page.locator(".requests li")).to_have_count(2)
-    await tab.presses("What changed in r2")
+    await tab.presses("Changes in r2")
     await tab.sees("#dialog .code .added:has-text('t2 user')")
     await tab.presses("Close", "#dialog")
     await tab.presses("Show r1")
