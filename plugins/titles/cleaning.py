@@ -30,6 +30,7 @@ _CODE_NAME = lazy(r"_+[a-z0-9_]+_+")
 _QUOTES = "\"'“”„‟‘’‚‛«»‹›「」『』《》〈〉＂＇`´"
 _PAIRED = "()", "[]", "{}", "（）", "【】"
 _NO_TITLE = frozenset(("refusal", "call", "loop", "thoughts"))
+_JOINERS = "\u200c\u200d"  # by which letters are joined or kept apart: in Persian, in emoji
 _MOST_READ = 2_000
 """Characters of an answer, without its thoughts, in which a title is looked for."""
 _MOST_OF_LINE = 200
@@ -64,7 +65,7 @@ def _visible(sign: str) -> str:
     kind = unicodedata.category(sign)
     if kind in ("Cc", "Zl", "Zp", "Zs"):
         return " "
-    return "" if kind in ("Cf", "Cs", "Co", "Cn") and sign != "\u200d" else sign
+    return "" if kind in ("Cf", "Cs", "Co", "Cn") and sign not in _JOINERS else sign
 
 
 def _peel(line: str) -> str:

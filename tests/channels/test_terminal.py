@@ -56,7 +56,7 @@ def test_a_narrow_terminal_shortens_the_bar() -> None:
         (52, "gpt-9-mini · 12.4k/50k ▓▓░░░░░░ · 7/20 turns · $0.02"),
         (45, "12.4k/50k ▓▓░░░░░░ · 7/20 turns · $0.02"),
         (32, "12.4k/50k · 7/20 turns · $0.02"),
-        (24, "12.4k/50k · 7/20t"),
+        (24, "12.4k/50k · 7/20 turns"),
         (10, "12.4k/50k"),
         (5, ""),
     ]:
@@ -108,7 +108,10 @@ def test_the_limit_that_is_reached_first_stands_first_with_the_meter() -> None:
     full = replace(USAGE, turns=19, nearest="turns", share=0.95)
     shown = "acme/gpt-9-mini · 19/20 turns ▓▓▓▓▓▓▓▓ · 12.4k/50k · $0.02"
     assert bar_text(full, 80) == shown
-    assert [bar_text(full, width) for width in (20, 6)] == ["19/20t · 12.4k/50k", "19/20t"]
+    assert [bar_text(full, width) for width in (24, 12)] == [
+        "19/20 turns · 12.4k/50k",
+        "19/20 turns",
+    ]
 
 
 @given(

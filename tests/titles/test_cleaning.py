@@ -20,6 +20,8 @@ TITLES = (
         "Don't panic",
         "Costs 3.14 of 12",
         "Q3 – plan",
+        "می\u200cخواهم کتاب بخوانم",
+        "👨\u200d👩\u200d👧 trip",
     ),
 )
 AROUND = (

@@ -92,12 +92,12 @@ async def test_a_failing_endpoint_is_a_sentence_and_the_message_can_be_tried_aga
 ) -> None:
     forbid_retries(monkeypatch)
     failing: list[tuple[Callable[[], web.StreamResponse], str]] = [
-        (lambda: web.Response(status=500, text="broken"), "could not be heard"),
+        (lambda: web.Response(status=500, text="broken"), "could not be transcribed"),
         (lambda: web.json_response({"error": {"message": "Bad key"}}, status=401), "key"),
-        (_page, "could not be heard"),
+        (_page, "could not be transcribed"),
         (lambda: web.json_response({"no": "text"}), "something that is no transcript"),
-        (lambda: web.json_response([1]), "could not be heard"),
-        (_huge, "could not be heard"),
+        (lambda: web.json_response([1]), "could not be transcribed"),
+        (_huge, "could not be transcribed"),
         (lambda: web.json_response({"text": "  "}), "Nothing was said in your voice message"),
     ]
     async with run_bot(tmp_path, [Say("Green.")], VOICE) as bot:
@@ -120,7 +120,7 @@ async def test_words_beside_a_voice_that_is_not_heard_are_answered(tmp_path: Pat
     async with run_bot(tmp_path, [Say("Hm.")], VOICE) as bot:
         bot.server.voice.transcripts.append(lambda: web.json_response({"no": "text"}))
         told = (await bot.says("Make it shorter", files=NOTE)).text
-        assert told.startswith("Hm.\n\nYour voice message could not be heard")
+        assert told.startswith("Hm.\n\nYour voice message could not be transcribed")
         sent = str(bot.sent_to_model()[-1]["content"])
         assert sent.startswith("Make it shorter\n[not heard]\n[file: voice.ogg, data/")
 

@@ -161,7 +161,7 @@ async def test_an_answer_is_told_while_the_page_is_hidden(tmp_path: Path, browse
         assert await tab.page.evaluate(told) == []
         await tab.opens_settings("This browser")
         await tab.sees(f"#browser li:has-text('Parley') .value:text-is('{VERSION}')")
-        await tab.page.get_by_role("switch", name="Tell me when an answer is ready").click()
+        await tab.page.get_by_role("switch", name="Notify me when an answer is ready").click()
         await tab.presses("Close settings")
         await tab.page.evaluate(
             "Object.defineProperty(document, 'hidden', {get: () => true, configurable: true})"

@@ -356,7 +356,7 @@ async def test_the_page_shows_where_a_conversation_came_from_and_where_to_answer
         await terminal.says("At the terminal")
         await tab.opens(site.url)
         await tab.page.click(".session:has(.channel:text-is('Terminal'))")
-        await tab.sees("#elsewhere:has-text('goes on in Terminal')")
+        await tab.sees("#elsewhere:has-text('takes place in Terminal')")
         await expect(tab.page.locator("#composer")).to_be_hidden()
         await tab.presses("Pin t1")
         await tab.shows_state("t1", "pinned")

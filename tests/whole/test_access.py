@@ -95,7 +95,7 @@ async def test_an_owner_lets_a_stranger_in_who_is_told_and_is_known_after_a_rest
     async with afar(tmp_path) as bot:
         assert (
             await befriended(bot, "ann")
-        ).text == "afar/ann now has access as a user, and has been told."
+        ).text == "afar/ann now has access as a user, and was notified."
         assert (await bot.reply_to("")).reply.text == WELCOME
         assert (await bot.says("Hi", "ann", "ann")).text == "re: Hi"
         assert "a user of this bot" in (await bot.says("/whoami", "ann", "ann")).text

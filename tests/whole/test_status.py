@@ -88,7 +88,7 @@ async def test_owners_alone_are_told_what_failed_and_how_often_each_kind_once(
         pairing = next(word for word in code.split() if word.isupper() and len(word) > 5)
         await bot.says(f"/pair {pairing.strip('.,;')}", user="ann", chat="a")
         shown_to_bob = await bot.says("/status", user="bob", chat="b", id="bob's")
-    assert "What failed in the last day:" in status["text"]
+    assert "Failures in the last 24 hours:" in status["text"]
     assert ", 2 times: the turn failed: " in status["text"]
     found = status["data"]["recent"]["failures"]
     assert [one["times"] for one in found] == [2, 1, 1]

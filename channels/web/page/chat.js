@@ -21,6 +21,7 @@ export class Chat {
   #draft = null;
   #isAtEnd = true; // as it was scrolled last: asking the log itself makes the browser lay it out at once
   #frame = 0; // in which it is scrolled to its end
+  #end = 0; // where that was last, in pixels
   #endButton = iconButton("end", t("To the end"), () => this.#toEnd(true), { id: "end", hidden: true });
   #fading = 0;
   #top = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#older?.click(), { root: byId("log"), rootMargin: "600px 0px 0px" });
@@ -30,12 +31,16 @@ export class Chat {
   constructor(page) {
     this.#page = page;
     byId("notice").before(h("div", { class: "to-end" }, this.#endButton));
-    this.#log.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    this.#log.addEventListener("scroll", () => {
+      this.#scrolled();
+      if (!this.#isAtEnd && this.#log.scrollTop < this.#end) this.#leaveEnd(); // a person looks further up
+    }, { passive: true });
   }
 
   clear(session) {
     this.#session = session;
     this.#log.replaceChildren();
+    this.#end = 0;
     this.#known.clear();
     this.#page.running(false);
     this.notice("");
@@ -49,6 +54,7 @@ export class Chat {
     this.#known.clear(); // in another branch the same name is another turn
     const written = this.#beingWritten();
     this.#log.replaceChildren(...this.#drawn(messages));
+    this.#end = 0; // until this has been scrolled
     this.#offerOlder(messages);
     if (!messages.length) this.#log.append(greeting(this.#page));
     this.mark(this.#page.known());
@@ -356,6 +362,7 @@ export class Chat {
     this.#frame ||= requestAnimationFrame(() => {
       this.#frame = 0;
       this.#log.scrollTop = this.#log.scrollHeight;
+      this.#end = this.#log.scrollTop;
     });
   }
 

@@ -258,10 +258,14 @@ def effect(plan: Plan, strategy: str) -> str:
     squeezed = [n for n in change.turns("squeezed") if n not in plan.leaving]
     folded = [n for n in change.turns("line") if n not in plan.leaving]
     # A reminder is a sentence in place of the turns, and not a summary of them.
-    gone = "{turns} will be removed" if style == "reminder" else "{turns} will be summarised"
+    gone = (
+        say_of(plan.leaving, "{turn} will be removed", "{turns} will be removed")
+        if style == "reminder"
+        else say_of(plan.leaving, "{turn} will be summarised", "{turns} will be summarised")
+    )
     clips, stubs = len(change.clip), len(change.stub)
     done = (
-        plan.leaving and say_of(plan.leaving, gone, gone),
+        plan.leaving and gone,
         folded
         and say_of(folded, "{turns} becomes a line of the log", "{turns} become lines of the log"),
         squeezed

@@ -62,8 +62,9 @@ def _say(name: str, field: Any) -> Any:
 
 def say_of(numbers: Sequence[int], one: str, many: str, **values: Any) -> str:
     """Return a sentence about these turns: `say_of((3,), "{turns} is pinned.", "{turns} are
-    pinned.")`."""
-    return _(one if len(numbers) == 1 else many, turns=format_turns(numbers), **values)
+    pinned.")`. For one turn it may say {turn}, where both sentences read alike in English."""
+    named = format_turns(numbers)
+    return _(one if len(numbers) == 1 else many, turns=named, turn=named, **values)
 
 
 def refusal(text: str, **values: Any) -> CommandError:

@@ -340,7 +340,7 @@ async def test_a_reaction_approves_and_another_stops(
 async def test_a_question_that_was_answered_says_so_and_has_no_more_buttons(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    """Where a message can be edited; an answer that is refused changes nothing."""
+    """A message that can be edited says it; an answer that is refused changes nothing."""
 
     async def run(*_given: object) -> Ran:
         return Ran(0, b"hello", b"", 0)
@@ -469,7 +469,7 @@ async def test_a_person_has_one_conversation_over_all_channels(
         await stage.say(f"/link {found[1]}")
         await stage.shown("Until then nothing changes")
         await here.says("/link yes")
-        await stage.shown("goes on in the conversation of")
+        await stage.shown("is linked to the conversation of")
         await stage.say("My word is plum")
         await stage.shown("Noted.")
         await bot.is_idle()
