@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from memory.context.correction_words import (
     BUT,
+    CJK_FRAME,
     CJK_NEW_OLD,
     CJK_OLD_NEW,
     CUES,
@@ -143,7 +144,7 @@ _WORDS_OF_NO_TOPIC = """
     get got yes nicht sondern statt eine einen sind doch jetzt nein wird haben korrektur meine
     meinte mein dass auch bitte noch oder aber unter der die das ist und ich wir ihr sie mir mit
     auf für den dem ein vom zum war bin hat nun 不是 而是 现在 其实 更正 改成 我的 应该 抱歉
-    我们 一个 这个 我 的 是 在 不 了 他 她 它 吧 就 也 都 月 日 号 点 元
+    一下 那个 刚才 一点 地方 我们 一个 这个 我 的 是 在 不 了 他 她 它 吧 就 也 都 月 日 号 点 元
 """
 _COMMON = frozenset(re.findall(r"\S+", _WORDS_OF_NO_TOPIC))
 
@@ -193,6 +194,15 @@ class _Earlier:
                     return values[-1]
                 if shared := (about & words) - content_words(values[-1].text):
                     return _nearest(values, part, shared)
+        return None
+
+    def only_name(self, new: Value, about: frozenset[str]) -> Value | None:
+        """Return the name that a sentence says of the same thing, if it says one alone."""
+        for message in self.messages[:_BACK]:
+            for part in split_sentences(message):
+                names = [one for one in find_values(part) if one.kind == "name" and one.start]
+                if len(names) == 1 and (about & content_words(part)) - content_words(names[0].text):
+                    return None if names[0].is_same(new) else names[0]
         return None
 
     def has(self, words: str) -> bool:
@@ -306,6 +316,12 @@ def _cjk_pairs(sentence: str, earlier: _Earlier) -> Iterator[tuple[Value, Value]
             if earlier.has(found[old]):
                 yield _name(found, old), _name(found, new)
                 return
+    if found := CJK_FRAME.search(sentence):
+        frame = re.compile(rf"{re.escape(found[1])}([\u4e00-\u9fff]{{1,8}}?)(?=[，。！,.\s]|$)")
+        for message in earlier.messages[:_BACK]:
+            if (said := frame.search(message)) and said[1] != found[2]:
+                yield _name(said, 1), _name(found, 2)
+                return
 
 
 def _name(found: re.Match[str], group: int) -> Value:
@@ -318,7 +334,7 @@ def _new_alone(
 ) -> Iterator[tuple[Value, Value]]:
     """Yield the last value of a kind and the new one, where a sentence that corrects names one
     alone."""
-    values = find_values(sentence)
+    values = [v for v in find_values(sentence) if not _SIGNS_ALONE.fullmatch(v.text)]
     for new in reversed(values):
         if sum(_fits(other, new) for other in values) > 1:
             continue
@@ -326,6 +342,9 @@ def _new_alone(
         words = content_words(_SIGNS_ALONE.sub(" ", rest))
         about = frozenset(word for word in words if len(word) > 1)
         if new.kind == "name" and (about or not MEANT.search(sentence)):
+            if is_strong and about and (old := earlier.only_name(new, about)):
+                yield old, new
+                return
             continue
         if is_strong and new.kind in _TELLING:
             old = earlier.last(new, about) or earlier.last(new, frozenset())
