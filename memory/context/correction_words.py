@@ -8,25 +8,34 @@ from memory.context.wording import cue
 from memory.patterns import lazy
 
 _MOVED_BY = (
-    r"(?:extended|moved|changed|pushed|shifted|postponed|switched|bumped|delayed|rescheduled|raised|"
+    r"(?:extended|moved|changed|pushed|shifted|postponed|switched|bumped|delayed|rescheduled|"
+    r"raised|"
     r"lowered|cut|increased|reduced|brought forward|put back)"
 )
 _SLIPS = (
-    r"misspoke|my bad|whoops|whoopsie|i messed up|got that mixed up|change of plans?|new plan|"
+    r"hold on|as of (?:now|today|this \w+)|is the (?:right|correct) \w+|swapped|transposed|mixe?d? "
+    r"(?:those|"
+    r"them|these|that|it|the two) up|misspoke|my bad|whoops|whoopsie|i messed up|got that mixed up|"
+    r"change of plans?|new plan|"
     r"outdated|out of date|no longer (?:valid|current|true|correct|right|in use|works?)|"
     r"(?:just|recently) changed|let's say|"
     r"(?:got|have|has|there's) a new (?:number|address|e-?mail|phone|password|code|room|date|time)|"
-    rf"(?:they|we|he|she|it|has been|have been)(?: just| have| has|'ve)? {_MOVED_BY} (?:\w+ ){{0,4}}?to|"
+    rf"(?:they|we|he|she|it|has been|have been)(?: just| have| has|'ve)? {_MOVED_BY} (?:\w+ "
+    rf"){{0,4}}?to|"
     rf"(?:got|gets|was|were|is|been) {_MOVED_BY}(?: back| up| out)? to|"
-    r"streich das|vertan|verschrieben|verhört|verrechnet|habe? mich versprochen|mein fehler|"
+    r"zahlendreher|verwechsl?e|(?:ist|wäre) (?:richtig|korrekt|der richtige|die richtige|das "
+    r"richtige)|"
+    r"(?:ab|seit) (?:heute|gestern|diese[rm] \w+)|streich das|vertan|verschrieben|verhört|"
+    r"verrechnet|habe? mich versprochen|mein fehler|"
     r"planänderung|neuer plan|(?:stimmt|gilt|geht|funktioniert) nicht mehr|veraltet|"
     r"(?:gerade|eben|neulich|inzwischen) geändert|sagen wir|"
     r"neue (?:nummer|adresse|mail|mailadresse|e-mail|handynummer)|neuer (?:raum|termin|code)|"
-    r"neues (?:passwort|datum)|(?:wurde|ist|wird)\b.{0,60}?\bauf\b.{0,60}?\b(?:verlängert|vorgezogen|"
+    r"neues (?:passwort|datum)|(?:wurde|ist|wird|haben|hat|"
+    r"habe)\b.{0,60}?\bauf\b.{0,60}?\b(?:geändert|verlängert|vorgezogen|"
     r"gelegt|erhöht|gesenkt|gekürzt|angehoben)|was verwechselt|durcheinander ?gebracht"
 )
 _SLIPS_IN_CHINESE = (
-    "口误|笔误|搞错|哎呀|推到|延到|延期到|延后到|延长到|挪到|换到|调到|改地方|换地方|换号码|换了号码|换邮箱|"
+    "等下|唉|记混|写反|弄反|才对|才是|口误|笔误|搞错|哎呀|推到|延到|延期到|延后到|延长到|挪到|换到|调到|改地方|换地方|换号码|换了号码|换邮箱|"
     "换了邮箱|不用了|作废|计划有变|有变动|涨到|降到"
 )
 SIGN = cue(
@@ -42,9 +51,13 @@ SIGN = cue(
     reduced brought put streich vertan verschrieben verhört verrechnet versprochen planänderung
     stimmt gilt geht funktioniert veraltet gerade eben neulich inzwischen sagen neue neuer neues
     wurde wird ist geändert durcheinander durcheinandergebracht erst
+    hold as of right swapped transposed mix mixes mixed zahlendreher verwechsle verwechse richtig
+    korrekt wäre richtige ab seit haben hat habe
     """,
     "ntschuldig änder Änder erschieb erschob ERSCH ÄNDER NTSCH 不 改 更 错 其实 我是说 意思 应该 "
-    "抱歉 现在 换成 推迟 提前 等等 正确 还是 指的是 弄混 搞混 挪 调 口误 笔误 哎呀 推到 延 换 不用了 作废 变 涨到 降到 要",
+    "抱歉 现在 换成 推迟 提前 等等 正确 还是 指的是 弄混 "
+    "搞混 挪 调 口误 笔误 等下 唉 记混 反 才 "
+    "哎呀 推到 延 换 不用了 作废 变 涨到 降到 要",
     lazy(
         r"n't\b|\b(?:not|instead|rather|meant?|mean|make|actually|sorry|no|nope|wait|oops|typo|"
         r"mistyped|misread|mistake|correct"
@@ -80,7 +93,8 @@ SENTENCE = lazy(
     r"(?<=\d)\.(?=,)[^.!?。！？\n;；]*)*[.!?。！？]*"
 )
 QUOTED = lazy(
-    r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|«[^»\n]{1,300}»|『[^』\n]{1,300}』|\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|„[^“”\n]{1,300}[“”]|「[^」\n]{1,300}」|"
+    r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|«[^»\n]{1,300}»|『[^』\n]{1,300}』|\"[^\"\n]{1,300}\"|"
+    r"“[^”\n]{1,300}”|„[^“”\n]{1,300}[“”]|「[^」\n]{1,300}」|"
     r"`[^`\n]{1,300}`|^>[^\n]*$",
     re.MULTILINE | re.DOTALL,
 )
@@ -152,7 +166,8 @@ STRONG = lazy(
 WEAK = lazy(
     r"^\s*(?:no|nope|sorry|wait|actually|nein|nee|sorry|moment|halt|entschuldig\w*|eigentlich|"
     r"hmm better|oops|ups)\b|\b(?:actually|sorry|now|after all|let's make|update|instead|"
-    r"eigentlich|doch|jetzt|nun|lieber|entschuldig\w*|erst|just changed)\b|^\s*不[，,对是]|其实|现在是|抱歉|"
+    r"eigentlich|doch|jetzt|nun|lieber|entschuldig\w*|"
+    r"erst|just changed)\b|^\s*不[，,对是]|其实|现在是|抱歉|"
     r"不好意思|等等|更新|改|还是",
     re.IGNORECASE,
 )
@@ -180,7 +195,8 @@ CUES = lazy(
 )
 STRONG_WORDS = lazy(
     rf"\b(?:{_SLIPS})(?!\w)|{_SLIPS_IN_CHINESE}|"
-    r"\b(?:use|nimm|code|update|instead|correction|please|correct|make (?:it|that|them)|scratch that|typo|"
+    r"\b(?:use|nimm|code|update|instead|correction|please|correct|make (?:it|that|them)|scratch "
+    r"that|typo|"
     r"mistyped|misread|i was wrong|(?:i made a|my) mistake|mix(?:ed)? up|wrong|oops|hmm|better|"
     r"should be|after all|let's|make|change|move|set|tippfehler|vertippt|verlesen|geirrt|mich|hab|"
     r"falsche?\w*|richtig|fehler|ups|quatsch|stattdessen|müsste|sein|draus|daraus|mach|lieber|"
