@@ -143,7 +143,8 @@ _WORDS_OF_NO_TOPIC = """
     been were when the and not for are was you her his its our has had but now can all one out
     get got yes ugh argh mist ach hmm crap damn dang verdammt right one hold these those always
     richtig seit dieser nicht sondern statt eine einen sind doch jetzt nein wird haben korrektur
-    meine meinte mein dass auch bitte noch oder aber unter der die das ist und ich wir ihr sie mir mit
+    meine meinte mein dass auch bitte noch oder aber unter der die das ist und ich wir ihr sie
+    mir mit
     auf für den dem ein vom zum war bin hat nun 不是 而是 现在 其实 更正 改成 我的 应该 抱歉
     一下 那个 刚才 一点 地方 我们 一个 这个 我 的 是 在 不 了 他 她 它 吧 就 也 都 月 日 号 点 元
 """
