@@ -322,11 +322,11 @@ def _cjk_pairs(sentence: str, earlier: _Earlier) -> Iterator[tuple[Value, Value]
             if earlier.has(found[old]):
                 yield _name(found, old), _name(found, new)
                 return
-    if found := CJK_FRAME.search(sentence):
-        frame = re.compile(rf"{re.escape(found[1])}([\u4e00-\u9fff]{{1,8}}?)(?=[，。！,.\s]|$)")
+    if framed := CJK_FRAME.search(sentence):
+        frame = re.compile(rf"{re.escape(framed[1])}([\u4e00-\u9fff]{{1,8}}?)(?=[，。！,.\s]|$)")
         for message in earlier.messages[:_BACK]:
-            if (said := frame.search(message)) and said[1] != found[2]:
-                yield _name(said, 1), _name(found, 2)
+            if (said := frame.search(message)) and said[1] != framed[2]:
+                yield _name(said, 1), _name(framed, 2)
                 return
 
 
