@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from memory.context.correction_words import (
     BUT,
+    CJK_FRAME,
     CJK_NEW_OLD,
     CJK_OLD_NEW,
     CUES,
@@ -140,10 +141,12 @@ _WORDS_OF_NO_TOPIC = """
     that this with from have will would should please actually sorry correction instead meant
     mean make change wrong right just only what there they them then than rather about your here
     been were when the and not for are was you her his its our has had but now can all one out
-    get got yes nicht sondern statt eine einen sind doch jetzt nein wird haben korrektur meine
-    meinte mein dass auch bitte noch oder aber unter der die das ist und ich wir ihr sie mir mit
+    get got yes ugh argh mist ach hmm crap damn dang verdammt right one hold these those always
+    richtig seit dieser nicht sondern statt eine einen sind doch jetzt nein wird haben korrektur
+    meine meinte mein dass auch bitte noch oder aber unter der die das ist und ich wir ihr sie
+    mir mit
     auf für den dem ein vom zum war bin hat nun 不是 而是 现在 其实 更正 改成 我的 应该 抱歉
-    我们 一个 这个 我 的 是 在 不 了 他 她 它 吧 就 也 都 月 日 号 点 元
+    一下 那个 刚才 一点 地方 我们 一个 这个 我 的 是 在 不 了 他 她 它 吧 就 也 都 月 日 号 点 元
 """
 _COMMON = frozenset(re.findall(r"\S+", _WORDS_OF_NO_TOPIC))
 
@@ -193,6 +196,19 @@ class _Earlier:
                     return values[-1]
                 if shared := (about & words) - content_words(values[-1].text):
                     return _nearest(values, part, shared)
+        return None
+
+    def name_like(self, new: Value, sentence: str) -> Value | None:
+        """Return the name that was said behind the same two words as a new one."""
+        before = sentence[: new.start].casefold().split()[-2:]
+        if len(before) < 2:
+            return None
+        for message in self.messages[:_BACK]:
+            for part in split_sentences(message):
+                for one in find_values(part):
+                    words = part[: one.start].casefold().split()[-2:]
+                    if one.kind == "name" and words == before and not one.is_same(new):
+                        return one
         return None
 
     def has(self, words: str) -> bool:
@@ -306,6 +322,12 @@ def _cjk_pairs(sentence: str, earlier: _Earlier) -> Iterator[tuple[Value, Value]
             if earlier.has(found[old]):
                 yield _name(found, old), _name(found, new)
                 return
+    if framed := CJK_FRAME.search(sentence):
+        frame = re.compile(rf"{re.escape(framed[1])}([\u4e00-\u9fff]{{1,8}}?)(?=[，。！,.\s]|$)")
+        for message in earlier.messages[:_BACK]:
+            if (said := frame.search(message)) and said[1] != framed[2]:
+                yield _name(said, 1), _name(framed, 2)
+                return
 
 
 def _name(found: re.Match[str], group: int) -> Value:
@@ -318,7 +340,7 @@ def _new_alone(
 ) -> Iterator[tuple[Value, Value]]:
     """Yield the last value of a kind and the new one, where a sentence that corrects names one
     alone."""
-    values = find_values(sentence)
+    values = [v for v in find_values(sentence) if not _SIGNS_ALONE.fullmatch(v.text)]
     for new in reversed(values):
         if sum(_fits(other, new) for other in values) > 1:
             continue
@@ -326,8 +348,11 @@ def _new_alone(
         words = content_words(_SIGNS_ALONE.sub(" ", rest))
         about = frozenset(word for word in words if len(word) > 1)
         if new.kind == "name" and (about or not MEANT.search(sentence)):
+            if about and STRONG.search(sentence) and (old := earlier.name_like(new, sentence)):
+                yield old, new
+                return
             continue
-        if is_strong and new.kind in _TELLING:
+        if new.kind in _TELLING and (is_strong or _MINE.search(sentence)):
             old = earlier.last(new, about) or earlier.last(new, frozenset())
         elif about or not _OF_A_PERSON.search(_SIGNS_ALONE.sub(" ", rest)):
             old = earlier.last(new, about, _unit_of(new, sentence))
@@ -340,6 +365,9 @@ def _new_alone(
 
 _TELLING = frozenset(("address", "url", "path", "identifier"))
 """Kinds of which a person says few: what is wrong is the last one."""
+_MINE = lazy(
+    r"\b(?:my|our|mein\w*|unser\w*|hold on|halt)\b|我的|号码|邮箱|密码|地址|等", re.IGNORECASE
+)
 _SIGNS_ALONE = lazy(f"(?:{CUES.pattern}|{MEANT.pattern}|{STRONG_WORDS.pattern})", re.IGNORECASE)
 _OF_A_PERSON = lazy(r"\b(?:i|i'm|he|she|we|they|ich|er|wir)\b|[我他她]", re.IGNORECASE)
 

@@ -79,7 +79,7 @@ _CONSENT = (
 _ONCE = (
     r"\b(?:heute abend|heute|morgen(?! in)|gerade|diesmal|jetzt(?! an)|gleich|nachher|diese woche|"
     r"am (?:montag|dienstag|mittwoch|donnerstag|freitag)|"
-    r"nächste woche|noch nicht|im moment|gestern)\b"
+    r"nächste woche|noch nicht|im moment|gestern|in diese[mr] \w+)\b"
 )
 _STYLE = (
     r"(?:\w*emojis?|smileys?|emoticons|aufzählungs\w+|stichpunkte?|markdown|small ?talk|hinweise?|"

@@ -8,7 +8,8 @@ _PLEASE = r"(?:(?:please|pls|plz|kindly|just|also|simply|could you|can you|would
 _TONGUE = (
     r"(?:(?:plain|simple|british|american|formal|easy|swiss|high) )?(?:english|german|french|"
     r"spanish|italian|dutch|portuguese|polish|turkish|russian|ukrainian|chinese|mandarin|cantonese|"
-    r"japanese|korean|arabic|swedish|danish|norwegian|finnish|czech|greek|hungarian|hindi|latin|"
+    r"japanese|korean|arabic|hebrew|persian|farsi|thai|vietnamese|romanian|bulgarian|croatian|"
+    r"serbian|catalan|swedish|danish|norwegian|finnish|czech|greek|hungarian|hindi|latin|"
     r"esperanto)"
 )
 _UNITS = (
@@ -144,6 +145,125 @@ MATTERS = PatternList(
     r" are)(?: not| un)| ?you (?:don't|do not|can't|aren't)|something(?:'s| is) (?:unclear|"
     r"missing)|"
     r"anything(?:'s| is) (?:unclear|missing)|in doubt)\b.*",
+    # what has no end since it is of no single thing: use British spelling, point out my typos
+    rf"{_PLEASE}(?:always |only |never )?(?:use|type|spell|phrase|word|capitali[sz]e|correct|"
+    rf"critici[sz]e|"
+    r"point out|flag|fix|highlight|challenge|question|respect|follow|mirror|match|mimic|avoid|"
+    r"prefer|"
+    r"include|mention|add|append|quote|number|indent|abbreviate)(?: out| in)?(?: all| any| every)?"
+    r"(?! (?:a|an|the|this|that|these|those|it|him|her|them|one|some|\d+|two|three|our)\b)"
+    r"(?: my| your)?(?: [a-z][\w'-]+){1,5}(?<!instead)(?<!again)$(?<!for me)",
+    rf"{_PLEASE}(?:say|put|give|tell|write|explain|answer|talk|speak|reply|respond|chat|type|react|"
+    rf"argue)"
+    r"(?: me| to me| with me| it| things| everything| that)*(?: to me)?(?: straight(?: up| out)?| "
+    r"less| "
+    r"plainly| bluntly| slowly| clearly| simply| briefly| honestly| directly| more \w+ly| less "
+    r"\w+ly|"
+    r" in lower ?case| in upper ?case| in plain (?:words|text)| without \w+(?: \w+)?| as it is)$",
+    rf"{_PLEASE}(?:don't|do not|dont|never) (?:guess|lie|invent|improvise|speculate|assume|"
+    rf"interrupt|nag|"
+    r"preach|moralize|exaggerate|ramble|waffle|repeat yourself|apologi[sz]e|swear|curse|"
+    r"hallucinate|"
+    r"make (?:stuff|things|facts|anything) up|beat around the bush|sugar-?coat|hold back)\b.*",
+    rf"{_PLEASE}(?:(?:a |an )?(?:bit |little |lot |touch |tad )?(?:less|more|fewer|not so|not too) "
+    rf"[\w-]+"
+    r"(?: [\w-]+)?),? (?:please|pls)$",
+    rf"{_PLEASE}(?:go (?:easy|light) on|hold|mind|watch) (?:the|your) [\w-]+s?$",
+    rf"{_PLEASE}(?:push back|argue|disagree|contradict me|correct me|stop me|object|speak up|call "
+    rf"me out|"
+    r"tell me off)\b.* (?:when|if|whenever) i\b.*",
+    r"(?:(?:just |only |never )?(?:more than |longer than )?(?:one|two|three|four|five|six|a few|"
+    r"\d+|a) "
+    r"(?:short |long )?(?:sentences?|lines?|words?|paragraphs?|bullet points?|points?|tweets?|"
+    r"pages?|"
+    r"examples?)),? (?:tops|max|maximum|at most|no more|is enough|are enough|will do|suffice|"
+    r"please)\b.*",
+    rf"(?!.*\b(?:the|this|that)\b){_NO_FACT}(?:[\w'-]+ ){{1,4}}?[\w'-]+,? (?:always|never|without "
+    rf"exception|every time|"
+    rf"for me "
+    r"ever|at all times)(?: please| (?:when|if|on|with|in|after|for) .*)?$",
+    rf"{_PLEASE}(?:{_STYLE}|{_UNITS}|{_OUTPUT}|{_TONGUE}),? please,? (?:not|no|and|with|instead) "
+    rf".*",
+    rf"{_PLEASE}(?:show|write|list|state|put|give)(?: me)? (?:the )?(?:{_OUTPUT}|answers?|result) "
+    rf"(?:with|"
+    r"without|including|excluding|before|after|in the (?:first|last))\b.*",
+    r"(?:no|nothing|never any|without) [\w-]+(?: [\w-]+){0,3}, (?:i'm|i am|i have|i can't|we're|we "
+    r"are|my"
+    r" \w+ (?:is|are))\b.*",
+    rf"(?:after|before|past|from|until|between|during|on|at) {_QUIET}(?:,|\b) ?(?:please )?(?:no|"
+    rf"nothing|"
+    r"only|stay|keep|be|don't|not|leave|just)\b.*",
+    r"(?:please )?(?:leave|keep|don't touch|turn|stay|let)\b.* (?:at night|on (?:weekends|\w+days)|"
+    r"in the "
+    r"(?:mornings?|evenings?)|overnight|during \w+)$",
+    r"(?:we|i|all of us) (?:use|write|spell|count|measure|say|speak|work with|keep to|go by) .* "
+    r"(?:here|"
+    r"around here|in this (?:house|chat|family|office)|at home|for me)$",
+    r"(?:weeks?|days?|months?|my (?:day|week|year)s?) (?:start|begin|end)s? .*",
+    r"(?:everything|all|nothing|anything|\w+ decisions|decisions)\b.* (?:is|are|stays?) (?:mine|my "
+    r"call|"
+    r"up to me|my decision|my business)\b.*|i (?:sign off|approve|decide|review|have the last word|"
+    r"get the "
+    r"(?:last|final) (?:word|say))(?: on| about)? (?:everything|all|any|each|every|what)\b.*",
+    r"(?:i|we) (?:keep|eat|follow|observe|am on|'m on)\b[^,;]{2,40}[,;] (?:so |and "
+    r")?(?:[\w ]{0,20})?(?:must|"
+    r"should|have to|has to|need to|needs to|no|only)\b.*",
+    rf"{_PLEASE}keep (?:my|our|this|that|what)\b.* (?:to yourself|secret|private|confidential|"
+    rf"quiet)\b.*",
+    r"(?:my [\w-]+(?: is| isn't| are)|i'm not|i don't speak|i'm still) [^,;]{2,50}[,;] (?:so |"
+    r"please )*(?:use|"
+    r"speak|write|talk|keep|explain|go|avoid|don't|no)\b(?! (?:a|an|the|this)\b).*",
+    r"(?:please )?(?:drop|skip|forget|lose|leave out) the (?:mr|mrs|ms|sir|ma'am|doctor|dr|title|"
+    r"titles|"
+    r"formalit\w+|surname|last name)\b.*|(?:first|last|full) names? (?:is fine|only|will do|please|"
+    r"basis)\b.*",
+    rf"{_PLEASE}(?:could|can|would|will) you (?:always )?(?:speak|write|talk|reply|answer|"
+    rf"respond)\b.* in "
+    rf"{_TONGUE}\b.*",
+    rf"{_PLEASE}(?:answer|reply|respond|explain|write|speak|talk|summari[sz]e|put)(?: to| "
+    rf"with)?(?: me| it|"
+    r" things| everything| back| always| your answers?)* (?:in|with|using|under|within) (?:just |"
+    r"only |at "
+    r"most |no more than |less than |max(?:imum)? |up to |simple |short |plain |easy |full |"
+    r"complete )*(?:one|"
+    r"two|three|four|five|a few|a single|single|\d+|short|simple|plain|easy|full|complete) "
+    r"?(?:short |simple "
+    r"|single )?(?:sentences?|words?|lines?|paragraphs?|bullet points|points|steps)\b.*",
+    rf"{_PLEASE}keep (?:everything|it all|them|all of it|your \w+|all (?:your )?{_OUTPUT})(?: "
+    rf"\w+)? {_MANNER}"
+    r"\b.*",
+    rf"{_PLEASE}(?:send|write|post|sign|publish|promise|say|answer|accept|book|order|buy)\b.* "
+    rf"(?:in|under|on|"
+    r"with) my (?:name|behalf|account|card)\b(?<!\bin my name is).*",
+    r"you(?:'ll| will| do| always)? need (?:my|to (?:ask|have|get|wait)) .*\b(?:before|to|for|"
+    r"first|unless)\b"
+    r".*|you need my (?:ok|okay|approval|permission|consent|yes)\b.*",
+    r"i(?:'d)? (?:want|need|would like|like|expect|prefer) you to (?:speak|write|talk|answer|"
+    r"reply|respond|"
+    r"address|call|treat|explain|use|keep|avoid|stop|ask|check|be)\b(?! (?:a|an|the|this|that|him|"
+    r"her|them|it)"
+    r"\b).*",
+    rf"{_PLEASE}(?:proofread|check|translate|correct|review|summari[sz]e|archive|file|log|save) "
+    r"(?:everything|all|anything|whatever) (?:that )?i\b.*",
+    r"(?:please )?(?:short|brief|simple|plain|complete|full|clear|long|easy|formal|polite) "
+    r"(?:sentences|words|"
+    r"paragraphs|language|english|terms|variable names|names|titles|lines|steps),? (?:please|pls|"
+    r"only)$",
+    r"(?:please )?(?:put|leave|add|insert|write|use|place|start|end)\b.* (?:between|before|after|"
+    r"around|under|"
+    r"above|behind|at the (?:start|end|top|bottom) of) (?:every |each |all |the |your "
+    r")?(?:numbers?|units?|"
+    r"names?|headings?|titles?|lists?|sentences?|paragraphs?|answers?|messages?|mails?|sections?|"
+    r"quotes?|"
+    r"dates?|commas?|words?)\b.*(?<!file)$",
+    r"i (?:want|need|have|expect|would like|'d like|insist) to (?:see|read|approve|check|hear|know|"
+    r"review|"
+    r"confirm|sign)(?: off)?(?: on)? (?:every|each|all|any)\b.*",
+    r"(?:please )?(?:tell me|say|give me) (?:the truth|it|your honest|what you really)\b.* (?:even|"
+    r"also|no matter)"
+    r"\b.*|(?:please )?(?:warn|alert|stop|remind|tell) me (?:when|if|before) i(?:'m| am| want| try|"
+    r" start|"
+    r" spend| forget| go| use| say| get)\b.*",
     # likes: I prefer metric units, I want sources with every claim
     rf"i(?:'d| would)?(?: really| also| always| generally| usually| strongly)* (?:prefer|hate|"
     rf"dislike|can't stand|don't (?:like|want|need|care for)|do not (?:like|want|need)|detest)"
@@ -166,7 +286,8 @@ MATTERS = PatternList(
     r"[\w'-]{2,20}$",
     r"(?:everyone|everybody|people|all|my \w+)(?: \w+)? calls? me [\w' .-]{2,30}(?:,| so| and|;) "
     r".*",
-    r"(?:to|for) you,? i(?:'m| am) [\w' .-]{2,30}$|i(?:'m| am) [\w' .-]{2,30} (?:to|for) you$",
+    r"(?:to|for) you,? i(?:'m| am) [\w' .-]{2,30}$|i(?:'m| am) (?:dr|mr|mrs|ms|"
+    r"prof|miss|professor|doctor|captain)\b[\w' .-]{1,30} (?:to|for) you$",
     r"i (?:go by|prefer to be called|like to be called|want to be called|prefer being called) "
     r"[\w' -]{2,30}$",
     rf"{_PLEASE}(?:address|refer to|call|greet|name) (?:me|us) (?:as|by|with|miss|mr|mrs|ms|dr|"

@@ -8,7 +8,8 @@ _BITTE = r"(?:(?:bitte|doch|einfach|mal|auch|dann|gerne?|immer|stets|generell|gr
 _SPRACHE = (
     r"(?:(?:einfach|leicht)(?:em|er)? )?(?:deutsch|englisch|französisch|spanisch|italienisch|"
     r"polnisch|türkisch|russisch|ukrainisch|chinesisch|niederländisch|holländisch|portugiesisch|"
-    r"arabisch|japanisch|koreanisch|schwedisch|dänisch|norwegisch|tschechisch|griechisch|"
+    r"arabisch|hebräisch|persisch|rumänisch|kroatisch|serbisch|bulgarisch|vietnamesisch|finnisch|"
+    r"japanisch|koreanisch|schwedisch|dänisch|norwegisch|tschechisch|griechisch|"
     r"ungarisch|latein|hochdeutsch|schwäbisch|bairisch|bayrisch|platt(?:deutsch)?|"
     r"schweizerdeutsch|kölsch|berlinerisch|leichter sprache|einfacher sprache)"
 )
@@ -157,6 +158,139 @@ MATTERS = PatternList(
     r"(?:bitte )?(?:halt|lass)e? (?:bitte )?(?:mein\w*|die|den|das|unser\w*)(?: [\w'-]+){1,4} "
     r"(?:aus (?:allem|"
     r"den|der|dem|deinen)|außen vor|raus|heraus|da raus)\b.*",
+    # what has no end since it is of no single thing
+    r"(?:bitte )?(?:korrigier|kritisier|verbesser|markier|kennzeichn|hinterfrag|beacht|respektier|"
+    r"vermeid|"
+    r"benutz|verwend|nutz|nimm|erwähn|zitier|ergänz|zähl|nummerier|befolg|übernimm|schreib|"
+    r"formulier|"
+    r"betone?)e?(?: mir| bitte| immer| nur| auch| alle)*(?! (?:das|den|die|diese\w*|ein\w*|es|ihn|"
+    r"sie|mal|"
+    r"dem|der|mir|an|zwei|drei|\d+)\b)(?: meine[nr]?| deine[nr]?)? [\w-]+(?:e|en|er|s|ung|ß|n|us)\b"
+    r"(?: [\w-]+){0,3}$",
+    r"(?:bitte )?(?:weis|mach)e? mich (?:bitte |immer |ruhig )*auf \w+ (?:hin|aufmerksam)$",
+    r"(?:bitte )?(?:nutz|verwend|benutz|nimm|schreib)e?(?: bitte| immer| nur)* (?:das|die|den|nach "
+    r"der|in der)"
+    r" (?:generische\w*|metrische\w*|alte\w*|neue\w*|schweizer|österreichische\w*|britische\w*|"
+    r"amerikanische\w*|lateinische\w*|du-form|sie-form|ich-form|gegenwart|präsens|präteritum|"
+    r"passiv)\b.*",
+    r"(?:bitte )?(?:erfind|rat|lüg|spekulier|übertreib|halluzinier|schwafel|quatsch|laber|mutmaß|"
+    r"behaupt|"
+    r"unterbrich|wiederhol|belehr|beschönig)e?(?: mir| dich| dir)* (?:nicht\w*|nie|keine?n?|bitte "
+    r"nicht\w*)"
+    r"\b(?: so viel| herum| rum| \w+){0,3}$|(?:bitte )?denk dir (?:nichts|nie was) aus$",
+    r"(?:bitte )?(?:sei|werd)e? (?:bitte |etwas |ein bisschen |doch |mal )*(?:weniger|mehr|nicht "
+    r"so|nicht zu)"
+    r" \w+(?: und \w+)?(?: bitte)?$",
+    r"(?:bitte )?(?:etwas|ein bisschen|ein wenig|deutlich|viel)? ?(?:weniger|mehr|nicht so|kürzer|"
+    r"knapper|"
+    r"sachlicher|lockerer|freundlicher|förmlicher|einfacher|langsamer|leiser|konkreter|direkter|"
+    r"ruhiger|"
+    r"ernster)(?: \w+)?,? bitte$|bitte (?:etwas|ein bisschen|ein wenig|deutlich|viel) \w+er(?: "
+    r"\w+)?$",
+    r"(?:bitte )?sag(?:'s|e? es|e? mir)? (?:immer |mir )?(?:geradeheraus|direkt|offen|ehrlich|"
+    r"klipp und klar|"
+    r"lieber\b.*|ruhig\b.*)",
+    r"(?:bitte )?(?:widersprich|korrigier|unterbrich|stopp|verbesser|hinterfrag)e? (?:mir|"
+    r"mich)\b.*,? "
+    r"(?:wenn|falls|sobald) ich\b.*",
+    r"(?:bitte )?(?:frag|prüf|überleg|check|verifizier|vergewisser)e? (?:dich )?(?:lieber |immer |"
+    r"bitte )*"
+    r"(?:nach|fakten|alles|erst|quellen|angaben|lieber)\b.*",
+    r"(?:nur |nie |maximal |höchstens )?(?:länger als |mehr als )?(?:ein\w*|zwei|drei|vier|fünf|"
+    r"sechs|\d+) "
+    r"(?:kurze |ganze )?(?:sätze?|satz|zeilen?|wörter|worte|absätze?|punkte|stichworte|"
+    r"beispiele?),? "
+    r"(?:maximal|höchstens|mehr nicht|reichen|reicht|genügen|genügt|bitte)\b.*|nie (?:länger|mehr|"
+    r"weniger) "
+    r"als .*",
+    r"(?:bitte )?(?:alles|alle \w+)(?: bitte)? (?:\w+ ){0,3}?(?:schreiben|angeben|formatieren|"
+    r"runden|"
+    r"nummerieren|kürzen|übersetzen|erklären|begründen|belegen)(?: bitte)?$",
+    rf"(?:{_AUSGABE}|listen|links|quellen|emojis) (?:bitte )?(?:nur|erst),? (?:wenn|falls|raus|"
+    rf"nach|mit)\b.*",
+    rf"(?:{_AUSGABE}|mails) (?:inklusive|inkl\.?|einschließlich|exklusive|zuzüglich|samt)\b.*",
+    r"(?:keine?n?|nichts|nie|ohne) (?!(?:sorge|ahnung|zeit|lust|angst|panik|chance|problem|frage|"
+    r"eile|stress|witz|scherz)\b)[\w-]+(?: [\w-]+){0,3}, (?:ich bin|ich habe|ich hab|ich "
+    r"vertrag\w*|wir "
+    r"sind|mein\w* \w+ ist)\b.*|nichts [\w]+es (?:für|bei|an|in) (?:mich|mir|uns)\b.*",
+    rf"(?!.*\bist (?:nichts|kein))(?:nach|vor|ab|am|während|beim|im|bis|zwischen)(?: der| dem| "
+    rf"den)? (?:\w+ )?{_RUHE}\b.* "
+    rf"(?:nur|ruhe|"
+    r"still|nichts|kein\w*)\b(?!.*\b(?:ist nichts|war|hatte|hatten|hat|haben)\b).*|(?:ab|nach|vor) "
+    r"\w+ "
+    r"uhr\b.*\b(?:ruhe|"
+    r"nur|kein\w*|nichts|still)\b.*|während (?:der|des|dem) \w+ (?:bitte )?(?:nur|nichts|"
+    r"kein\w*)\b.*",
+    r"(?:bitte )?(?:schreib|ruf|weck|stör|erinner|kontaktier|benachrichtig|lass)e? (?:mir|mich)? "
+    r"?(?:bitte )?"
+    r"(?:sonntags|samstags|montags|freitags|nachts|abends|morgens|am wochenende|im urlaub)\b.*",
+    r"(?:bei (?:mir|uns)|wir|hier) (?:fängt|beginnt|endet|zählt|zählen|rechnen|schreiben|sagen|"
+    r"benutzen|"
+    r"verwenden|duzen|siezen|gilt)\b.*",
+    r"(?:mein\w*|unser\w*|dies\w*) [\w-]+ (?:behältst|behalten sie|darf|dürfen|soll|sollen) (?:du "
+    r")?(?:bitte )?"
+    r"(?:für dich|für sich|keiner|niemand|nie jemand|kein\w* \w+)\b.*",
+    r"ich (?:geb|gebe|nehme|prüfe|entscheide|unterschreibe|sehe)\b.* (?:frei|ab|selbst|alles|"
+    r"durch)\b,? (?:bevor|"
+    r"ehe)\b.*|(?:über|bei) [\w ]{2,25} (?:entscheide|bestimme) (?:nur |allein |immer )*ich\b.*",
+    r"(?:ich|wir|meine? \w+) [^,;?]{2,50}[,;] (?:also |drum |deshalb )?(?:\w+ ){0,3}(?:müssen|muss|"
+    r"sollen|soll|"
+    r"bitte|verwenden|nehmen|kein|keine|einfache\w*)\b(?!.*\b(?:ich|wir|er|sie|gehen|fahren|zum|"
+    r"zur)\b).*",
+    r"ich (?:werde|will|möchte|würde)(?: lieber| gern\w*| bitte| nicht)* (?:gesiezt|geduzt|mit \w+ "
+    r"angesprochen|"
+    r"\w+ genannt)(?: werden)?$|(?:du darfst|sie dürfen|man darf) (?:gerne? |ruhig )?[\w'-]{2,20} "
+    r"zu mir sagen$",
+    r"(?:bitte )?(?:antwort|schreib|erklär|sprich|red|fass|formulier)e?(?: bitte| mir| es| alles| "
+    r"immer| nur|"
+    r" doch| zusammen| deine \w+)* (?:in|mit|unter) (?:nur |höchstens |maximal |ganz |einem |"
+    r"kurzen |einfachen |"
+    r"vollständigen |wenigen |\w+ ){0,2}(?:sätzen|satz|worten|wörtern|zeilen|absatz|absätzen|"
+    r"stichpunkten|"
+    r"schritten)\b.*",
+    rf"(?:bitte )?(?:halt|mach|lass|fass)e? (?:bitte )?(?:alles|es immer|deine \w+|die \w+|alle "
+    rf"\w+)(?: \w+)? "
+    rf"{_ART}\b.*",
+    rf"(?:bitte )?(?:nur |immer |lieber )*(?:{_EINHEIT}|{_SPRACHE}|{_STIL}|{_AUSGABE}) (?:bitte "
+    rf")?(?:verwenden|"
+    r"benutzen|nutzen|nehmen|schreiben|sprechen|vermeiden|weglassen|angeben)(?: bitte)?$",
+    r"du (?:brauchst|benötigst|musst) (?:immer )?(?:mein\w*|mich) (?:ok\w*|zustimmung|erlaubnis|"
+    r"freigabe|ja|"
+    r"einverständnis|fragen|vorher\w*|erst)\b.*",
+    r"(?:bitte )?(?:kontaktier|stör|benachrichtig|beschreib|begrüß|bewert|kritisier|lob|"
+    r"veröffentlich|filter|"
+    r"ruf|weck|schreib)e? (?:mein\w*|unser\w*|mich|uns|kunden|leute)(?: [\w'-]+){0,4} (?:nicht|nie|"
+    r"niemals)\b"
+    r"(?! (?:vergessen|heute)\b).*",
+    r"ich (?:möchte|will|wünsche mir|erwarte|hätte gern\w*|bitte dich|würde mir wünschen)(?: "
+    r"\w+)?,? dass du "
+    r"(?:mir |mich |mit mir |bei |in |auf )(?!.*\b(?:heute|morgen|gleich|jetzt|das hier|"
+    r"diese\w*)\b).*"
+    r"(?:schreibst|antwortest|sprichst|redest|nennst|ansprichst|duzt|siezt|erklärst|fragst|"
+    r"behandelst)\b.*",
+    r"(?:bitte )?(?:lies|prüf|übersetz|korrigier|speicher|archivier|fass)e? (?:bitte )?(?:alles|"
+    r"alle \w+)\b.*,? "
+    r"(?:was|die|das) ich\b.*",
+    r"(?:bitte )?(?:kurze|knappe|einfache|klare|ganze|vollständige|lange|höfliche|deutsche|"
+    r"englische) (?:sätze|"
+    r"wörter|worte|absätze|sprache|begriffe|namen|titel|zeilen|antworten|schritte)(?: bitte)?$",
+    r"(?:bitte )?(?:setz|schreib|mach|lass|füg|stell|nimm|benutz|häng)e?\b.* (?:zwischen|vor|nach|"
+    r"hinter|unter|"
+    r"über|um|am (?:anfang|ende)|zu beginn) (?:jede\w* |alle\w* |de\w+ )?(?:zahl\w*|einheit\w*|"
+    r"namen?|"
+    r"überschrift\w*|titeln?|listen?|sätze\w*|satz|absatz|absätze\w*|antwort\w*|nachricht\w*|"
+    r"mails?|zitate?\w*|"
+    r"datum|wort|wörter\w*|komma\w*)\b.*",
+    r"ich (?:will|möchte|muss|würde gern\w*) (?:jede\w*|alle\w*)\b.* (?:sehen|lesen|prüfen|"
+    r"freigeben|hören|"
+    r"genehmigen|absegnen)\b.*",
+    r"(?:bitte )?(?:sag|gib)e? (?:mir )?(?:immer )?(?:die wahrheit|deine ehrliche \w+)\b.*|"
+    r"(?:bitte )?(?:warn|"
+    r"alarmier|stopp|erinner|brems)e? mich,? (?:wenn|bevor|falls|sobald) ich\b.*",
+    r"(?:bitte )?(?:misch|vermisch|kürz|verwechsel|änder|übersetz|beend|verwend|wiederhol|beginn|"
+    r"fang)e? "
+    r"(?:das wort|die wörter|den begriff|die sprachen?|namen|meine \w+|deine \w+|q+)\b.* ?(?:nicht|"
+    r"nie)\b.*",
     # likes
     rf"ich (?:mag|will|möchte|brauche|hasse|bevorzuge|wünsche mir|kann|lese)(?: \w+){{0,2}}?"
     rf" (?:keine?n?|lieber|nicht so viele|kurze|knappe|kürzere|ausführliche|klare|direkte|ehrliche)"
@@ -239,6 +373,9 @@ MATTERS = PatternList(
     r"gilt|kein\w*|nur)\b.*\b(?:nur|höchstens|maximal|budget|pro|plan|keine?|woche|regel)\b.*",
 )
 ASKS = PatternList(
+    rf"(?:kannst|könntest|würdest|magst|können|könnten|würden) (?:du|sie)\b.* {_SPRACHE} (?:mit "
+    rf"(?:mir|uns)|zu mir)"
+    r" (?:sprechen|reden|schreiben)$",
     rf"(?:kannst|könntest|würdest|magst|können|könnten|würden) (?:du|sie)\b.* (?:(?:auf|in) "
     rf"{_SPRACHE}"
     r" (?:antworten|schreiben|reden|sprechen|erklären|chatten)|(?:mich|uns) (?:bitte |ab jetzt |"
