@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import orjson
 import pytest
 
+from agent.loop import SHORTFALLS
 from agent.models import failures
 from agent.models.base import ContextOverflow, ModelError
 from agent.models.endpoint import Endpoint
+from agent.models.finish import Finish, read_finish
 from agent.models.overflow import is_overflow, parse_window
 from agent.models.providers import PROVIDERS
 from agent.models.selection import connect
 from tests.agent.endpoints import CHAT, CLAUDE, HELLO_WITH_TOOL, Protocol, ask
 from tests.fakes import openai_server
 from tests.fakes.openai_server import Fail, Say
+from tests.tables import each_row
 
 RECORDED: dict[str, list[dict[str, Any]]] = tomllib.loads(
     Path(openai_server.__file__).with_name("provider_errors.toml").read_text()
@@ -81,3 +84,47 @@ def test_where_a_redirect_leads_may_be_anything() -> None:
         message = str(failures.redirect(Endpoint("m"), location))
         assert message.isprintable()
         assert "u:p" not in message
+
+
+WORDS: dict[Finish, tuple[str, ...]] = {
+    "complete": ("stop", "STOP", "end_turn", "stop_sequence", "", " ", "tool_calls"),
+    "length": ("length", "LENGTH", "max_tokens", "MAX_TOKENS", "model_length"),
+    "filtered": ("content_filter", "sensitive", "SAFETY", "RECITATION"),
+    "refused": ("refusal",),
+    "interrupted": ("error", "network_error", "insufficient_system_resource", "abort"),
+    "unknown": ("of_tomorrow", "7"),
+}
+OTHERS: dict[Finish, str] = {
+    "complete": "FINISH_REASON_STOP FinishReason.STOP eos_reached stopped end_of_turn natural_stop",
+    "length": "FinishReason.MAX_TOKENS max_new_tokens length_capped truncated ERROR_LIMIT too_long "
+    "token_limit_reached context_length_exceeded budget_exceeded",
+    "filtered": "content-filter contentFilter moderation ERROR_TOXIC data_inspection_failed "
+    "content_policy_violation blocked flagged",
+    "refused": "model_refusal declined",
+    "interrupted": "preempted shutdown time_limit USER_CANCEL internal_error overloaded disconnect "
+    "MALFORMED_FUNCTION_CALL TOO_MANY_TOOL_CALLS",
+}
+
+
+@each_row("meaning", WORDS)
+def test_a_word_has_one_meaning(meaning: Finish) -> None:
+    assert {read_finish(word) for word in WORDS[meaning]} == {meaning}
+
+
+def test_words_of_other_servers_are_known_by_what_they_have_in_common() -> None:
+    for meaning, words in OTHERS.items():
+        assert {word: read_finish(word) for word in words.split()} == dict.fromkeys(
+            words.split(), meaning
+        )
+    assert read_finish("tool-calls", has_calls=True) == read_finish("toolUse", has_calls=True)
+
+
+def test_calls_are_waited_for_whatever_word_ends_them_well() -> None:
+    words = ("stop", "tool_calls", "tool_use", "function_call", "", "of_tomorrow")
+    assert {read_finish(word, has_calls=True) for word in words} == {"tools"}
+    assert read_finish("length", has_calls=True) == "length"
+    assert read_finish("content_filter", has_calls=True) == "filtered"
+
+
+def test_each_end_that_is_none_has_a_sentence() -> None:
+    assert {*SHORTFALLS} == {*get_args(Finish)} - {"complete", "tools"}

@@ -7,8 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from agent.prompt import Prompt, base
 from agent.skills import LONGEST_BODY, Library, Skill, format_skills
 from agent.tools import ToolError
+from agent.tools.toolbox import Toolbox
+from plugins.builtin.agents import delegate
+from plugins.builtin.context_search import context_search
+from tests.memory.rooms import KEY
 
 PDF = "---\nname: pdf-forms\ndescription: Fill in PDF forms.\n---\n\n# PDF forms\n\nFirst, read.\n"
 
@@ -150,3 +155,19 @@ def test_one_that_has_gone_is_a_plain_error(shared: Path, own: Path) -> None:
     file.unlink()
     with pytest.raises(ToolError, match="'x' does not exist"):
         found.text()
+
+
+PROMPT, TOOLS = Prompt(), Toolbox([context_search, delegate]).wire
+
+
+def test_a_model_that_takes_no_tools_is_offered_none_and_told_of_none() -> None:
+    frame = PROMPT.prefix(KEY, base("", is_small=True), ())
+    assert frame.tools == ()
+    assert "context_search" not in frame.system
+
+
+def test_a_model_with_tools_is_told_when_to_look_things_up() -> None:
+    frame = PROMPT.prefix(KEY, base("You are a pirate."), TOOLS)
+    assert frame.system.startswith("You are a pirate.")
+    assert "look them up with context_search" in frame.system
+    assert [tool["function"]["name"] for tool in frame.tools] == ["context_search", "delegate"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import json
 from collections.abc import AsyncIterator
@@ -22,6 +23,7 @@ from agent.models.base import ModelError
 from agent.models.endpoint import Endpoint
 from agent.models.sdk_client import find_proxy
 from agent.models.served import EndpointModel
+from agent.tools import groups
 from tests.agent.endpoints import CHAT, HELLO, ask, conversation
 from tests.fakes.openai_server import Say
 
@@ -193,3 +195,20 @@ async def sdk_events_of(stream: bytes) -> list[bytes]:
     """Return the events that the official SDK makes of it."""
     events = SSEDecoder().aiter_bytes(body_of([stream]))
     return [sse.data.encode() async for sse in events if sse.data]
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EACCES, errno.ESRCH])
+def test_a_process_that_is_gone_needs_no_signal(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Windows says of its number that it is invalid, or that nobody may end it."""
+    ended: list[int] = []
+
+    def kill(process: int, signal: int) -> None:
+        ended.append(process)
+        raise OSError(number, "gone")
+
+    monkeypatch.setattr(groups, "HAS_GROUPS", False)
+    monkeypatch.setattr("agent.tools.groups.os.kill", kill)
+    groups.end_group(4_000_000)
+    assert ended == [4_000_000]

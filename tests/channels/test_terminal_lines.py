@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from pathlib import Path
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from channels.base import Remembering
+from channels.terminal import display
 from channels.terminal.completion import Lines
 from channels.terminal.terminal import Terminal
 
@@ -62,3 +68,33 @@ async def test_lines_off_the_record_are_behind_the_arrow_keys_and_in_no_file(
     assert lines.keeps_nothing  # and no editor is opened, which would
     lines.append_string("zebra again")
     assert await remembered(Lines(path)) == ["two", "/private off", "one"]
+
+
+ACTING = [*range(0x20), 0x7F, *range(0x80, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A)]
+STYLED = re.compile(r"\x1b\[[0-9;]*m")
+PLACES = (
+    "a {} b",
+    "# a {} b",
+    "- a {} b",
+    "> *a {} b*",
+    "| a {} | b |\n|---|---|\n| c {} | d |",
+    "[a {} b](http://a.b/{} 'c {}')",
+    "![a {} b](c.png)",
+    "`a {} b`",
+    "```a{}\nb {} c\n```",
+)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@settings(max_examples=40)
+@given(st.sampled_from(ACTING), st.sampled_from(["{}", "&#{};", "&#x{:x};"]), st.integers(10, 90))
+def test_no_sign_acts_on_the_terminal(place: str, number: int, form: str, width: int) -> None:
+    sign = chr(number) if form == "{}" else form.format(number)
+    source = place.replace("{}", sign)
+    for shown in (
+        display.markdown(source, width),
+        display.command_reply(source, width),
+        display.render_tail(source, width, 10),
+    ):
+        left = STYLED.sub("", shown)
+        assert not [s for s in left if ord(s) in ACTING and s not in "\n\t"], repr(shown)

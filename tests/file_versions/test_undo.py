@@ -7,7 +7,6 @@ from pathlib import Path
 
 from channels.message import Reply
 from tests.fakes.openai_server import Call, Say
-from tests.whole.telegram_testbot import at_telegram
 from tests.whole.testbot import TestBot, run_bot
 
 FILES = Path("data/audiences/pipe-main/files")
@@ -16,11 +15,6 @@ FILES = Path("data/audiences/pipe-main/files")
 def writes(path: str, content: str) -> list[Say]:
     call = Call("write_file", json.dumps({"path": path, "content": content}))
     return [Say(calls=(call,)), Say("Done.")]
-
-
-def find(folder: Path, name: str) -> Path:
-    (file,) = folder.rglob(name)
-    return file
 
 
 def command(reply: Reply, label: str) -> str:
@@ -123,19 +117,3 @@ async def test_forgetting_deletes_versions_and_the_setting_keeps_none(tmp_path: 
         assert not versions.exists()
         assert "restore" not in (await bot.says("/undo")).text.replace("restores it", "")
         assert (await bot.says("/files")).text.startswith("No versions are kept")
-
-
-async def test_the_offer_has_its_button_at_telegram(tmp_path: Path) -> None:
-    script = [*writes("a.txt", "1"), writes("a.txt", "2")[0], Say("Done again.")]
-    async with at_telegram(tmp_path, script) as bot:
-        bot.ann.says("One")
-        await bot.telegram.shown("Done.")
-        bot.ann.says("Two")
-        await bot.telegram.shown("Done again.")
-        file = find(tmp_path, "a.txt")
-        assert file.read_text() == "2"
-        bot.ann.says("/undo")
-        undone = await bot.telegram.shown("The files are not as they were at the end of t1")
-        bot.ann.presses(undone, "Restore files")
-        await bot.telegram.shown("Restored: a.txt.")
-        assert file.read_text() == "1"

@@ -5,12 +5,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.fakes.openai_server import Answer, Break, Call, Fail, Hang, Received, Say
+from memory.record import mailbox
+from memory.record.database import Database, StoreError
+from memory.record.mailbox import OutboxRow
+from tests.fakes.openai_server import Answer, Break, Call, Fail, Hang, Received, Say, StreamError
 from tests.waiting import PATIENCE
 from tests.whole.requests import (
     answered,
@@ -134,3 +142,81 @@ async def test_an_error_of_the_bot_is_shown_to_the_person_and_never_to_the_model
     for text in ("\n".join(sent), asked, daily(tmp_path), left):
         assert sentence not in text
         assert "OPENAI_API_KEY" not in text
+
+
+def carry_out(folder: Path, statement: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(folder / "data" / "parley.db")) as database, database:
+        return database.execute(statement).fetchall()
+
+
+def refuse(database: Database, inbox: int, parts: Sequence[OutboxRow]) -> list[int]:
+    raise StoreError("The disk is full; free some space.")
+
+
+async def test_a_last_word_whose_answer_cannot_be_stored_is_not_stored_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with run_bot(tmp_path, [Say("The last word."), Say("Once more.")]) as bot:
+        with monkeypatch.context() as broken:
+            broken.setattr(mailbox, "answer", refuse)
+            told = (await bot.says("Hello")).text
+        assert told.startswith("The last word.")
+        assert "The disk is full; free some space." in told
+        (extra,) = carry_out(tmp_path, "SELECT extra FROM message WHERE role = 'assistant'")
+        assert '"mark":"failed"' in extra[0], "what had streamed is kept as what it is"
+        assert (await bot.says("Again?")).text == "Once more."
+        cost = (await bot.says("/context")).data or {}
+        assert cost["calls"] == 2, "what was paid is on the bill"
+    stored = carry_out(tmp_path, "SELECT turn, role, text FROM message ORDER BY id")
+    assert [(turn, role) for turn, role, _ in stored] == [
+        *((1, "user"), (1, "assistant")),
+        *((2, "user"), (2, "assistant")),
+    ]
+
+
+async def test_what_stands_beside_the_last_word_is_in_the_persons_language(tmp_path: Path) -> None:
+    settings = {"model": "gpt-4", "language": "de", "spend_limit_chat": 0.01}
+    async with run_bot(tmp_path, lambda _: Say("Ja."), settings) as bot:
+        said = (await bot.says("Wie viel?")).text
+    assert "Bei 100 % höre ich auf." in said
+
+
+FAILURES: tuple[Answer, ...] = (
+    Fail(400, {"message": "no"}),
+    Fail(401, {"message": "wrong key"}),
+    StreamError({"message": "broke"}),
+    StreamError({"message": "broke"}, "Half an answer"),
+    Break("Half an answer", is_polite=True),
+    Say(""),
+)
+LOOKS = Say(calls=(Call("current_time", "{}", "c1"),))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("strategy", ["trim", "summarize"])
+async def test_no_question_stands_without_an_answer_before_the_next(
+    tmp_path: Path, seed: int, strategy: str
+) -> None:
+    chance = random.Random(seed)
+
+    def answer(request: Received) -> Answer:
+        if not request.is_turn:
+            return Say("A summary of what was said so far, with its questions.")
+        is_after_tool = request.body["messages"][-1]["role"] == "tool"
+        if not is_after_tool and chance.random() < 0.3:
+            return LOOKS
+        return chance.choice(FAILURES) if chance.random() < 0.5 else Say("An answer.")
+
+    settings = {"context": {"strategy": strategy}, "fallback_models": []}
+    async with run_bot(tmp_path, answer, settings) as bot:
+        asked: list[str] = []
+        for number in range(25):
+            if asked and chance.random() < 0.3:
+                await bot.says("/retry")
+                continue
+            asked.append(f"question {number}")
+            await bot.says(asked[-1])
+        for request in bot.server.turns:
+            spoken = [one["role"] for one in request.body["messages"] if one["role"] != "tool"]
+            assert ("user", "user") not in pairwise(spoken)
+            assert request.body["messages"][-1]["role"] in ("user", "tool")

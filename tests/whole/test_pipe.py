@@ -91,21 +91,6 @@ async def test_a_flood_in_one_chat_holds_up_no_other_and_can_be_stopped(tmp_path
     assert [reply for reply in replies if isinstance(reply, int)] == [*range(LONG_ENOUGH)]
 
 
-async def test_the_same_message_twice_is_handled_once_also_after_a_restart(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        for text, chat in (("one", "a"), ("one", "a"), ("two", "a"), ("one", "b")):
-            await bot.writes(text, chat, id="same")
-        await bot.app.idle()
-        replies = sorted((out.address.chat, out.reply.text) for out in bot.sent)
-    assert replies == [("a", "re: one"), ("a", "re: two"), ("b", "re: one")]
-    async with run_bot(tmp_path, echo) as bot:
-        again = await bot.writes("one", "a", id="same")
-        assert again is not None
-        assert not again.is_new
-        await bot.app.idle()
-        assert bot.sent == []
-
-
 # Bad lines
 
 
