@@ -25,7 +25,7 @@ class Fact(Struct, frozen=True):
     forms: frozenset[str]
 
 
-class Facts(Struct, dict=True):
+class FoundFacts(Struct, dict=True):
     """Facts of texts, with how telling each is."""
 
     _by_form: dict[tuple[str, frozenset[str]], Fact] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from memory.context.facts import IN_PROSE, Fact, Facts, find_numbers, part_scripts, values_of
+from memory.context.facts import IN_PROSE, Fact, FoundFacts, find_numbers, part_scripts, values_of
 from memory.context.names import WORD
 from memory.patterns import lazy
 
@@ -62,7 +62,7 @@ class SourceFacts:
     def __init__(
         self, asked: Sequence[str], answered: Sequence[str], touched: Sequence[str]
     ) -> None:
-        self._found, room = Facts(), SCANNED
+        self._found, room = FoundFacts(), SCANNED
         self.texts: list[str] = []
         for texts, weight, is_prose in ((asked, 3, True), (answered, 1, True), (touched, 1, False)):
             done = len(self.texts)
@@ -98,7 +98,7 @@ class SourceFacts:
     def find_invented(self, summary: str) -> tuple[list[str], list[str], int]:
         """Return the names, and the other facts, in a summary that these texts do not have in any
         form; and how many facts it has in all."""
-        told = Facts()
+        told = FoundFacts()
         told.add(summary, 1, is_prose=True)
         all_told = list(told.all())
         absent = [fact for fact in all_told if not self._has(fact)]

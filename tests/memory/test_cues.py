@@ -1,4 +1,4 @@
-"""What is looked for only beside a word or a sign is found wherever its pattern is."""
+"""A cue is found wherever its pattern is, and facts at their signs."""
 
 from __future__ import annotations
 
