@@ -20,7 +20,7 @@ from tests.whole.process import talking
 ROOT = FOLDER.parent
 PLATFORMS = (*BUILT_IN, "telegram", "terminal", "web")
 ANSWERS = {
-    "/help": "/context | Show what the model sees",
+    "/help": "/context | Show the context",
     "/context": "system prompt |",
     "/config": "| model | gpt-4o-mini | file |",
     "/status": "Channels: pipe.",
