@@ -50,9 +50,10 @@ SIGN = cue(
     longer just recently new extended pushed switched bumped delayed raised lowered cut increased
     reduced brought put streich vertan verschrieben verhört verrechnet versprochen planänderung
     stimmt gilt geht funktioniert veraltet gerade eben neulich inzwischen sagen neue neuer neues
-    wurde wird ist geändert durcheinander durcheinandergebracht erst
-    hold as of right swapped transposed mix mixes mixed zahlendreher verwechsle verwechse richtig
-    korrekt wäre richtige ab seit haben hat habe
+    geändert verlängert vorgezogen gelegt erhöht gesenkt gekürzt angehoben verschoben
+    durcheinander durcheinandergebracht erst
+    hold as swapped transposed mix mixes mixed zahlendreher verwechsle verwechse richtig
+    korrekt wäre richtige ab seit
     """,
     "ntschuldig änder Änder erschieb erschob ERSCH ÄNDER NTSCH 不 改 更 错 其实 我是说 意思 应该 "
     "抱歉 现在 换成 推迟 提前 等等 正确 还是 指的是 弄混 "
