@@ -168,8 +168,8 @@ class ChatLinks:
         asker, there = address_of(request.place), format_home(request.target)
         with self._delivery.speaking_to(asker):
             told = _(
-                "From now on this chat goes on in the conversation of {chat}: it has that one's "
-                "context, memory and files, and whoever reads along there reads what you write "
+                "This chat is linked to the conversation of {chat} now: it has that one's "
+                "context, memory and files, and people who write there can read what you write "
                 "here. Answers come where the question came from. What was said here before stays "
                 "as it is (/link before); /unlink goes back to it.",
                 chat=literal(there),

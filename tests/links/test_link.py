@@ -130,7 +130,7 @@ async def test_nothing_is_linked_before_whoever_gave_the_code_says_yes(tmp_path:
             assert await bot.from_afar(yes, user) != "", "only where the code was given"
         assert bot.app.links.followers("pipe/main") == ()
         assert (await bot.here.says("/link yes afar/eve")).text == NOBODY
-        assert "was told no" in (await bot.here.says(no)).text
+        assert "was not linked" in (await bot.here.says(no)).text
         assert (await bot.here.says(yes)).text == NOBODY
         assert "said no" in "".join(out.reply.text for out in bot.afar.sent)
         await bot.from_afar(f"/link {await bot.code()}")
