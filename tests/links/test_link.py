@@ -138,7 +138,7 @@ async def test_nothing_is_linked_before_whoever_gave_the_code_says_yes(tmp_path:
         bot.app.features.service(ChatLinks)._clock = lambda: now + 601
         assert (await bot.here.says(yes)).text == NOBODY
         bot.app.features.service(ChatLinks)._clock = lambda: now
-        assert "goes on" in (await bot.here.says(yes)).text
+        assert "is linked" in (await bot.here.says(yes)).text
         assert await bot.from_afar("and now?") == "2: and now?"
 
 

@@ -172,7 +172,11 @@ async def test_what_cannot_be_forgotten_gets_a_sentence(tmp_path: Path) -> None:
         assert (await bot.says("/forget t1")).text == "Nothing is left of t1."
         assert "no turn" in (await bot.says("/forget t1 yes")).text
         await confirmed(bot, "/forget all")
-        assert (await bot.says("/usage")).data == cost, "what it cost is still known"
+        left = (await bot.says("/usage")).data
+        for data in (cost, left):
+            shown = [chat.pop("title") for day in data["days"] for chat in day["chats"]]
+        assert left == cost, "what it cost is still known"
+        assert shown == [""], "and no word of it"
 
 
 async def test_forget_is_done_at_the_next_start_if_a_crash_came_before(tmp_path: Path) -> None:
