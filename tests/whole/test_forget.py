@@ -173,6 +173,8 @@ async def test_what_cannot_be_forgotten_gets_a_sentence(tmp_path: Path) -> None:
         assert "no turn" in (await bot.says("/forget t1 yes")).text
         await confirmed(bot, "/forget all")
         left = (await bot.says("/usage")).data
+        assert cost
+        assert left
         for data in (cost, left):
             shown = [chat.pop("title") for day in data["days"] for chat in day["chats"]]
         assert left == cost, "what it cost is still known"
