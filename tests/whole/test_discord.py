@@ -286,6 +286,7 @@ async def test_a_stranger_who_gets_no_answer_is_not_told_that_one_comes(
         await bot.discord.until(lambda: pending.answered)
         assert bot.discord.interactions[second].answered == 0
         gate.set()
+        await bot.discord.shown("Two.")
 
 
 async def test_an_answer_that_comes_too_late_for_its_command_comes_as_a_message(
