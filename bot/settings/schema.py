@@ -392,8 +392,9 @@ def _fault(fault: Any, written: Mapping[str, Any], named: Callable[[str], str]) 
         return "\n".join(f"{named(one.name(key))} {one.text}" for one in error.faults)
     setting, value = _ALL[key], written[key]
     if _is_quoted(setting, value):
-        wants = f"{setting.wants}, without quotation marks"
-        return f"{named(key)} is {quote(value)}; it must be {wants}."
+        return (
+            f"{named(key)} is {quote(value)}; it must be {setting.wants}, without quotation marks."
+        )
     if near := _nearest(setting, value):
         return f"{named(key)} is {quote(value)}; it must be {setting.wants}; did you mean {near!r}?"
     return f"{named(key)} is {quote(value)}; it must be {setting.wants}."

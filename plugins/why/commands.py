@@ -74,6 +74,15 @@ async def find_answered(ask: Ask, name: str) -> ExplainedAnswer:
         raise CommandError(_(NONE_KEPT))
     turns = turns_of(name, ask.conversation.context.newest) if name.strip() else ()
     found = [one for one in sent if not turns or one.turn in turns]
+    last_asked = turns[-1] if turns else ask.conversation.context.newest
+    if not found and 0 < last_asked <= await log.count_shared():
+        raise CommandError(
+            _(
+                "{turn} was answered before this branch was made, and the request for it is kept "
+                "there. /branches lists the branches.",
+                turn=f"t{last_asked}",
+            )
+        )
     if not found and turns:
         raise CommandError(
             _(
