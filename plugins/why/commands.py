@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from channels.language import _
+from channels.language import _, number_of
 from plugins.api import Action, Ask, CommandError, Reply, command
 from plugins.request_log.commands import NONE_KEPT, mask_secrets, rebuild_request
 from plugins.request_log.reading import KeptRequests, Rebuilt
@@ -85,11 +85,13 @@ async def find_answered(ask: Ask, name: str) -> ExplainedAnswer:
         )
     if not found and turns:
         raise CommandError(
-            _(
+            number_of(
+                log.keep,
+                "The request for {turn} is not kept any more: only the last one is. "
+                "`/config context.keep_requests` changes that.",
                 "The request for {turn} is not kept any more: only the last {n} requests "
                 "are. `/config context.keep_requests` changes that.",
                 turn=f"t{turns[-1]}",
-                n=log.keep,
             )
         )
     if not found:
