@@ -90,6 +90,7 @@ OF_LAYERS_BELOW = {
     "has room for {n} turns": "has room for one turn",
     "{n} turns stay": "one turn stays",
     " of {most} turns": " of 1 turn",
+    "{n} commands found": "One command found",
     "{never} of {all} tools never": "The only tool was never",
 }
 """What the layers say that know no language, and the page."""

@@ -323,7 +323,7 @@ def _say_limit(key: str, limits: Limits) -> str:
             return _("at {trigger_ratio:.0%} of the window", trigger_ratio=value)
         case "context.reserve_ratio":
             return _("{reserve_ratio:.0%} of it stays", reserve_ratio=value)
-    return number_of(value, "the last {n} message stays", "the last {n} messages stay")
+    return number_of(value, "the last message stays", "the last {n} messages stay")
 
 
 def _explain_ceiling(overview: Overview) -> str:
