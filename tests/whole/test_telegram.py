@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -134,7 +135,7 @@ async def test_a_forwarded_message_says_from_whom_and_is_no_command(tmp_path: Pa
     ],
 )
 async def test_content_that_is_not_taken_is_said_to_be_and_no_question(
-    tmp_path: Path, content: dict[str, object], kind: str
+    tmp_path: Path, content: dict[str, Any], kind: str
 ) -> None:
     origin = {"type": "hidden_user", "sender_user_name": "Bob", "date": 1_700_000_000}
     async with at_telegram(tmp_path, echo) as bot:
