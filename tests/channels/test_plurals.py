@@ -93,7 +93,7 @@ OF_LAYERS_BELOW = {
     "{n} commands found": "One command found",
     "{never} of {all} tools never": "The only tool was never",
 }
-"""What the layers say that know no language, and the page."""
+"""Sentences of the layers that know no language, and of the page."""
 
 
 def has_words_for_one(text: str, found: re.Match[str]) -> bool:
