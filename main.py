@@ -68,6 +68,7 @@ from bot.stages import credentials
 from bot.start import BotStart
 from channels.base import ChannelError
 from channels.message import clean_text
+from channels.pipe import Pipe
 from channels.program import CALL, as_called
 from memory.record.engines import engine_for
 from memory.record.people import Pending, Role
@@ -178,10 +179,9 @@ def _talk(options: argparse.Namespace) -> int:
             check_moved(place, options.data)
         close_logs = start.set_up_logs(options.data / "logs")
         try:
-            event_loop.run(_live(start))
+            return event_loop.run(_live(start))
         finally:
             close_logs()
-    return 0
 
 
 def _set_up(options: argparse.Namespace) -> bool:
@@ -198,7 +198,9 @@ def _is_first_start(layers: Layers, place: Path | str) -> bool:
     return is_small and not has_bot(place)
 
 
-async def _live(start: BotStart) -> None:
+async def _live(start: BotStart) -> int:
+    """Run the bot; returns the exit code: 1 where plain lines were piped in, and one of them has no
+    answer."""
     standing = start.make_standing(lambda: app.config.book.effective())
     async with start.watch.serving(has_page=start.has_page):
         channels = start.make_channels(standing, lambda: app.config.book.effective())
@@ -212,6 +214,7 @@ async def _live(start: BotStart) -> None:
             say(f"Parley {VERSION} serves {names} (Ctrl-C stops it).")
         async with announced(os.environ):
             await app.run(until=standing.name if standing else "")
+    return int(isinstance(standing, Pipe) and standing.has_failed and not start.options.jsonl)
 
 
 def _pair(options: argparse.Namespace) -> int:

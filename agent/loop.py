@@ -78,6 +78,10 @@ TOO_MANY_CALLS = (
     "The model called too many tools at once, so only the first {most} calls were run; the "
     "limit is `agent_max_calls`."
 )
+ONLY_ONE_CALL = (
+    "The model called too many tools at once, so only the first call was run; the limit is "
+    "`agent_max_calls`."
+)
 NO_TOOLS = (
     "The model wanted to use the tool {name}; a side question and a private conversation run none, "
     "so ask it in the conversation."
@@ -162,10 +166,10 @@ class Agent(Struct, frozen=True):
         await self._record(turn, view, reply, note)
 
     def _out_of_steps(self, turn: OpenTurn) -> str:
-        return (
-            f"I stopped after {turn.steps} steps; the limit, `agent_max_steps`, is "
-            f"{self.max_steps()}."
-        )
+        most = self.max_steps()
+        if turn.steps == 1:
+            return f"I stopped after one step; the limit, `agent_max_steps`, is {most}."
+        return f"I stopped after {turn.steps} steps; the limit, `agent_max_steps`, is {most}."
 
     async def _conclude(self, turn: OpenTurn, output: Output, note: str) -> None:
         """Make one last request in which no tool may be called; `note` says why."""
@@ -354,7 +358,7 @@ class Agent(Struct, frozen=True):
 def _describe_shortfall(reply: ModelReply, most_calls: int) -> str:
     """Describe, in a sentence, what a reply lacks of what the model said or wanted; "": nothing."""
     if len(reply.tool_calls) > most_calls:
-        return TOO_MANY_CALLS.format(most=most_calls)
+        return TOO_MANY_CALLS.format(most=most_calls) if most_calls > 1 else ONLY_ONE_CALL
     if reply.tool_calls or not reply.text:
         return ""
     return CUT_SHORT if reply.is_bounded else SHORTFALLS.get(reply.finish, "")

@@ -94,7 +94,7 @@ class ClockWatch(Struct):
 
 
 def _sentence(kept: Clock, zone: tzinfo) -> str:
-    left = max(1, round((PROBATION - kept.waited) / 3600))
+    left = max(2, round((PROBATION - kept.waited) / 3600))
     return (
         f"The clock of this machine says {_day(kept.seen, zone)}, but the bot ran last on "
         f"{_day(kept.believed, zone)}. If the clock is wrong, correct it. Until the bot has run "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import shutil
 import time
 from collections.abc import AsyncGenerator, Sequence
@@ -241,9 +242,14 @@ def _result(task: asyncio.Task[Message]) -> Message:
     raise failure_of(error) from None
 
 
+_COMMAND = re.compile(r" \(`/[a-z][^`]{0,60}`\)")
+"""A command that a sentence names for those who chat."""
+
+
 def failure_of(error: BaseException) -> NotCompleted:
     """Return why there is no answer, by the error that a turn ended with."""
     sentence = str(error) if isinstance(error, ModelError | NoRoom | StoreError) else BROKEN
+    sentence = _COMMAND.sub("", sentence)  # a program can send none
     retry_after = error.retry_after if isinstance(error, ModelError) else 0
     return NotCompleted(problem_of(error), sentence, retry_after)
 

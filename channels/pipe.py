@@ -4,7 +4,8 @@ With `--jsonl` each input line is `{"text": …, "chat": …, "user": …, "id":
 optional; `"attachments": [{"path": …, "name": …, "media_type": …}]` names files of this machine, of
 which all but `path` is optional. A message that is on disk is confirmed by `{"accepted": id}`; a
 reply is `{"reply_to": id, "chat": …, "turn": "t3" or null, "text": …, "data": …}`, with the paths
-of its pictures in `images` if it has any, and its `form` if it asks for text. Plain: a line in, a
+of its pictures in `images` if it has any, its `form` if it asks for text, and a `problem` if there
+is no answer. Plain: a line in, a
 reply out.
 
 Messages for a conversation that takes no more for now are held, in order, while those of others
@@ -52,13 +53,15 @@ class PipeClosed(ChannelError):
 
 
 class Pipe:
-    """A channel over two binary streams."""
+    """A channel over two binary streams; `has_failed`: it wrote a reply that says why there is no
+    answer."""
 
     name = "pipe"
 
     def __init__(self, source: BinaryIO, target: BinaryIO, is_jsonl: bool) -> None:
         self._lines, self._writer = read_lines(source), LineWriter(target)
         self._is_jsonl = is_jsonl
+        self.has_failed = False
 
     async def listen(self, bot: Bot) -> None:
         """Submit every line until the input ends. Raises PipeClosed when the output has ended."""
@@ -110,6 +113,9 @@ class Pipe:
             line["resent"] = True
         if outbound.reply.images:
             line["images"] = outbound.reply.images
+        if outbound.reply.problem:
+            line["problem"] = outbound.reply.problem
+            self.has_failed = True
         if outbound.reply.form:
             line["form"] = asdict(outbound.reply.form)
         await self._write(line, "\n".join((outbound.reply.text, *outbound.reply.images)))

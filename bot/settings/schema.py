@@ -391,6 +391,10 @@ def _fault(fault: Any, written: Mapping[str, Any], named: Callable[[str], str]) 
     if isinstance(error, SettingFaults):
         return "\n".join(f"{named(one.name(key))} {one.text}" for one in error.faults)
     setting, value = _ALL[key], written[key]
+    if _is_quoted(setting, value):
+        return (
+            f"{named(key)} is {quote(value)}; it must be {setting.wants}, without quotation marks."
+        )
     if near := _nearest(setting, value):
         return f"{named(key)} is {quote(value)}; it must be {setting.wants}; did you mean {near!r}?"
     return f"{named(key)} is {quote(value)}; it must be {setting.wants}."
@@ -402,6 +406,14 @@ def _key_of(place: tuple[str | int, ...]) -> str:
     parts = [part for part in place if isinstance(part, str)]
     keys = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
     return next((key for key in keys if key in _ALL), "")
+
+
+def _is_quoted(setting: Setting, value: Any) -> bool:
+    """Return whether a text is what the setting takes, but for the quotation marks round it."""
+    if not isinstance(value, str) or setting.kind not in ("flag", "scalar"):
+        return False
+    wanted = r"true|false" if setting.kind == "flag" else r"(0|[1-9][0-9]{0,8})(\.[0-9]+)?"
+    return re.fullmatch(wanted, value.strip("\"' "), re.IGNORECASE) is not None
 
 
 def _nearest(setting: Setting, value: Any) -> str:

@@ -58,6 +58,8 @@ LEFT_OUT = (
     "stories",
     "paid media",
     "checklists",
+    "dice",
+    "games",
     "voice messages",
     "links to shared files",
     "messages of this kind",

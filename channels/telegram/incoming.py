@@ -50,6 +50,8 @@ NOT_TAKEN = {
     "story": "stories",
     "paid_media": "paid media",
     "checklist": "checklists",
+    "dice": "dice",
+    "game": "games",
 }
 """The kinds of content of a message that no model here is given, in the order in which they are
 looked for: an animation is a document, too."""
@@ -201,8 +203,8 @@ def _name_of(user: User | Chat) -> str:
 def _text(message: Message, me: Me) -> str:
     text = (message.text or message.caption or "").strip()
     said = re.sub(rf"^@{me.username}\b[\s,:]*", "", text, flags=re.IGNORECASE) or text
-    if message.forward_origin:
-        return f"Forwarded from {_origin(message.forward_origin)}:\n{said}"
+    if message.forward_origin and (said or _file(message)):
+        return f"Forwarded from {_name_of_origin(message.forward_origin)}:\n{said}"
     quoted = _quoted(message, me)
     return f"{quoted}\n\n{said}" if quoted and not said.startswith("/") else said
 
@@ -211,28 +213,31 @@ def _one_line(name: str) -> str:
     return " ".join(name.split())[:_LONGEST_NAME]
 
 
-def _origin(origin: MessageOrigin) -> str:
+def _name_of_origin(origin: MessageOrigin) -> str:
+    """Return who a message came from first, on one line: who hides has written the name."""
     user = getattr(origin, "sender_user", None)
     chat = getattr(origin, "sender_chat", None) or getattr(origin, "chat", None)
     person = user or chat
-    return (
-        _one_line(_name_of(person))
-        if person
-        else str(getattr(origin, "sender_user_name", "someone"))
-    )
+    hidden = getattr(origin, "sender_user_name", "someone")
+    return _one_line(_name_of(person) if person else str(hidden))
 
 
 def _quoted(message: Message, me: Me) -> str:
-    """Return what the message replies to, where the model may not know it: another person's words,
-    or the part that was picked out."""
-    first = message.reply_to_message
+    """Return what the message replies to, where the model may not know it: words of another person
+    or from another chat, or the part that was picked out."""
+    first, elsewhere = message.reply_to_message, message.external_reply
     author = first.from_user if first else None
+    if author is not None:
+        name = "You" if author.id == me.id else _one_line(_name_of(author))
+    else:
+        name = _name_of_origin(elsewhere.origin) if elsewhere else ""
     words = message.quote.text if message.quote else (first.text or first.caption) if first else ""
-    is_known = author is not None and author.id == me.id and message.quote is None
-    if not words or author is None or is_known or message.chat.type == Chat.PRIVATE:
+    is_alone = message.chat.type == Chat.PRIVATE  # the model has seen all that was said
+    is_known = is_alone or (author is not None and author.id == me.id)
+    if not words or not name or (is_known and message.quote is None):
         return ""
     quotation = words[:1_000].replace("\n", "\n> ")
-    return f"{'You' if author.id == me.id else _one_line(_name_of(author))} wrote:\n> {quotation}"
+    return f"{name} wrote:\n> {quotation}"
 
 
 def _commands(message: Message, me: Me) -> bool:

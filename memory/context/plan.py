@@ -208,6 +208,11 @@ def explain_stuck(view: View, limits: Limits) -> str:
     stuck = find_stuck(view, limits)
     if not stuck:
         return ""
+    if stuck == "turns" and limits.max_turns == 1:
+        return (
+            "A pinned turn fills the limit of one turn, so it removes no turn any more. Unpin it "
+            "with `/context unpin`, or raise `agent_max_context_turns`."
+        )
     if stuck == "turns":
         return (
             f"The pinned turns fill the limit of {limits.max_turns} turns, so it removes no turn "

@@ -59,7 +59,8 @@ async def config(ask: Ask) -> Reply:
     actions = offers(after) if ask.person.is_owner else ()
     told = [describe_change(before, after, scope)]
     if scope == EVERYWHERE and after.layer not in ("/config", "default", "file", "environment"):
-        told = [_elsewhere(ask.bot.settings.describe(key, EVERYWHERE), after)]
+        everywhere = _in_words(ask.bot.settings.describe(key, EVERYWHERE))
+        told = [_elsewhere(everywhere, after)]
     if after.key in SIZES:
         context = ask.conversation.context
         told.append(too_small(context.view(), context.limits))
@@ -83,7 +84,8 @@ def _list_visible(ask: Ask) -> list[SettingInfo]:
 
 def _in_words(setting: SettingInfo) -> SettingInfo:
     """Return the setting with its texts in the language of the person who asked."""
-    return replace(setting, **_words_of(setting))
+    unit = setting.unit.removesuffix("s") if setting.value == 1 else setting.unit
+    return replace(setting, **_words_of(setting) | {"unit": _(unit)})
 
 
 def _words_of(setting: SettingInfo) -> dict[str, Any]:
@@ -94,6 +96,10 @@ def _words_of(setting: SettingInfo) -> dict[str, Any]:
         "unit": _(setting.unit),
         "takes": setting.takes or setting.wants,
     }
+
+
+def _unit_of(setting: SettingInfo) -> str:
+    return f" {setting.unit}" if setting.unit else ""
 
 
 def _one(ask: Ask, setting: SettingInfo) -> Reply:
@@ -111,7 +117,7 @@ def _one(ask: Ask, setting: SettingInfo) -> Reply:
     if found is None:
         ask.require_owner(f"see and change {setting.key}")
         raise AssertionError("a user who is no owner was let through")
-    unit = f" {found.unit}" if found.unit else ""
+    unit = _unit_of(found)
     text = _(
         "`{key}` is **{value}**{unit} here (from: {layer}). {meaning}\n\nYou can set {wants}: "
         "`/config {key} VALUE {here}`; `{unset} {here}` takes it back.",
@@ -206,7 +212,7 @@ def parse(text: str) -> tuple[str, str, frozenset[str]]:
 
 def about(setting: SettingInfo) -> str:
     """Describe one setting in full."""
-    unit = f" {setting.unit}" if setting.unit else ""
+    unit = _unit_of(setting)
     local = (
         _(", {here} for this conversation only", here=HERE) if setting.is_per_conversation else ""
     )
@@ -247,7 +253,7 @@ def _choices(setting: SettingInfo) -> tuple[str, ...]:
 def describe_change(before: SettingInfo, after: SettingInfo, scope: str) -> str:
     """Describe what a change did; also when another layer hides it."""
     where = _("in this conversation") if scope else _("everywhere")
-    unit = f" {after.unit}" if after.unit else ""
+    unit = _unit_of(after)
     if after.value == before.value and after.layer == before.layer:
         return _(
             "`{key}` stays {value}{unit} (from: {layer}).",
@@ -271,7 +277,7 @@ def describe_change(before: SettingInfo, after: SettingInfo, scope: str) -> str:
 
 def _elsewhere(everywhere: SettingInfo, here: SettingInfo) -> str:
     """Return a change for all conversations that does not show in this one."""
-    unit = f" {here.unit}" if here.unit else ""
+    unit = _unit_of(everywhere)
     how = _(" (from: {layer})", layer=name_layer(here.layer))
     if here.layer == HERE:
         how = _(
@@ -281,13 +287,13 @@ def _elsewhere(everywhere: SettingInfo, here: SettingInfo) -> str:
             unset=UNSET,
         )
     return _(
-        "`{key}` is now **{value}**{unit} everywhere else (from: {layer}), and stays {own}{unit} "
+        "`{key}` is now **{value}**{unit} everywhere else (from: {layer}), and stays {own} "
         "in this conversation{how}.",
         key=here.key,
         value=quote(everywhere.value),
         unit=unit,
         layer=name_layer(everywhere.layer),
-        own=quote(here.value),
+        own=f"{quote(here.value)}{_unit_of(here)}",
         how=how,
     )
 

@@ -71,6 +71,8 @@ async def forget(ask: Ask) -> Reply:
     if not request.is_confirmed:
         kept = await ask.bot.forgetting.weigh(ask.conversation.key, request.wish)
         return _question(request, kept)
+    first = _("I stopped the running answer.") + " "
+    is_stopped = ask.bot.turns.stop(ask.conversation.key)
     gone = await ask.bot.forgetting.forget(ask.conversation.key, request.wish)
     left = f" {_LEFT}" if gone.is_left else ""
     shared = _tell_branches(request, gone, is_done=True)
@@ -82,7 +84,7 @@ async def forget(ask: Ask) -> Reply:
         beyond=_(_BEYOND),
         left=left,
     )
-    return Reply(said, _data(gone))
+    return Reply(f"{first if is_stopped else ''}{said}", _data(gone))
 
 
 def parse(text: str, newest: int) -> Request:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from agent.tools import ToolError
 from bot.delivery import columns_of
 from bot.sending import address_of
-from channels.language import _, explain
+from channels.language import _, explain, number_of
 from channels.message import Address
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
@@ -138,18 +138,22 @@ class JobOrders:
             )
         if number < 0:
             raise CommandError(
-                _(
-                    "Not made: you have {most} reminders and jobs in all your chats, the most that "
+                number_of(
+                    most_a_person,
+                    "Not made: you have a reminder or job already, and may have only one in all "
+                    "your chats (jobs.most_a_person). /jobs delete N makes room.",
+                    "Not made: you have {n} reminders and jobs in all your chats, the most that "
                     "there may be (jobs.most_a_person). /jobs delete N in one of them makes room.",
-                    most=most_a_person,
                 )
             )
         if not number:
             raise CommandError(
-                _(
-                    "Not made: this chat has {most} reminders and jobs, the most that there may be "
+                number_of(
+                    most,
+                    "Not made: this chat has a reminder or job already, and may have only one "
+                    "(jobs.most). /jobs delete N makes room.",
+                    "Not made: this chat has {n} reminders and jobs, the most that there may be "
                     "(jobs.most). /jobs lists them; /jobs delete N makes room.",
-                    most=most,
                 )
             )
         await self._runner.wake()

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bot.turns import INTERRUPTED
-from channels.language import ENGLISH, _, explain, speaking
+from channels.language import ENGLISH, _, explain, number_of, speaking
 from channels.message import Problem, Reply
 from memory.messages import Mark
 from plugins.jobs.record import JobRow, Kind, NewJob, Outcome, RunRow
@@ -97,7 +97,12 @@ def describe_lateness(due: float, now: float, zone: ZoneInfo, missed: int = 0) -
         return ""
     at = format_time(due, zone)
     late = (
-        _("Late: this was due on {at}, and {n} more times since.", at=at, n=missed)
+        number_of(
+            missed,
+            "Late: this was due on {at}, and once more since.",
+            "Late: this was due on {at}, and {n} more times since.",
+            at=at,
+        )
         if missed
         else _("Late: this was due on {at}.", at=at)
     )
@@ -108,7 +113,13 @@ def list_late(late: Sequence[tuple[JobRow, int]]) -> Reply:
     """Reminders of one chat that are late, in one message; each with how often it was missed since
     it was due."""
     lines = [
-        _("- {at}, and {n} more times since: {text}", at=_due(job), n=missed, text=job.text)
+        number_of(
+            missed,
+            "- {at}, and once more since: {text}",
+            "- {at}, and {n} more times since: {text}",
+            at=_due(job),
+            text=job.text,
+        )
         if missed
         else _("- {at}: {text}", at=_due(job), text=job.text)
         for job, missed in late

@@ -70,7 +70,7 @@ _FORMS = tuple(
         rf"(?P<h>{_HOUR})\s+heures?\s+(?P<m>\d{{2}})(?!\d){{EDGE}}",
         rf"(?P<h>{_HOUR})\s*uhr\s+(?P<m>\d{{2}})(?!\s*[\d:.,])(?=\s|$)",
         rf"(?P<h>{_HOUR})\s*(?:uhr|heures?|h)\s+(?P<m>{_MINUTES}){{EDGE}}",
-        rf"(?P<h>{_HOUR})\s*(?:uhr|heures?|h){{EDGE}}",
+        rf"(?P<h>{_HOUR})\s*(?:uhr|heures?|h){{EDGE}}(?!\d)",  # 1h30m is no time of the day
         # seven fifteen pm
         rf"(?P<h>{HOUR_WORD})\s+(?P<m>{_MINUTES}){_HALF.format('')}",
         # nine o'clock

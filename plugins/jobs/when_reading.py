@@ -158,6 +158,8 @@ class PhraseReading:
                     said=self.text[:end],
                 )
             )
+        if not (seconds or months or days):
+            raise WhenError(_("“{said}” is now. Say a later time.", said=self.text[:end]))
         self.end, self.seconds = end, seconds
         if not seconds:
             self.day = Day(add_months(self.today, months) + timedelta(days), end)

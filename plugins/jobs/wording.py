@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct, field
 
-from channels.language import _, explain, figure
+from channels.language import _, explain, figure, number_of
 from plugins.jobs.record import JobRow, Outcome, RunDelivery, RunRow
 from plugins.jobs.recurrence import describe, format_time
 
@@ -88,7 +88,11 @@ def _describe_delivery(view: JobView) -> str:
         return _("its message could not be sent and was put aside")
     if delivered.waiting:
         return (
-            _("its message waits to be sent, tried {n} times", n=delivered.tries)
+            number_of(
+                delivered.tries,
+                "its message waits to be sent, tried once",
+                "its message waits to be sent, tried {n} times",
+            )
             if delivered.tries
             else _("its message waits to be sent")
         )

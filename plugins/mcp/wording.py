@@ -87,6 +87,8 @@ def describe_uncalled(servers: Sequence[ServerView]) -> str:
     never = sum(not tool.calls for tool in tools)
     if not never:
         return ""
+    if len(tools) == 1:
+        return _("The only tool was never called: /mcp trim hides it.")
     return _(
         "{never} of {all} tools never called: /mcp trim hides them.", never=never, all=len(tools)
     )

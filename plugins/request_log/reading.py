@@ -21,6 +21,7 @@ from agent.pictures import Pictures, Wire, blind, has_pictures, insert_pictures,
 from memory.context.meter import PromptPrefix
 from memory.context.view import Scale, View
 from memory.messages import RequestExtras
+from memory.record import branches
 from memory.turn_log import TurnLog
 from plugins.request_log import record
 from plugins.request_log.log import IN_PLACE, most_kept
@@ -43,6 +44,12 @@ class KeptRequests:
         """Return the numbers of the requests that are kept, oldest first."""
         row, most = self._state.row, self.keep
         return await self._services.store.read(lambda db: record.numbers(db, row, most))
+
+    async def count_shared(self) -> int:
+        """Return how many turns were answered before the conversation branched off: the requests
+        for them are those of the branch that it was made from."""
+        row = self._state.row
+        return await self._services.store.read(lambda db: branches.lineage(db, row)[-1].after_turn)
 
     async def request(self, number: int) -> SentRequest | None:
         """Return the request of this number; None for one that is not kept."""

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from channels.language import _
+from channels.language import _, number_of
 from plugins.api import Action, Ask, CommandError, Reply, command
 from plugins.request_log.commands import NONE_KEPT, mask_secrets, rebuild_request
 from plugins.request_log.reading import KeptRequests, Rebuilt
@@ -74,13 +74,24 @@ async def find_answered(ask: Ask, name: str) -> ExplainedAnswer:
         raise CommandError(_(NONE_KEPT))
     turns = turns_of(name, ask.conversation.context.newest) if name.strip() else ()
     found = [one for one in sent if not turns or one.turn in turns]
-    if not found and turns:
+    last_asked = turns[-1] if turns else ask.conversation.context.newest
+    if not found and 0 < last_asked <= await log.count_shared():
         raise CommandError(
             _(
+                "{turn} was answered before this branch was made, and the request for it is kept "
+                "there. /branches lists the branches.",
+                turn=f"t{last_asked}",
+            )
+        )
+    if not found and turns:
+        raise CommandError(
+            number_of(
+                log.keep,
+                "The request for {turn} is not kept any more: only the last one is. "
+                "`/config context.keep_requests` changes that.",
                 "The request for {turn} is not kept any more: only the last {n} requests "
                 "are. `/config context.keep_requests` changes that.",
                 turn=f"t{turns[-1]}",
-                n=log.keep,
             )
         )
     if not found:

@@ -136,7 +136,7 @@ def test_a_number_is_taken_only_where_it_can_mean_one_thing(book: SettingsStore)
         "１２",
         "٣",
     ]
-    others = ("20 30", "null", "true", "", "abc", '"20"', "[20]", "{}", "9" * 5000)
+    others = ("20 30", "null", "true", "", "abc", "[20]", "{}", "9" * 5000)
     for text in (*numbers, *others):
         sentence = refusal(book, "agent_max_context_turns", text)
         assert sentence.startswith("agent_max_context_turns can't be ")
@@ -168,6 +168,22 @@ def test_a_refusal_says_what_is_wanted(
     book: SettingsStore, key: str, text: str, shown: str, wants: str
 ) -> None:
     assert refusal(book, key, text) == f"{key} can't be {shown}; it must be {wants}."
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "wants"),
+    [
+        ("context.stub_tools", '"true"', "true or false"),
+        ("context.stub_tools", "'FALSE'", "true or false"),
+        ("agent_max_steps", '"5"', "a whole number from 1 to 200"),
+        ("agent_max_steps", "'500'", "a whole number from 1 to 200"),
+    ],
+)
+def test_a_value_in_quotation_marks_is_said_to_be(
+    book: SettingsStore, key: str, text: str, wants: str
+) -> None:
+    told = refusal(book, key, text)
+    assert told.endswith(f"; it must be {wants}, without quotation marks.")
 
 
 def test_a_refusal_says_what_was_meant(book: SettingsStore) -> None:

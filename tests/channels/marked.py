@@ -96,7 +96,8 @@ def _named() -> Iterator[str]:
     for what, when in STRATEGIES.values():
         yield from (what, when)
     for setting in SETTINGS.values():
-        yield from (setting.unit.replace("MB", ""), setting.holds)
+        unit = setting.unit.replace("MB", "")
+        yield from (unit, unit.removesuffix("s"), setting.holds)
         yield setting.meaning
     yield from (what for _name, what in (*keys.KEYS, *keys.TYPED, *keys.COMMANDS))
     yield from (name for name, _what in (*keys.KEYS, *keys.TYPED) if not _A_KEY.fullmatch(name))

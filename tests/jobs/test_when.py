@@ -128,7 +128,7 @@ def test_what_comes_again_is_read() -> None:
 def test_what_could_mean_two_things_or_nothing_is_not_guessed() -> None:
     for sentence, texts in {
         "can't tell when": (
-            *("may call Ann", "the 5th pay", "1 x", "every 0 minutes x"),
+            *("may call Ann", "the 5th pay", "1 x", "every 0 minutes x", "1h30m x"),
             "every other monday and friday 9:00 x",
         ),
         "2027-04-03 or 2027-03-04": ("03/04/2027 9:00 x",),
@@ -140,6 +140,8 @@ def test_what_could_mean_two_things_or_nothing_is_not_guessed() -> None:
         "1/2 could be day 1": ("tomorrow 9:00 1/2 cup",),
         "no day 31 in month 2": ("31.2. 9:00 x",),
         "no day 01 in month 13": ("2027-13-01 9:00 x",),
+        "“in 0 minutes” is now": ("in 0 minutes x",),
+        "“in 0 days” is now": ("in 0 days x",),
         "25:00 is no time": ("tomorrow 25:00 x", "every day at 25:00 x"),
         "crontab": ("cron 61 * * * * x",),
     }.items():

@@ -363,6 +363,13 @@ async def test_an_error_has_the_status_that_a_retry_goes_by(
                     assert int(refused.value.response.headers["Retry-After"]) > 0
 
 
+async def test_an_error_names_no_command_which_a_program_could_not_send(tmp_path: Path) -> None:
+    async with serving(tmp_path, lambda _: Fail(400, {"message": "what is this"})) as site:
+        with pytest.raises(BadRequestError, match="send less, begin anew, or") as caught:
+            await asked(site, user("Hi"))
+    assert "`/" not in str(caught.value)
+
+
 async def test_a_model_that_takes_too_long_is_a_time_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

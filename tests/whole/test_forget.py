@@ -107,7 +107,8 @@ async def test_the_running_turn_is_forgotten_and_the_next_answered(tmp_path: Pat
         await bot.writes(f"Tell me of {MARK}.", id="slow")
         await bot.server.reached.acquire()
         await bot.writes("Hi", id="next")
-        await bot.says("/forget chat yes")
+        told = await bot.says("/forget chat yes")
+        assert told.text.startswith("I stopped the running answer. Deleted: ")
         assert "Stopped" in (await bot.reply_to("slow")).reply.text
         assert (await bot.reply_to("next")).reply.text == "Hello."
         assert len(bot.sent_to_model()) == 2

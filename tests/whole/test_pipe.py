@@ -16,7 +16,7 @@ import pytest
 
 from bot.app import VERSION
 from bot.turns import LONGEST_LINE
-from tests.fakes.openai_server import Answer, Body, Call, Hang, OpenAIServer, Received, Say
+from tests.fakes.openai_server import Answer, Body, Call, Fail, Hang, OpenAIServer, Received, Say
 from tests.whole.process import run_here, talking
 from tests.whole.testbot import run_bot
 
@@ -199,6 +199,30 @@ async def test_plain_lines_are_answered_plainly_and_what_a_plugin_prints_is_no_r
         're: {"text": "x"}',
     ]
     assert bot.errors == "Look at me!\n"
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize(
+    ("arguments", "code", "problem"),
+    [((), 1, []), (("--jsonl",), 0, ["command_refused", "upstream"])],
+    ids=["plain lines", "JSON lines"],
+)
+async def test_a_script_is_told_that_there_is_no_answer(
+    tmp_path: Path, arguments: tuple[str, ...], code: int, problem: list[str]
+) -> None:
+    lines = b"Hi\n/nonsense\n"
+    if arguments:
+        lines = b'{"text": "Hi"}\n{"text": "/nonsense"}\n{"text": "/version"}\n'
+    async with (
+        OpenAIServer([Fail(401, "no")]) as endpoint,
+        talking(tmp_path, endpoint, arguments=arguments) as bot,
+    ):
+        await bot.write(lines)
+        assert await bot.ended() == code
+    if arguments:
+        told = [line.get("problem") for line in bot.replies]
+        assert sorted(filter(None, told)) == problem
+        assert None in told
 
 
 # Its end

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,9 @@ async def test_commands_are_registered_and_start_greets(tmp_path: Path) -> None:
         bot.ann.says("/start")
         greeting = await bot.telegram.shown("Hello! I am Parley")
         assert "/context" in greeting.text
+
+
+CHANNEL = {"id": -1007, "type": "channel", "title": "News"}
 
 
 async def answers(bot: TelegramTestBot, words: str) -> list[str]:
@@ -117,6 +121,44 @@ async def test_a_forwarded_message_says_from_whom_and_is_no_command(tmp_path: Pa
     async with at_telegram(tmp_path, echo) as bot:
         bot.ann.says("/stop it", forward_origin=origin)
         await bot.telegram.shown("re: Forwarded from Bob:\n/stop it")
+        named = {**origin, "sender_user_name": "Bob:\nAnn wants it.\n\nEve"}
+        bot.ann.says("Buy it", forward_origin=named)
+        await bot.telegram.shown("re: Forwarded from Bob: Ann wants it. Eve:\nBuy it")
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        ({"dice": {"emoji": "🎲", "value": 3}}, "dice"),
+        ({"game": {"title": "g", "description": "d", "photo": []}}, "games"),
+        ({"contact": {"phone_number": "1", "first_name": "Bob"}}, "contacts"),
+    ],
+)
+async def test_content_that_is_not_taken_is_said_to_be_and_no_question(
+    tmp_path: Path, content: dict[str, Any], kind: str
+) -> None:
+    origin = {"type": "hidden_user", "sender_user_name": "Bob", "date": 1_700_000_000}
+    async with at_telegram(tmp_path, echo) as bot:
+        bot.ann.sends(bot.ann.message(**content))
+        bot.ann.sends(bot.ann.message(**content, forward_origin=origin))
+        bot.ann.says("And now?")
+        await bot.telegram.shown("re: And now?")
+        assert len(await answers(bot, f"I can't handle {kind} yet")) == 2
+        assert len(bot.model.turns) == 1
+
+
+async def test_in_private_the_part_that_was_picked_out_and_other_chats_words_are_quoted(
+    tmp_path: Path,
+) -> None:
+    elsewhere = {"origin": {"type": "channel", "date": 1, "message_id": 5, "chat": CHANNEL}}
+    async with at_telegram(tmp_path, echo) as bot:
+        own = bot.ann.message("Lisbon, Porto and Faro")
+        bot.ann.says("How far?", reply_to_message=own)
+        await bot.telegram.shown("re: How far?")
+        bot.ann.says("And that?", reply_to_message=own, quote={"text": "Porto", "position": 8})
+        await bot.telegram.shown("re: Ann wrote:\nPorto\n\nAnd that?")
+        bot.ann.says("True?", external_reply=elsewhere, quote={"text": "It rains", "position": 0})
+        await bot.telegram.shown("re: News wrote:\nIt rains\n\nTrue?")
 
 
 async def test_telegram_says_its_own_words_in_the_language_of_the_person(tmp_path: Path) -> None:

@@ -42,6 +42,22 @@ def remember(tmp_path: Path, *lines: str) -> None:
     (folder / "MEMORY.md").write_text(f"# What is remembered\n\n{text}")
 
 
+async def test_in_a_new_branch_it_is_said_where_the_shared_turns_were_answered(
+    tmp_path: Path,
+) -> None:
+    async with run_bot(tmp_path, knows) as bot:
+        assert "Nothing has been answered here yet" in (await bot.says("/why")).text
+        await say_all(bot, "I like red", "I like blue", "/fork t1")
+        for command in ("/why", "/why t1"):
+            told = (await bot.says(command)).text
+            assert told.startswith("t1 was answered before this branch was made")
+        await bot.says("What colours?")
+        assert (await parts(bot, "/why t2")) == (await parts(bot))
+        assert "t1 was answered before" in (await bot.says("/why t1")).text
+        await bot.says("/branches 1")
+        assert await parts(bot, "/why t1")
+
+
 async def test_an_answer_is_explained_by_its_parts_the_largest_first(tmp_path: Path) -> None:
     remember(tmp_path, "Ann likes green.", "Ann lives in Lisbon.")
     script = [

@@ -268,7 +268,8 @@ export class Composer {
       h("b", {}, line), usage && h("code", {}, usage), h("span", {}, summary))))));
     this.#options.hidden = !count;
     this.#options.scrollTop = 0;
-    byId("status").textContent = count ? t("{n} commands found; choose with the arrow keys.", { n: count }) : "";
+    byId("status").textContent = count === 1 ? t("One command found; choose it with the arrow keys.")
+      : count ? t("{n} commands found; choose with the arrow keys.", { n: count }) : "";
     this.#text.removeAttribute("aria-activedescendant");
   }
 

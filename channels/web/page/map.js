@@ -119,7 +119,7 @@ class ContextMap {
   /** The limit that is nearest, and where the next compaction is foreseen. */
   #lines(limit, next, newest, used) {
     const words = limit.of === "turns"
-      ? t("{used} of {most} turns", { used: limit.used, most: limit.most })
+      ? limit.most === 1 ? t("{used} of 1 turn", { used: limit.used }) : t("{used} of {most} turns", { used: limit.used, most: limit.most })
       : t("{used} of {most} tokens", { used: amount(limit.used), most: amount(limit.most) });
     const lines = [put(h("span", { class: "line limit" }), this.#flow.lineAt(limit.at))];
     const marks = [h("span", { class: "mark limit" }, words)];

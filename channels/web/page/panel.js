@@ -110,7 +110,7 @@ export class Panel {
   #size(overview) {
     const { tokens, budget, parts, free, usage: { turns, max_turns: most, nearest } } = overview;
     const full = [h("span", {}, h("strong", {}, amount(tokens)), t(" of {budget} tokens", { budget: amount(budget) })),
-      most ? h("span", {}, h("strong", {}, turns), t(" of {most} turns", { most })) : ""];
+      most ? h("span", {}, h("strong", {}, turns), most === 1 ? t(" of 1 turn") : t(" of {most} turns", { most })) : ""];
     if (nearest === "turns") full.reverse();
     const legend = [...Object.entries(parts), ["free", free]].filter(([, size]) => size > 0);
     return h("section", { "aria-label": t("Size") },

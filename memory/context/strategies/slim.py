@@ -158,9 +158,12 @@ def _why(view: View, folding: tuple[Turn, ...], is_rolled: bool, limits: Limits)
     if folding:
         full, rest = limits.context.full_turns, len(view.complete)
         stay = f"{full} turns stay" if rest >= full else f"the window has room for {rest} turns"
+        if min(full, rest) == 1:
+            stay = "one turn stays" if rest >= full else "the window has room for one turn"
         parts.append(f"{stay} in full, older ones become lines of the log")
     if is_rolled:
         most = limits.context.max_terse_entries
-        size = f"{most} lines" if _fits(view, limits) else f"{limits.log_tokens:,} tokens"
+        lines = f"{most} lines" if most != 1 else "one line"
+        size = lines if _fits(view, limits) else f"{limits.log_tokens:,} tokens"
         parts.append(f"the log holds at most {size}")
     return " and ".join(parts)

@@ -18,7 +18,7 @@ from plugins.builtin.context.overview import Hold, effect, hold, plan_data
 from plugins.builtin.context.show import explain_hold, reason
 from plugins.builtin.context.turns import name_role, role, summarize
 from plugins.builtin.context.values import say_of
-from plugins.wording import amount, clip, literal, shorten, shrink, table
+from plugins.wording import amount, clip, count, literal, shorten, shrink, table
 
 Row = tuple[str, str, int | None, str]
 """Turn, message, tokens (None: not known yet), beginning."""
@@ -71,7 +71,7 @@ def list_messages(view: View, prefix: PromptPrefix, *, is_asked: bool = True) ->
                 for e in block.turn.entries
             )
         elif block.part == LOG:
-            words = _("{n} lines; {last}", n=len(view.log), last=view.log[-1].text)
+            words = f"{count(len(view.log), 'line')}; {view.log[-1].text}"
             rows.append(("", LOG, part(block.raw), words))
         else:
             name = name_run(block.turns) if block.part == RANGE else ""

@@ -119,7 +119,7 @@ def headline(overview: Overview) -> str:
     tokens = _(
         "{tokens} of {budget} tokens", tokens=amount(usage.tokens), budget=amount(limits.budget)
     )
-    said = _("{n} of {most} turns", n=usage.turns, most=usage.max_turns)
+    said = _("{n} of {turns}", n=usage.turns, turns=count(usage.max_turns, "turn"))
     turns = said if usage.max_turns else ""
     both = (turns, tokens) if usage.nearest == "turns" else (tokens, turns)
     full = " · ".join(filter(None, both))
@@ -318,12 +318,12 @@ def _say_limit(key: str, limits: Limits) -> str:
             said = _("{turns} at a time into the log", turns=count(turns, "turn"))
             return said if turns else _("as many turns at a time into the log as pays")
         case "context.max_terse_entries":
-            return _("{max_terse_entries} lines in it", max_terse_entries=value)
+            return _("{lines} in it", lines=count(value, "line"))
         case "context.trigger_ratio":
             return _("at {trigger_ratio:.0%} of the window", trigger_ratio=value)
         case "context.reserve_ratio":
             return _("{reserve_ratio:.0%} of it stays", reserve_ratio=value)
-    return _("the last {keep_recent} messages stay", keep_recent=value)
+    return number_of(value, "the last message stays", "the last {n} messages stay")
 
 
 def _explain_ceiling(overview: Overview) -> str:
