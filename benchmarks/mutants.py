@@ -237,7 +237,7 @@ class Runner:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        gc.unfreeze()  # conftest.py hides what was imported from gc.get_objects, by which it is found
+        gc.unfreeze()  # conftest.py hides from gc.get_objects, by which it is found, all imports
         self.sources = {m.file: Source(m.file) for m in self.mutants}
         begun = time.monotonic()
         reaching = self._find_tests(session.items)

@@ -33,7 +33,7 @@ class UnrecordedTurn(OpenTurn):
     purpose = ""
     """The purpose under which the ledger has its calls."""
     cuts = Change()
-    """What was removed from its context."""
+    """The parts that were removed from its context."""
 
     def view(self, prefix: PromptPrefix) -> View:
         """Return what the model would see now."""
