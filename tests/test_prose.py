@@ -138,7 +138,7 @@ def test_descriptions_of_settings_and_options_begin_with_a_noun(folder: str) -> 
 
 
 def test_no_setting_and_no_label_of_the_page_begins_with_a_relative_clause() -> None:
-    told = [(one.key, one.meaning) for one in SETTINGS]
+    told = [(one.key, one.meaning) for one in SETTINGS.values()]
     told += [("page", text) for text in list_words() if not text.endswith("?")]
     headless = re.compile(r"(How|What|Whether|Which|Who|Whose)\b")
     assert [(name, text) for name, text in told if headless.match(text)] == []
