@@ -387,6 +387,25 @@ def test_a_tool_call_is_one_line(name: str, arguments: str, outcome: str) -> Non
     assert cell_len(shown) <= 40
 
 
+@given(
+    st.lists(
+        st.lists(st.sampled_from(["word", "a", "中文", "Inhabitants", "wwwwwwwww"]), max_size=9),
+        min_size=1,
+        max_size=5,
+    ),
+    st.integers(15, 70),
+)
+def test_no_cell_of_a_table_is_cut_and_no_word_in_it_broken(
+    cells: list[list[str]], width: int
+) -> None:
+    row = "|".join(map(" ".join, cells))
+    table = f"{'| head ' * len(cells)}|\n{'|---' * len(cells)}|\n|{row}|\n"
+    shown = plain(display.markdown(table, width))
+    words = [word for cell in cells for word in cell]
+    assert sorted(re.findall(r"\w+", shown)) == sorted([*words, *["head"] * len(cells)])
+    assert all(cell_len(line) <= width for line in shown.split("\n"))
+
+
 def test_a_tool_call_shows_what_it_works_on() -> None:
     shown = display.tool("read_file", '{"path": "notes.txt", "limit": 20}', "ok", 80)
     assert plain(shown) == "⚙ read_file notes.txt 20 … ok\n"
