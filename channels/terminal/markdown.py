@@ -140,7 +140,9 @@ def _show_table(table: Table, console: Console, options: ConsoleOptions) -> Rend
     table.show_edge = False
     anywhere, ranges = options.update_width(_WIDEST), list[Measurement]()
     for column in table.columns:
-        cells = [Measurement.get(console, anywhere, cell) for cell in (column.header, *column.cells)]
+        cells = [
+            Measurement.get(console, anywhere, cell) for cell in (column.header, *column.cells)
+        ]
         least, most = (max(sizes) for sizes in zip(*cells, strict=True))
         column.overflow, column.min_width = "fold", least
         ranges.append(Measurement(least, most))

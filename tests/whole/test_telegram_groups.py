@@ -128,8 +128,8 @@ async def test_what_was_sent_is_looked_through_by_buttons(tmp_path: Path) -> Non
             await bot.telegram.shown(answer)
         bot.ann.says("/context request")
         request = await bot.telegram.shown("byte for byte what was sent")
-        assert [*request.buttons] == ["JSON", "What changed since r1", "r1"]
-        bot.ann.presses(request, "What changed since r1")
+        assert [*request.buttons] == ["JSON", "Changes since r1", "r1"]
+        bot.ann.presses(request, "Changes since r1")
         compared = await bot.telegram.shown("+ t2 user")
         bot.ann.presses(compared, "r1")
         await bot.telegram.shown("Request r1, sent at")

@@ -1,7 +1,7 @@
 // The left column: conversations of all channels, by date; searched, renamed, pinned, put away.
 import * as api from "./api.js";
 import { plain } from "./cards.js";
-import { asked, byId, h, released } from "./dom.js";
+import { asked, byId, h, redrawn, released } from "./dom.js";
 import { chosen } from "./menu.js";
 import { download, importing } from "./transfer.js";
 import { locale, t } from "./language.js";
@@ -31,6 +31,15 @@ export class Sessions {
     this.#search.addEventListener("input", () => {
       clearTimeout(this.#timer);
       this.#timer = setTimeout(() => this.refresh().catch((error) => bot.tell(error.message)), PAUSE);
+    });
+    this.#search.addEventListener("keydown", async (event) => {
+      if (event.isComposing || !["ArrowDown", "Enter"].includes(event.key)) return;
+      event.preventDefault();
+      clearTimeout(this.#timer);
+      if (event.key === "Enter" && !(await this.refresh()).length) return;
+      const first = byId("list").querySelector(".session");
+      if (event.key === "Enter") first?.click();
+      else first?.focus();
     });
     byId("new").addEventListener("click", () => bot.open(Sessions.fresh()));
     byId("more").addEventListener("click", (event) => this.#offer(event.currentTarget));
@@ -108,12 +117,15 @@ export class Sessions {
   // --- the list ------------------------------------------------------------------------------
 
   #draw() {
-    const isOpen = byId("archived")?.open;
+    redrawn(byId("list"), () => this.#fill(byId("archived")?.open));
+    redrawn(byId("selection"), () => this.#drawSelection());
+  }
+
+  #fill(isOpen) {
     byId("list").replaceChildren();
     this.#append(this.#found);
     if (byId("archived")) byId("archived").open = isOpen;
     if (!this.#found.length && this.#words) byId("list").append(h("li", { class: "faint" }, t("Nothing found.")));
-    this.#drawSelection();
   }
 
   /** Draw more of the list below what is drawn: under its dates, and what is archived in a part of its own. */
