@@ -36,6 +36,7 @@ from channels.terminal.display import (
     one_line,
     without_controls,
 )
+from channels.terminal.line import fitted
 from channels.terminal.markdown import clip_to_end, measure_finished
 from channels.terminal.screen import Drawn
 from channels.terminal.terminal import ADDRESS
@@ -404,6 +405,18 @@ def test_no_cell_of_a_table_is_cut_and_no_word_in_it_broken(
     words = [word for cell in cells for word in cell]
     assert sorted(re.findall(r"\w+", shown)) == sorted([*words, *["head"] * len(cells)])
     assert all(cell_len(line) <= width for line in shown.split("\n"))
+
+
+@given(
+    st.lists(st.sampled_from(["Enter öffnet", "↑ ↓ 选择", "Esc"]), min_size=1), st.integers(12, 90)
+)
+def test_hints_that_do_not_fit_are_left_out_and_the_last_one_stays(
+    hints: list[str], width: int
+) -> None:
+    shown = fitted(" · ".join(hints), width)
+    assert cell_len(shown) <= width
+    assert shown.split(" · ")[-1] == hints[-1]
+    assert set(shown.split(" · ")) <= set(hints)
 
 
 def test_a_tool_call_shows_what_it_works_on() -> None:
