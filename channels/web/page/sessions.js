@@ -36,7 +36,7 @@ export class Sessions {
       if (event.isComposing || !["ArrowDown", "Enter"].includes(event.key)) return;
       event.preventDefault();
       clearTimeout(this.#timer);
-      if (event.key === "Enter" && !(await this.refresh()).length) return;
+      await this.refresh().catch((error) => bot.tell(error.message)); // what is shown may be of fewer letters
       const first = byId("list").querySelector(".session");
       if (event.key === "Enter") first?.click();
       else first?.focus();
