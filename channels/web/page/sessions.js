@@ -24,6 +24,7 @@ export class Sessions {
   #next = ""; // where the list goes on
   #isLoading = false;
   #timer = 0;
+  #refreshes = 0;
   #end = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#more().catch(console.warn), { root: byId("list"), rootMargin: "400px" });
 
   constructor(bot) {
@@ -54,10 +55,11 @@ export class Sessions {
   /** Draw the list anew, as far as it was shown; returns it. */
   async refresh() {
     const words = this.#search.value.trim();
+    const refresh = ++this.#refreshes;
     const isSame = words === this.#words;
     const found = await this.#fetch({ limit: isSame ? Math.max(PAGE, this.#found.length) : PAGE });
     await released();
-    if (words !== this.#search.value.trim()) return found.sessions; // a newer one is on its way
+    if (refresh !== this.#refreshes || words !== this.#search.value.trim()) return found.sessions; // a newer one is on its way
     this.#words = words;
     this.#found = found.sessions;
     this.#next = found.next;
