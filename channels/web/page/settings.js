@@ -1,6 +1,6 @@
 // The settings in force, each with where its value comes from; changed by /config. A few matter to
 // everybody and have names of their own; all others stand below them, and are found by searching.
-import { byId, h, redrawn } from "./dom.js";
+import { byId, h } from "./dom.js";
 import { t } from "./language.js";
 
 const FEW = 12; // values of a range that are offered as a list
@@ -90,7 +90,7 @@ export class Settings {
     this.#drawn = now;
     const scopes = new Map([...document.querySelectorAll("select[data-scope]")].map((one) => [one.dataset.scope, one.value]));
     const rows = (name, found) => found.filter((one) => one && sectionOf(one.key) === name).map((setting) => this.#row(setting, scopes.get(setting.key)));
-    redrawn(byId("preferences"), () => this.#fill(rows));
+    this.#fill(rows);
     this.#isSeen = settings.length > 0;
     this.#filter();
   }
