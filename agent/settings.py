@@ -42,9 +42,9 @@ class AgentSettings(BaseModel):
     system_prompt: str = Field(
         default="",
         max_length=100_000,
-        description="What the model is told about itself and its work, ahead of the "
-        "conversation; empty means Parley's own prompt. In the configuration it may "
-        "also name a file: file:NAME, or a path that ends in .md or .txt.",
+        description="System prompt: instructions to the model on itself and its work, ahead of "
+        "the conversation; empty means Parley's own. In the configuration it may also name a "
+        "file: file:NAME, or a path that ends in .md or .txt.",
         json_schema_extra={"wants": "text of at most 100000 characters", "here": True, **TURN},
     )
     agent_max_steps: int = Field(

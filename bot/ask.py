@@ -44,7 +44,7 @@ def add_command(commands: Commands) -> None:
         "why is on stderr) or 2 (wrong arguments). Piped input follows the "
         "question. Tools that need approval are denied.",
     )
-    parser.add_argument("question", nargs="*", help="what to ask, or a /command")
+    parser.add_argument("question", nargs="*", help="the question, or a /command")
     parser.add_argument(
         "-f",
         "--file",

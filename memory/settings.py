@@ -16,17 +16,17 @@ class LongTermSettings(BaseModel):
 
     approve: Literal["ask", "auto"] = Field(
         default="ask",
-        description="What happens to what /memory distill proposes for MEMORY.md. ask: it holds "
-        "once a person has approved it (/memory diff). auto: it holds at once, and can "
-        "be taken back (/memory undo).",
+        description="Treatment of the lines that /memory distill proposes for MEMORY.md. ask: "
+        "they hold once a person has approved them (/memory diff). auto: they hold at once, and "
+        "can be taken back (/memory undo).",
         json_schema_extra={"here": True, "holds": "from the next /memory distill on"},
     )
     prompt_tokens: int = Field(
         default=600,
         ge=0,
         le=20_000,
-        description="How much of MEMORY.md is in the system prompt, its first lines; never more "
-        "than a sixteenth of the window. The rest is found by memory_search.",
+        description="Share of MEMORY.md in the system prompt: its first lines, never more than a "
+        "sixteenth of the window. The rest is found by memory_search.",
         json_schema_extra={"unit": "tokens", "here": True},
     )
     left_out: tuple[str, ...] = Field(
@@ -62,9 +62,9 @@ class MemorySettings(BaseModel):
     )
     restore: Literal["recent", "exact"] = Field(
         default="exact",
-        description="What a restart restores. exact: just what was in context. recent, under "
-        "the strategy trim: the last max(3, agent_max_context_turns // 6) turns, "
-        "each as its question and final reply only, as CowAgent does.",
+        description="Context after a restart. exact: just what was in context. recent, under the "
+        "strategy trim: the last max(3, agent_max_context_turns // 6) turns, each as its question "
+        "and final reply only, as CowAgent does.",
         json_schema_extra={"holds": "from the next start on"},
     )
     session_retention_days: int = Field(

@@ -1,4 +1,4 @@
-"""Tests of how docstrings begin: with a verb or a noun, never with a headless relative clause."""
+"""Tests of how docstrings and descriptions begin: with a verb or a noun, no relative clause."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from bot.settings.schema import SETTINGS
+from channels.web.words import list_words
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("memory", "agent", "channels", "benchmarks", "bot", "plugins", "tests")
@@ -106,3 +109,37 @@ def test_each_kind_of_docstring_is_checked() -> None:
     assert [int(one.split(":")[1]) for one in headless_in(BAD, "bad.py")] == lines
     assert headless_in(BAD, "bad.py")[0] == "bad.py:1: What is said."
     assert headless_in(GOOD, "good.py") == []
+
+
+DESCRIBES = {"description", "help", "meaning", "summary"}
+"""The keywords of calls that take the description of a setting, an option or an operation."""
+
+
+def descriptions_in(source: str) -> Iterator[str]:
+    """Yield each text that describes a setting or an option, or is given to a `_quirk`."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call):
+            given = [one.value for one in node.keywords if one.arg in DESCRIBES]
+            if isinstance(node.func, ast.Name) and node.func.id == "_quirk":
+                given += node.args[:1]
+            for one in given:
+                if isinstance(one, ast.Constant) and isinstance(one.value, str):
+                    yield one.value
+
+
+@pytest.mark.parametrize("folder", [one for one in FOLDERS if one not in {"benchmarks", "tests"}])
+def test_descriptions_of_settings_and_options_begin_with_a_noun(folder: str) -> None:
+    texts = [
+        text
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for text in descriptions_in(path.read_text("utf-8"))
+    ]
+    assert [text for text in texts if re.match(WORDS, text, re.IGNORECASE)] == []
+
+
+def test_no_setting_and_no_label_of_the_page_begins_with_a_relative_clause() -> None:
+    told = [(one.key, one.meaning) for one in SETTINGS.values()]
+    told += [("page", text) for text in list_words() if not text.endswith("?")]
+    headless = re.compile(r"(How|What|Whether|Which|Who|Whose)\b")
+    assert [(name, text) for name, text in told if headless.match(text)] == []
+    assert len(told) > len(SETTINGS) > 50

@@ -81,8 +81,8 @@ class Brain(BaseModel):
     )
     effort: Literal["", "low", "medium", "high", "xhigh", "max"] = Field(
         default="",
-        description="How hard the model thinks before it answers, by Anthropic's protocol and the "
-        "Responses API; empty leaves it to the model.",
+        description="Thinking effort of the model before it answers, by Anthropic's protocol and "
+        "the Responses API; empty leaves it to the model.",
         json_schema_extra=FIXED,
     )
     temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(

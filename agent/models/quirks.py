@@ -92,13 +92,13 @@ class ProviderQuirks(BaseModel):
         "Names in that list that are not chat models.", "a regular expression"
     )
     window: _WindowPath | None = _quirk(
-        "Where it says which window a model has: a place of its API, and the path to the figure in "
-        "what that answers; `data` is a list, in which the model's own entry counts.",
+        "Source of a model's window: a path of its API, and the path to the figure in the answer; "
+        "`data` is a list, in which the model's own entry counts.",
         'a list such as ["/models", "data", "context_length"]',
     )
     cache_key: _Word | None = _quirk(
-        "How a request says which conversation it belongs to: `body` as `prompt_cache_key`, or the "
-        "name of a header; empty: it does not.",
+        "Place of the conversation's id in a request: `body` as `prompt_cache_key`, or the name "
+        "of a header; empty: none.",
         "body, or a header's name",
     )
     call_ids: Annotated[int, Field(ge=0, le=40)] | None = _quirk(

@@ -16,9 +16,9 @@ class ToolSettings(BaseModel):
 
     offer: Literal["auto", "all", "lean", "none"] = Field(
         default="auto",
-        description="How the model is told of its tools. all: with how each is called, in every "
-        "request. lean: by their names; it looks up the rest when it needs one, which takes less "
-        "of a small window, and sometimes one more step. auto: all, unless that takes more of the "
+        description="Form in which the model gets its tools. all: with their parameters, in every "
+        "request. lean: their names; it looks up the rest when it needs one, which takes less of "
+        "a small window, and sometimes one more step. auto: all, unless that takes more of the "
         "window than tools.share. Those of MCP servers are always looked up. none: it has no "
         "tools at all.",
         json_schema_extra={"here": True, **TURN},

@@ -128,10 +128,10 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
         default=HARMLESS,
         strict=False,
         max_length=100,
-        description="What users who are not owners may set in their own conversations (--here), "
-        "and within which bounds: KEY for any value, KEY down for nothing above the "
-        "value for everybody, KEY 1..20, KEY ..600, KEY one|other. `model a|b` and "
-        "`agent a|b` let them choose.",
+        description="Settings that users who are not owners may change in their own conversations "
+        "(--here), with their bounds: KEY for any value, KEY down for nothing above the value for "
+        "everybody, KEY 1..20, KEY ..600, KEY one|other. `model a|b` and `agent a|b` let them "
+        "choose.",
         json_schema_extra={
             "wants": "a list of entries like KEY, KEY down, KEY 1..20, KEY one|other"
         },
@@ -146,19 +146,18 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
     )
     when_busy: Literal["queue", "collect", "steer", "interrupt"] = Field(
         default="queue",
-        description="How to treat a message that arrives while a turn is running: queue gives "
-        "it a turn of its own afterwards; collect joins all such messages into one "
-        "turn; steer hands it to the running turn at its next step; interrupt stops "
-        "the running turn.",
+        description="Treatment of a message that arrives while a turn is running: queue gives it "
+        "a turn of its own afterwards; collect joins all such messages into one turn; steer hands "
+        "it to the running turn at its next step; interrupt stops the running turn.",
         json_schema_extra={"here": True, "holds": "from the next message on"},
     )
     shutdown_timeout: int = Field(
         default=5,
         ge=0,
         le=3_600,
-        description="How long running turns have to finish when the bot is told to stop; "
-        "unfinished ones go on at the next start. Docker kills the bot after 10 "
-        "seconds unless you tell it otherwise.",
+        description="Time that running turns have to finish when the bot is told to stop; "
+        "unfinished ones go on at the next start. Docker kills the bot after 10 seconds unless "
+        "you tell it otherwise.",
         json_schema_extra={"unit": "seconds"},
     )
     plugins_dir: Annotated[str, StringConstraints(pattern=r"^\P{C}*$", max_length=1_000)] = Field(

@@ -21,7 +21,7 @@ class DiscordSettings(BaseModel):
 
     conversations: Literal["thread", "channel", "user"] = Field(
         default="thread",
-        description="What counts as one conversation on a server: each thread and each channel, a "
+        description="Scope of one conversation on a server: each thread and each channel, a "
         "channel with all its threads, or each person in a channel with the bot.",
         json_schema_extra=START,
     )

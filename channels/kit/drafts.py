@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack
+from functools import partial
 
 from channels.base import Activity, Bot, Delta, Done, StepRestarted, ToolStarted, TurnStarted
 from channels.kit.delivery import MessageSender
@@ -44,10 +45,20 @@ class Drafts:
         if onlooker is None:
             return ""
         shown = await onlooker.settle(message)
-        if not onlooker.expected and self._all.get(name) is onlooker:
+        await self._close_unneeded(name, onlooker)
+        return shown
+
+    async def note_sent(self, address: Address, message: str) -> None:
+        """Note that the answer is sent, or will not be: the draft of the next may be shown."""
+        name = (address.chat, address.thread)
+        if onlooker := self._all.get(name):
+            onlooker.unsent.pop(message, None)
+            await self._close_unneeded(name, onlooker)
+
+    async def _close_unneeded(self, name: tuple[str, str], onlooker: _Onlooker) -> None:
+        if not onlooker.expected and not onlooker.unsent and self._all.get(name) is onlooker:
             del self._all[name]
             await onlooker.close()
-        return shown
 
     async def close(self) -> None:
         """Take back the drafts of answers that are not finished; the next process writes them."""
@@ -63,6 +74,8 @@ class _Onlooker:
 
     def __init__(self, bot: Bot, address: Address, delivery: MessageSender) -> None:
         self.expected: dict[str, Location] = {}
+        self.unsent: dict[str, None] = {}
+        """Messages whose turns began and whose answers are not sent yet, oldest first."""
         self._delivery = delivery
         self._drafts: dict[str, _ShownDraft] = {}
         self._current: _ShownDraft | None = None
@@ -89,20 +102,30 @@ class _Onlooker:
         async for activity in happening:
             match activity:
                 case TurnStarted(reply_to) if reply_to in self.expected:
-                    self._current = _ShownDraft(self._delivery, self.expected[reply_to])
+                    self.unsent[reply_to] = None
+                    is_first = partial(self._is_first, reply_to)
+                    self._current = _ShownDraft(self._delivery, self.expected[reply_to], is_first)
                     self._drafts[reply_to] = self._current
                 case TurnStarted() | Done():
                     self._current = None
                 case _ if self._current:
                     self._current.hear(activity)
 
+    def _is_first(self, message: str) -> bool:
+        """Return whether no answer of an earlier turn is still to be sent: it would come below the
+        draft."""
+        return next(iter(self.unsent), message) == message
+
 
 class _ShownDraft:
     """The draft of what streamed so far, shown as often as the platform allows. A draft that is
     longer than one message waits for the end."""
 
-    def __init__(self, delivery: MessageSender, place: Location) -> None:
+    def __init__(
+        self, delivery: MessageSender, place: Location, is_first: Callable[[], bool]
+    ) -> None:
         self._platform, self._pace, self._place = delivery.platform, delivery.pace, place
+        self._is_first = is_first
         self._earlier = self._step = self._shown = self._message = ""
         self._most = _KEPT * self._platform.traits.longest
         self._requesting = asyncio.Lock()
@@ -163,6 +186,8 @@ class _ShownDraft:
 
     async def _show(self, markdown: str) -> None:
         if not markdown.strip() or markdown == self._shown:
+            return
+        if not self._message and not self._is_first():
             return
         first = await asyncio.to_thread(self._first, f"{markdown.rstrip()}{_MORE}")
         post = Post(first, is_draft=True)

@@ -145,9 +145,12 @@ class Messenger:
             place = replace(place, message="")  # the first part has named what it answers
         once = f"o{outbound.id}" if outbound.id else ""
         is_private = self._bot is not None and self._bot.is_private(outbound.address)
-        await self._delivery.deliver(
-            place, reply, draft, is_plain=outbound.is_plain, once=once, is_private=is_private
-        )
+        try:
+            await self._delivery.deliver(
+                place, reply, draft, is_plain=outbound.is_plain, once=once, is_private=is_private
+            )
+        finally:
+            await self._drafts.note_sent(outbound.address, outbound.reply_to)
         if outbound.turn is None:
             await self._settle(place, outbound)
 

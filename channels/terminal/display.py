@@ -154,7 +154,8 @@ def tool(name: str, arguments: str, outcome: str, width: int) -> str:
     call = Text(one_line(shown), "dim")
     said = _(outcome) if outcome else ""
     call.truncate(max(1, width - cell_len(said) - 3), overflow="ellipsis")
-    call.append(f" … {said}".rstrip(), "red" if outcome == "failed" else "dim")
+    gap = " " if call.plain.endswith("…") else " … "  # cut off: the sign is there already
+    call.append(f"{gap}{said}".rstrip(), "red" if outcome == "failed" else "dim")
     return _render(call, width)
 
 

@@ -11,6 +11,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import History
+from prompt_toolkit.utils import get_cwidth
 
 from channels.language import _
 from channels.terminal.dumb_screen import ScreenListener
@@ -32,6 +33,14 @@ _LAST_QUESTION_HINT = "Enter asks it again in a branch · ↑ your earlier lines
 _NO_PICTURE = "There is no picture in the clipboard, or none of wl-paste, xclip and pngpaste."
 _CANCELLED = "Cancelled; nothing was changed."
 _LONGEST_REMEMBERED = 10_000  # characters; a longer text is not a line to come back to
+
+
+def fitted(hints: str, width: int) -> str:
+    """Return as many hints as fit; the last one always, since it says how to get out."""
+    shown = hints.split(" · ")
+    while len(shown) > 1 and get_cwidth(" · ".join(shown)) > width:
+        del shown[-2]
+    return " · ".join(shown)[:width]
 
 
 class InputLine:

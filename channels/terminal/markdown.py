@@ -138,22 +138,40 @@ def _colour_parts(table: Table) -> None:
 
 def _show_table(table: Table, console: Console, options: ConsoleOptions) -> RenderResult:
     table.show_edge = False
+    anywhere, ranges = options.update_width(_WIDEST), list[Measurement]()
     for column in table.columns:
-        cells = (column.header, *column.cells)
-        column.overflow = "fold"
-        column.min_width = max(Measurement.get(console, options, cell).minimum for cell in cells)
-    anywhere = options.update_width(_WIDEST)
-    if Measurement.get(console, anywhere, table).minimum <= options.max_width:
+        cells = [
+            Measurement.get(console, anywhere, cell) for cell in (column.header, *column.cells)
+        ]
+        least, most = (max(sizes) for sizes in zip(*cells, strict=True))
+        column.overflow, column.min_width = "fold", least
+        ranges.append(Measurement(least, most))
+    spare = options.max_width - Measurement.get(console, anywhere, table).minimum
+    if spare >= 0:
+        for column, width in zip(table.columns, _share_out(ranges, spare), strict=True):
+            column.width = width
         yield table
     else:
         yield from _show_rows([[column.header, *column.cells] for column in table.columns])
+
+
+def _share_out(ranges: Sequence[Measurement], spare: int) -> list[int]:
+    """Return the widths of columns that have `spare` columns more than their least: the widest ones
+    are cut to one width. `rich` itself takes some below their least, and crops the line."""
+    room = sum(one.minimum for one in ranges) + spare
+
+    def widths(cap: int) -> list[int]:
+        return [max(one.minimum, min(one.maximum, cap)) for one in ranges]
+
+    caps = range(max((one.maximum for one in ranges), default=0), 0, -1)
+    return next((found for found in map(widths, caps) if sum(found) <= room), widths(0))
 
 
 def _show_rows(columns: Sequence[Sequence[RenderableType]]) -> Iterator[Text]:
     """Yield a table row by row: the columns' names once, then each row's first cell, and below it
     the others."""
     names, *rows = zip(*columns, strict=True)
-    head = _SEPARATOR.join(map(_as_text, names))
+    head = _SEPARATOR.join(filter(None, map(_as_text, names)))
     head.stylize("bold")
     yield head
     for row in rows:

@@ -43,7 +43,7 @@ from channels.language import _
 from channels.terminal import theme
 from channels.terminal.completion import Lines
 from channels.terminal.dumb_screen import ScreenListener
-from channels.terminal.line import InputLine
+from channels.terminal.line import InputLine, fitted
 from channels.terminal.mentions import name_dropped
 from channels.terminal.passthrough import clipboard_sequence, for_terminal
 
@@ -268,7 +268,7 @@ class Screen:
 
     def _bar(self) -> StyleAndTextTuples:
         style, text = self.line.bar()
-        return [(style, text[: self.width]) if text else self.listener.bar(self.width)]
+        return [(style, fitted(text, self.width)) if text else self.listener.bar(self.width)]
 
     def _keys(self) -> KeyBindingsBase:
         parts = (self._sending_keys(), self._picking_keys(), self._writing_keys())

@@ -231,7 +231,10 @@ class SeenTurns:
         frame = _SPINNER[int(monotonic() / _FRAME) % len(_SPINNER)]
         has_words = self.current and (self.current.answer.is_begun or self.current.answer.tail)
         doing = _("answering… · Ctrl-C stops") if has_words else _("thinking… · Ctrl-C stops")
-        if self.reasoning.is_hidden and not has_words:
+        if self.current and self.current.tools:  # it may also wait for a person's yes
+            tool = one_line(self.current.tools[-1].name)[:_LONGEST_NAME]
+            doing = _("waiting for {tool}… · Ctrl-C stops", tool=tool)
+        elif self.reasoning.is_hidden and not has_words:
             doing = _("thinking… · Ctrl-O shows it · Ctrl-C stops")
         return f"{frame} {doing}"
 

@@ -100,7 +100,9 @@ class Accounts(Struct, frozen=True):
                 gives=State,
                 problems=(400, 403, 413, 429),
             ),
-            Operation("GET", "/api/me", "Who is signed in here.", self.show_me, gives=Visitor),
+            Operation(
+                "GET", "/api/me", "The person who is signed in here.", self.show_me, gives=Visitor
+            ),
         )
 
     async def sign_in(self, request: Request) -> Response:

@@ -253,7 +253,7 @@ def _responses(operation: Operation) -> dict[str, Any]:
         good["200"]["content"] = content
     if operation.accepts:
         good["202"] = {"description": "It is done later.", "content": _content(operation.accepts)}
-    bad = {"description": "Why it was not done.", "content": _content(Failure)}
+    bad = {"description": "The reason why it was not done.", "content": _content(Failure)}
     return good | {str(status): bad for status in problems}
 
 

@@ -88,7 +88,7 @@ _OPEN = Parameter(
     "open", "query", "One that is wanted in any case: main, or telegram/42 elsewhere.", {}
 )
 CHANNEL_OF = Parameter(
-    "channel", "query", "Where it was begun, if not here: terminal, telegram, …", {}
+    "channel", "query", "The channel where it was begun, if not here: terminal, telegram, …", {}
 )
 _BEFORE = Parameter(
     "before", "query", "Only turns before this one, such as 40.", {"type": "integer", "minimum": 1}
@@ -136,7 +136,7 @@ class Sessions(Struct, frozen=True):
             Operation(
                 "GET",
                 f"{ONE}/messages",
-                "What was said, in order.",
+                "The messages, in order.",
                 self.read_messages,
                 gives=Transcript,
                 parameters=(SESSION, CHANNEL_OF, _BEFORE, _LIMIT),
@@ -166,7 +166,7 @@ class Sessions(Struct, frozen=True):
             Operation(
                 "GET",
                 f"{ONE}/context",
-                "What the model sees, what changed it, and the settings in force.",
+                "The context, its changes, and the settings in force.",
                 self.read_context,
                 gives=ContextOverview,
                 parameters=(SESSION, CHANNEL_OF),

@@ -53,14 +53,13 @@ class ContextSettings(BaseModel):
     strategy: Literal["trim", "slim", "full", "truncate", "summarize", "structured", "stubs"] = (
         Field(
             default="trim",
-            description="What happens to older turns. trim: the oldest half is removed once a "
-            "limit is passed. slim: older turns are sent as a log with one line "
-            "each, the last full_turns in full. full: everything is sent. truncate: "
-            "all but the last keep_recent messages are removed once the pressure "
-            "reaches compression_trigger. summarize: the same, with a summary in "
-            "their place. structured: a summary in fields at trigger_ratio, keeping "
-            "reserve_ratio. stubs: old tool results become one line each, and all "
-            "else stays.",
+            description="Treatment of older turns. trim: the oldest half is removed once a limit "
+            "is passed. slim: older turns are sent as a log with one line each, the last "
+            "full_turns in full. full: everything is sent. truncate: all but the last keep_recent "
+            "messages are removed once the pressure reaches compression_trigger. summarize: the "
+            "same, with a summary in their place. structured: a summary in fields at "
+            "trigger_ratio, keeping reserve_ratio. stubs: old tool results become one line each, "
+            "and all else stays.",
             json_schema_extra=HERE,
         )
     )
@@ -92,9 +91,9 @@ class ContextSettings(BaseModel):
         default=4_000,
         ge=1,
         le=1_000_000,
-        description="How much old tool results must free before they become one line each: every "
-        "such change breaks the provider's cache. Never more than an eighth of what the window "
-        "holds besides the reply.",
+        description="Least amount that old tool results must free before they become one line "
+        "each: every such change breaks the provider's cache. Never more than an eighth of what "
+        "the window holds besides the reply.",
         json_schema_extra={"unit": "tokens", "here": True},
     )
     offload: bool = Field(
@@ -120,10 +119,10 @@ class ContextSettings(BaseModel):
     )
     compaction_approval: Literal["off", "show", "ask"] = Field(
         default="off",
-        description="What you are told of compactions that a strategy or a rule makes. off: "
-        "nothing. show: the new summary, to edit or undo. ask: the same before the "
-        "compaction, which waits ten minutes for your answer, but not where the "
-        "window is full; you are not asked about turns that slim moves into its log.",
+        description="Notices of compactions that a strategy or a rule makes. off: none. show: the "
+        "new summary, to edit or undo. ask: the same before the compaction, which waits ten "
+        "minutes for your answer, but not where the window is full; you are not asked about turns "
+        "that slim moves into its log.",
         json_schema_extra={"here": True},
     )
     summary_min_kept: float = Field(
@@ -138,11 +137,11 @@ class ContextSettings(BaseModel):
     )
     summary_audit: Literal["strict", "warn", "off"] = Field(
         default="strict",
-        description="What happens to a summary that fails the audit: it breaks off, thinks "
-        "aloud, is in another language, invents, or lists finished things as tasks. "
-        "strict: the model is asked once more, and then sentences of the turns are "
-        "used instead. warn: it is used, and you are told what is wrong. off: only "
-        "a summary that is empty, a tool call, a refusal or too long is rejected.",
+        description="Treatment of a summary that fails the audit: it breaks off, thinks aloud, is "
+        "in another language, invents, or lists finished things as tasks. strict: the model is "
+        "asked once more, and then sentences of the turns are used instead. warn: it is used, and "
+        "you are told what is wrong. off: only a summary that is empty, a tool call, a refusal or "
+        "too long is rejected.",
         json_schema_extra={"here": True},
     )
     summary_least_parameters: float = Field(
@@ -171,9 +170,9 @@ class ContextSettings(BaseModel):
     )
     fold_turns: Literal["auto"] | Annotated[int, Field(ge=1, le=100)] = Field(
         default="auto",
-        description="How many turns at a time slim moves into its log; in between, the "
-        "beginning of each request stays the same, which suits caches. auto is 1, "
-        "or as many as pays once the provider reports cached tokens.",
+        description="Number of turns that slim moves into its log at a time; in between, the "
+        "beginning of each request stays the same, which suits caches. auto is 1, or as many as "
+        "pays once the provider reports cached tokens.",
         json_schema_extra={
             "wants": "a whole number from 1 to 100, or auto",
             "unit": "turns",
@@ -225,9 +224,9 @@ class ContextSettings(BaseModel):
     summary_template: str = Field(
         default="",
         max_length=20_000,
-        description="How structured writes a summary into the context, with fields of the schema "
-        "in braces, like {task_overview}; nothing else may be in braces. Empty "
-        "means Parley's own form.",
+        description="Form in which structured writes a summary into the context, with fields of "
+        "the schema in braces, like {task_overview}; nothing else may be in braces. Empty means "
+        "Parley's own form.",
         json_schema_extra={"wants": "text of at most 20000 characters", "here": True},
     )
     summary_schema: Annotated[str, BeforeValidator(_schema_text)] = Field(

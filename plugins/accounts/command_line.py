@@ -37,7 +37,7 @@ def add_commands(commands: Commands) -> None:
     add = actions.add_parser("add", help="make a key; it is shown only once")
     add.add_argument("name")
     add.add_argument(
-        "--role", choices=get_args(Role), default="user", help="what its holder may do (user)"
+        "--role", choices=get_args(Role), default="user", help="its holder's role (user)"
     )
     add.add_argument(
         "--commands", action="store_true", help="text that begins with a slash is a command"
@@ -50,9 +50,7 @@ def add_commands(commands: Commands) -> None:
     revoke.set_defaults(run=_revoke)
     invite = commands.add_parser("invite", help="give somebody access to the page, by a link")
     invite.add_argument("name")
-    invite.add_argument(
-        "--role", choices=get_args(Role), default="user", help="what they may do (user)"
-    )
+    invite.add_argument("--role", choices=get_args(Role), default="user", help="their role (user)")
     invite.set_defaults(run=_invite)
 
 

@@ -27,7 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--role",
         action="append",
         choices=("gateway", "worker", "all"),
-        help="what this process does where several are one bot (the setting broker): a gateway "
+        help="role of this process where several are one bot (the setting broker): a gateway "
         "has the channels, a worker the conversations",
     )
 

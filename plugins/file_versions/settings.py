@@ -19,8 +19,8 @@ class VersionSettings(SettingsSection):
         default=100,
         ge=0,
         le=1_000_000,
-        description="How much space the versions of a chat's files may take, from which /files "
-        "restores what tools have changed; the oldest go first, and a file larger than a quarter "
-        "of it has none. 0: no versions are kept.",
+        description="Space for the versions of a chat's files, from which /files restores what "
+        "tools have changed; the oldest go first, and a file larger than a quarter of it has "
+        "none. 0: no versions are kept.",
         json_schema_extra={"unit": "MB", **TURN},
     )

@@ -17,7 +17,7 @@ class RuleSettings(SettingsSection):
 
     detect: Literal["ask", "auto", "off"] = Field(
         default="ask",
-        description="How to treat a lasting order of yours (“never …”, “always …”, “from now on "
+        description="Treatment of a lasting order of yours (“never …”, “always …”, “from now on "
         "…”). ask: you are asked below the answer whether to keep it as a rule. auto: it is kept "
         "at once where it is plainly yours, and you are told. off: only /rules add keeps one.",
         json_schema_extra={"here": True, "holds": "from the next message on"},

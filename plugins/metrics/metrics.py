@@ -83,20 +83,24 @@ class Metrics(RecentActivity):
         self._turn_time = time("turn", "From a message to its answer.", "channel")
         self._steps = count("steps", "Replies of models within turns.")
         self._tool_calls = count("tool_calls", "Calls of tools.", "tool", "outcome")
-        self._tool_time = time("tool", "How long calls of tools took.", "tool")
+        self._tool_time = time("tool", "Duration of tool calls.", "tool")
         self._calls = count("model_requests", "Requests to models.", "provider", "model", "outcome")
         self._model_errors = count(
             "model_errors", "Requests to models that failed.", "provider", "kind"
         )
-        self._model_time = time("model_request", "How long requests to models took.", "provider")
+        self._model_time = time("model_request", "Duration of requests to models.", "provider")
         self._first = time("model_first_word", "Until a model began to answer.", "provider")
         self._tokens = count(
             "tokens", "Tokens; cached and written are parts of prompt.", "model", "purpose", "kind"
         )
-        self._cost = count("cost_dollars", "What calls to models cost.", "model", "purpose")
+        self._cost = count("cost_dollars", "Cost of calls to models.", "model", "purpose")
         self._unpriced = count("unpriced_calls", "Calls of unknown price.", "model")
         self._compactions = count(
-            "compactions", "What left the context, or was shortened.", "strategy", "reason", "kind"
+            "compactions",
+            "Parts removed from the context, or shortened.",
+            "strategy",
+            "reason",
+            "kind",
         )
         self._freed = count("compacted_tokens", "Tokens that left the context.", "strategy")
         self._broken = count("cache_broken_tokens", "Cached tokens that cuts made useless.")
@@ -198,7 +202,7 @@ class _WorkCollector(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         works = [*self._metrics.work]
         depth = GaugeMetricFamily(
-            "parley_queue_depth", "What waits or is under way.", labels=["queue"]
+            "parley_queue_depth", "Work that waits or is under way.", labels=["queue"]
         )
         totals: dict[str, int] = {}
         for work in works:
@@ -208,7 +212,7 @@ class _WorkCollector(Collector):
             depth.add_metric([queue], size)
         yield depth
         reached = GaugeMetricFamily(
-            "parley_channel_up", "Whether a channel reaches its platform.", labels=["channel"]
+            "parley_channel_up", "1 if a channel reaches its platform, else 0.", labels=["channel"]
         )
         for work in works:
             for channel, is_reached in work.reached.items():

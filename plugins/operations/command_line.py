@@ -27,7 +27,7 @@ def add_commands(commands: Commands) -> None:
         action="store_true",
         help="only make a backup, and say what would change and how long that takes",
     )
-    upgrade.add_argument("--backup", type=Path, metavar="FILE", help="where to put the backup")
+    upgrade.add_argument("--backup", type=Path, metavar="FILE", help="the place of the backup")
     upgrade.set_defaults(run=_run("commands", "bring_up_to_date"))
     service = commands.add_parser("service", help="run permanently, as a systemd service")
     service.add_argument("action", choices=("install", "status", "uninstall"))

@@ -36,6 +36,7 @@ from channels.terminal.display import (
     one_line,
     without_controls,
 )
+from channels.terminal.line import fitted
 from channels.terminal.markdown import clip_to_end, measure_finished
 from channels.terminal.screen import Drawn
 from channels.terminal.terminal import ADDRESS
@@ -385,6 +386,37 @@ def test_a_tool_call_is_one_line(name: str, arguments: str, outcome: str) -> Non
     shown = plain(display.tool(name, arguments, outcome, 40))
     assert shown.count("\n") == 1
     assert cell_len(shown) <= 40
+
+
+@given(
+    st.lists(
+        st.lists(st.sampled_from(["word", "a", "中文", "Inhabitants", "wwwwwwwww"]), max_size=9),
+        min_size=1,
+        max_size=5,
+    ),
+    st.integers(15, 70),
+)
+def test_no_cell_of_a_table_is_cut_and_no_word_in_it_broken(
+    cells: list[list[str]], width: int
+) -> None:
+    row = "|".join(map(" ".join, cells))
+    table = f"{'| head ' * len(cells)}|\n{'|---' * len(cells)}|\n|{row}|\n"
+    shown = plain(display.markdown(table, width))
+    words = [word for cell in cells for word in cell]
+    assert sorted(re.findall(r"\w+", shown)) == sorted([*words, *["head"] * len(cells)])
+    assert all(cell_len(line) <= width for line in shown.split("\n"))
+
+
+@given(
+    st.lists(st.sampled_from(["Enter öffnet", "↑ ↓ 选择", "Esc"]), min_size=1), st.integers(12, 90)
+)
+def test_hints_that_do_not_fit_are_left_out_and_the_last_one_stays(
+    hints: list[str], width: int
+) -> None:
+    shown = fitted(" · ".join(hints), width)
+    assert cell_len(shown) <= width
+    assert shown.split(" · ")[-1] == hints[-1]
+    assert set(shown.split(" · ")) <= set(hints)
 
 
 def test_a_tool_call_shows_what_it_works_on() -> None:

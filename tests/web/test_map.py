@@ -19,19 +19,25 @@ async def fill(site: Site, turns: int = 6) -> None:
         await site.says(f"question {number} {'many words ' * 40}")
 
 
+MIDDLE = """turn => {
+    const block = document.querySelector(`#map [role=option][aria-label^='${turn},']`);
+    block?.scrollIntoView({ block: "nearest" });
+    const box = block?.getBoundingClientRect();
+    return box?.width ? [box.x + box.width / 2, box.y + box.height / 2] : null;
+}"""
+"""The middle of a turn's block, once it is there."""
+
+
 def block(tab: Tab, turn: str) -> Locator:
     return tab.page.locator(f"#map [role=option][aria-label^='{turn},']")
 
 
 async def drag(tab: Tab, start: str, end: str) -> None:
     """Press the mouse on the block of a turn, and release it on that of another one."""
-    places = [await block(tab, turn).bounding_box() for turn in (start, end)]
-    for place in places:
-        assert place
-        await tab.page.mouse.move(
-            place["x"] + place["width"] / 2, place["y"] + place["height"] / 2, steps=3
-        )
-        await tab.page.mouse.down() if place is places[0] else await tab.page.mouse.up()
+    for turn in (start, end):
+        found = await tab.page.wait_for_function(MIDDLE, arg=turn)  # in one go: the map is redrawn
+        await tab.page.mouse.move(*await found.json_value(), steps=3)
+        await tab.page.mouse.down() if turn == start else await tab.page.mouse.up()
 
 
 async def test_a_block_says_what_it_is_and_leads_to_its_turn(site: Site, tab: Tab) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from playwright.async_api import Browser, Route, expect
 
 from plugins.accounts.logins import PageLogins
 from tests.fakes.openai_server import Call, Say, echo_in_bold
+from tests.waiting import PATIENCE
 from tests.web.browser import PHONE, Tab, browsing, needs_chromium
 from tests.web.site import Site, serving
 
@@ -313,3 +315,31 @@ async def test_each_button_says_that_the_bot_is_away(tab: Tab) -> None:
         await tab.chooses_more("t1", name)
         await expect(notice, name).to_contain_text("be reached")
     await tab.chooses_more("t1", "Quote")  # needs no bot
+
+
+async def test_a_turn_that_is_deleted_while_older_ones_are_loaded_is_not_drawn_by_that(
+    tmp_path: Path, browser: Browser
+) -> None:
+    """The answer to a load may be older than a deletion that was heard meanwhile."""
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as tab:
+        for number in range(1, 33):  # of which 30 are shown at first
+            await site.says(f"number {number}")
+        asked, answered = asyncio.Event(), asyncio.Event()
+
+        async def hold(route: Route) -> None:
+            response = await route.fetch()  # as it is before the deletion
+            asked.set()
+            await answered.wait()
+            await route.fulfill(response=response)
+
+        await tab.page.route(re.compile("before="), hold, times=1)
+        await tab.opens(site.url)
+        await tab.sees("#log [data-turn=t32]")
+        await tab.page.evaluate("document.querySelector('#log').scrollTop = 0")
+        await asyncio.wait_for(asked.wait(), PATIENCE)
+        await site.commands("/forget t2 yes")
+        await site.commands("/forget t32 yes")
+        await expect(tab.page.locator("#log [data-turn=t32]")).to_have_count(0)
+        answered.set()
+        await tab.sees("#log [data-turn=t1]")
+        await expect(tab.page.locator("#log [data-turn=t2]")).to_have_count(0)

@@ -21,6 +21,7 @@ export class Chat {
   #draft = null;
   #isAtEnd = true; // as it was scrolled last: asking the log itself makes the browser lay it out at once
   #frame = 0; // in which it is scrolled to its end
+  #deletions = 0; // that were told: what was asked for before one may still hold its turns
   #end = 0; // where that was last, in pixels
   #endButton = iconButton("end", t("To the end"), () => this.#toEnd(true), { id: "end", hidden: true });
   #fading = 0;
@@ -48,8 +49,10 @@ export class Chat {
 
   /** Draw the newest turns; returns where the events go on after them. */
   async load(session) {
+    const deletions = this.#deletions;
     const { messages, event, private: isPrivate } = await api.messages(session);
     if (session !== this.#session) return event;
+    if (deletions !== this.#deletions) return this.load(session);
     await this.#page.offRecord(isPrivate);
     this.#known.clear(); // in another branch the same name is another turn
     const written = this.#beingWritten();
@@ -149,8 +152,9 @@ export class Chat {
   }
 
   async #showOlder(before, limit) {
-    const [session, older] = [this.#session, this.#older];
+    const [session, older, deletions] = [this.#session, this.#older, this.#deletions];
     const { messages } = await api.messages(session, { before, limit });
+    if (deletions !== this.#deletions) return this.#showOlder(before, limit);
     if (session !== this.#session || older !== this.#older) return; // they are shown by now
     const height = this.#log.scrollHeight;
     // In a box of their own, or each of a thousand turns is looked at when one scrolls.
@@ -193,6 +197,7 @@ export class Chat {
 
   /** Show turns no more that were deleted: these, or all where none is named. */
   forget(turns) {
+    this.#deletions += 1;
     for (const article of this.#log.querySelectorAll("[data-turn]")) {
       if (!turns.length || turns.includes(article.dataset.turn)) article.remove();
     }

@@ -1,7 +1,7 @@
 // The left column: conversations of all channels, by date; searched, renamed, pinned, put away.
 import * as api from "./api.js";
 import { plain } from "./cards.js";
-import { asked, byId, h, released } from "./dom.js";
+import { asked, byId, h, redrawn, released } from "./dom.js";
 import { chosen } from "./menu.js";
 import { download, importing } from "./transfer.js";
 import { locale, t } from "./language.js";
@@ -24,6 +24,7 @@ export class Sessions {
   #next = ""; // where the list goes on
   #isLoading = false;
   #timer = 0;
+  #refreshes = 0;
   #end = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#more().catch(console.warn), { root: byId("list"), rootMargin: "400px" });
 
   constructor(bot) {
@@ -31,6 +32,15 @@ export class Sessions {
     this.#search.addEventListener("input", () => {
       clearTimeout(this.#timer);
       this.#timer = setTimeout(() => this.refresh().catch((error) => bot.tell(error.message)), PAUSE);
+    });
+    this.#search.addEventListener("keydown", async (event) => {
+      if (event.isComposing || !["ArrowDown", "Enter"].includes(event.key)) return;
+      event.preventDefault();
+      clearTimeout(this.#timer);
+      await this.refresh().catch((error) => bot.tell(error.message)); // what is shown may be of fewer letters
+      const first = byId("list").querySelector(".session");
+      if (event.key === "Enter") first?.click();
+      else first?.focus();
     });
     byId("new").addEventListener("click", () => bot.open(Sessions.fresh()));
     byId("more").addEventListener("click", (event) => this.#offer(event.currentTarget));
@@ -45,10 +55,11 @@ export class Sessions {
   /** Draw the list anew, as far as it was shown; returns it. */
   async refresh() {
     const words = this.#search.value.trim();
+    const refresh = ++this.#refreshes;
     const isSame = words === this.#words;
     const found = await this.#fetch({ limit: isSame ? Math.max(PAGE, this.#found.length) : PAGE });
     await released();
-    if (words !== this.#search.value.trim()) return found.sessions; // a newer one is on its way
+    if (refresh !== this.#refreshes || words !== this.#search.value.trim()) return found.sessions; // a newer one is on its way
     this.#words = words;
     this.#found = found.sessions;
     this.#next = found.next;
@@ -108,12 +119,15 @@ export class Sessions {
   // --- the list ------------------------------------------------------------------------------
 
   #draw() {
-    const isOpen = byId("archived")?.open;
+    redrawn(byId("list"), () => this.#fill(byId("archived")?.open));
+    redrawn(byId("selection"), () => this.#drawSelection());
+  }
+
+  #fill(isOpen) {
     byId("list").replaceChildren();
     this.#append(this.#found);
     if (byId("archived")) byId("archived").open = isOpen;
     if (!this.#found.length && this.#words) byId("list").append(h("li", { class: "faint" }, t("Nothing found.")));
-    this.#drawSelection();
   }
 
   /** Draw more of the list below what is drawn: under its dates, and what is archived in a part of its own. */

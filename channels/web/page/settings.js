@@ -90,13 +90,18 @@ export class Settings {
     this.#drawn = now;
     const scopes = new Map([...document.querySelectorAll("select[data-scope]")].map((one) => [one.dataset.scope, one.value]));
     const rows = (name, found) => found.filter((one) => one && sectionOf(one.key) === name).map((setting) => this.#row(setting, scopes.get(setting.key)));
+    this.#fill(rows);
+    this.#isSeen = settings.length > 0;
+    this.#filter();
+  }
+
+  #fill(rows) {
+    const settings = this.#settings;
     for (const [name, { few, more }] of this.#sections) {
       few.replaceChildren(...rows(name, Object.keys(NAMED).map((key) => settings.find((one) => one.key === key))));
       more.lastChild.replaceChildren(...rows(name, settings.filter(({ key }) => !(key in NAMED))));
       if (!few.children.length && !this.#isSeen) more.open = true; // or nothing would be there
     }
-    this.#isSeen = settings.length > 0;
-    this.#filter();
   }
 
   /** Show only the settings with all of these words, folded or not; all where there are none. */

@@ -425,7 +425,7 @@ def cost(overview: Overview) -> str:
     """Say what this conversation has cost, summaries included."""
     bill = overview.bill
     if bill.unknown == bill.calls and not bill.cost and bill.calls:
-        return _("Cost of this chat, summaries included: unknown, since the model's price is.")
+        return _("Cost of this chat, summaries included: unknown; this model has no price.")
     return _(
         "Cost of this chat, summaries included: {cost} for {calls}.",
         cost=money(bill.cost, bill.unknown),

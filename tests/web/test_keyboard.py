@@ -1,0 +1,58 @@
+"""The page by the keyboard alone, in a real browser: the focus is never lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from tests.fakes.openai_server import echo
+from tests.web.browser import DESK, PHONE, browsing, needs_chromium
+from tests.web.site import serving
+
+pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="session")]
+
+ZOOMED = {"width": 720, "height": 450}
+"""The size of a usual screen in a page that is magnified to 200 %."""
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE, ZOOMED], ids=["desk", "phone", "zoomed"])
+async def test_the_focus_stays_where_a_button_was_pressed_and_all_is_drawn_anew(
+    tmp_path: Path, browser: Browser, size: dict[str, int]
+) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser, viewport=size) as tab:
+        for text in ("one", "two", "three"):
+            await site.says(text)
+        await tab.opens_hidden(site.url)
+        if size is not DESK:
+            await tab.page.focus("#usage")
+            await tab.page.keyboard.press("Enter")
+        context = tab.page.locator("#of-context")
+        names = ("Pin t2", "Unpin t2", "Drop t2", "Undo", "Redo", "Undo")
+        for name, then in zip(names, (*names[1:], "Redo"), strict=True):
+            await context.get_by_role("button", name=name, exact=True).focus()
+            await tab.page.keyboard.press("Enter")
+            await expect(context.get_by_role("button", name=then, exact=True)).to_be_enabled()
+            await expect(context.locator(":focus-visible")).to_be_in_viewport()
+
+
+async def test_a_conversation_is_searched_and_opened_from_the_keyboard(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await site.says("apples", "one")
+        await site.says("pears", "two")
+        await tab.opens(site.url, "two")
+        for words, title, key in (
+            ("apples", "apples", "Enter"),
+            ("pears", "pears", "ArrowDown"),
+        ):
+            await tab.page.keyboard.press("Control+k")
+            await tab.page.fill("#search", words)
+            if key == "ArrowDown":
+                await tab.page.keyboard.press(key)
+                await expect(tab.page.locator("#list .session")).to_be_focused()
+            await tab.page.keyboard.press("Enter")
+            await expect(tab.page.locator("#title")).to_have_text(title)
+            await expect(tab.page.locator("#text")).to_be_focused()
