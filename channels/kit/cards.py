@@ -30,11 +30,11 @@ class Card(Struct):
 
 
 class _Chat(Struct):
-    """The cards of a chat by the ids of their messages, and the answers that were given and not
-    carried out yet, by the ids of what came in: which message, which action, and who answered."""
+    """The cards of a chat by the ids of their messages; and the commands that were given and not
+    carried out yet, by the ids of what came in, with who gave them."""
 
     cards: dict[str, Card] = field(default_factory=dict)
-    answers: dict[str, tuple[str, Action, str]] = field(default_factory=dict)
+    commands: dict[str, tuple[str, str]] = field(default_factory=dict)
     kept: str = ""
 
     def dump(self) -> str:
@@ -43,23 +43,17 @@ class _Chat(Struct):
             for id, card in self.cards.items()
             if not card.is_private
         }
-        answers = {
-            id: [message, _fields(action), who]
-            for id, (message, action, who) in self.answers.items()
-            if message in cards
-        }
-        return orjson.dumps([cards, answers]).decode() if cards else ""
+        return orjson.dumps(cards).decode() if cards else ""
 
     @classmethod
     def load(cls, text: str) -> _Chat:
         if not text:
             return cls()
-        cards, answers = orjson.loads(text)
-        return cls(
-            {id: Card(text, [Action(*one) for one in some]) for id, (text, *some) in cards.items()},
-            {id: (message, Action(*one), who) for id, (message, one, who) in answers.items()},
-            text,
-        )
+        cards = {
+            id: Card(said, [Action(*one) for one in actions])
+            for id, (said, *actions) in orjson.loads(text).items()
+        }
+        return cls(cards, kept=text)
 
 
 class Cards:
@@ -88,38 +82,41 @@ class Cards:
         await self._keep(place, chat)
 
     async def hear(self, place: Location, id: str, text: str, who: str = "") -> None:
-        """Note that what came in under this id answers a question, where it does."""
-        said = _normalize(text)
-        if not said.startswith("/"):
+        """Note a command that came in under this id: it may answer a question. Which one is looked
+        up once it is carried out, since a question is answered as soon as it is shown, before the
+        platform has told its id."""
+        if not (said := _normalize(text)).startswith("/"):
             return
         chat = await self._find(place)
-        for message, card in reversed(chat.cards.items()):
-            for action in card.actions:
-                if action.question and _normalize(action.command) == said:
-                    chat.answers[id] = (message, action, who)
-                    for old in [*chat.answers][:-_MOST]:
-                        del chat.answers[old]
-                    await self._keep(place, chat)
-                    return
+        chat.commands[id] = (said, who)
+        for old in [*chat.commands][:-_MOST]:
+            del chat.commands[old]
 
     async def settle(self, place: Location, id: str, *, is_done: bool) -> tuple[str, Card] | None:
         """Return the message that what came in under this id has answered, as it is to be from now
         on; None where there is none, or where the answer was refused."""
         chat = await self._find(place)
-        if id not in chat.answers:
+        said, who = chat.commands.pop(id, ("", ""))
+        answered = next(
+            (
+                (message, card, action)
+                for message, card in reversed(chat.cards.items())
+                for action in card.actions
+                if action.question and _normalize(action.command) == said
+            ),
+            None,
+        )
+        if answered is None or not is_done:
             return None
-        message, chosen, who = chat.answers.pop(id)
-        card = chat.cards.get(message)
-        settled = None
-        if is_done and card is not None:
-            del chat.cards[message]
-            left = [action for action in card.actions if action.question != chosen.question]
-            label = f"✓ {chosen.label} ({who})" if who else f"✓ {chosen.label}"
-            settled = Card(f"{card.text}\n\n{label}", left, card.is_private)
-            if any(action.question for action in left):
-                chat.cards[message] = settled
+        message, card, chosen = answered
+        del chat.cards[message]
+        left = [action for action in card.actions if action.question != chosen.question]
+        label = f"✓ {chosen.label} ({who})" if who else f"✓ {chosen.label}"
+        settled = Card(f"{card.text}\n\n{label}", left, card.is_private)
+        if any(action.question for action in left):
+            chat.cards[message] = settled
         await self._keep(place, chat)
-        return None if settled is None else (message, settled)
+        return message, settled
 
     async def _find(self, place: Location) -> _Chat:
         name = _name(place)
