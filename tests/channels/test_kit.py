@@ -15,10 +15,11 @@ from msgspec.structs import replace
 
 from bot.messengers import Unavailable, find_type, make_messengers
 from bot.settings.schema import validate
-from channels.base import ChannelError
+from channels.base import ChannelError, Delta, Done, TurnStarted
 from channels.kit import receiver as receiver_module
 from channels.kit.choices import Choices, Press, confirm, data_of, make_buttons, spell_out
 from channels.kit.delivery import MessageSender
+from channels.kit.drafts import Drafts
 from channels.kit.health import HealthRecord
 from channels.kit.messenger import Messenger
 from channels.kit.outside_code import change_parts
@@ -41,7 +42,7 @@ from channels.retry import TROUBLE
 from tests.channels.clock import quick_sleep
 from tests.fakes.fake_bot import FakeBot
 from tests.tables import each_row
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 
 class Limited(Exception):
@@ -416,3 +417,25 @@ def test_no_line_takes_longer_than_its_length() -> None:
     for part in ("ab ", "`a ", r"\`", "a\\", " ``a ` "):
         text = part * 200_000
         assert change_parts(text, str) == text
+
+
+async def test_a_draft_waits_for_the_answers_before_it() -> None:
+    """Else it would be above them, and so would the answer that takes its place."""
+    platform, address = Plain(can_edit=True, draft=0.0), Address("plain", "42")
+    bot = FakeBot(lambda text: [])
+    sender = MessageSender(platform, Pace(platform, HealthRecord("plain"), quick_sleep))
+    drafts = Drafts(sender)
+    for message in ("1", "2"):
+        assert drafts.expect(bot, address, message, ANN)
+    for activity in (TurnStarted("1"), Done("1", "t1"), TurnStarted("2"), Delta("two")):
+        bot.show(activity)
+    onlooker = drafts._all["42", ""]
+    await until(lambda: "2" in onlooker._drafts and onlooker._drafts["2"]._step)
+    for _ in range(10):  # drawn by now, if it did not wait
+        await asyncio.to_thread(int)
+    await drafts.settle(address, "1")
+    await sender.deliver(ANN, Reply("one"))
+    await drafts.note_sent(address, "1")
+    await until(lambda: len(platform.posted) == 2)
+    assert [text for _, text in platform.posted] == ["one", "two …"]
+    await drafts.close()
