@@ -62,7 +62,7 @@ class Drafts:
 
     async def close(self) -> None:
         """Take back the drafts of answers that are not finished; the next process writes them."""
-        for onlooker in self._all.values():
+        for onlooker in tuple(self._all.values()):
             for message, place in tuple(onlooker.expected.items()):
                 if draft := await onlooker.settle(message):
                     await self._delivery.take_back(place, draft)

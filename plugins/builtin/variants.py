@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -123,15 +122,17 @@ async def _ask_again(ask: Ask, turn: Turn, question: Message, model: str = "") -
     key = here.branch(made.number)
     if model:
         await ask.bot.settings.set("model", model, key.id, ask.person)
-    message = await ask.bot.turns.ask(key, ask.address, question)
     text = _describe(turn, question, made, before, model)
     first = _("I stopped the running answer. ") if is_stopped else ""
     actions = (
         Action(_("Go back"), f"/branches {before.number}"),
         Action(_("All branches"), "/branches"),
     )
-    reply = Reply(first + text, _as_data(made, turn, message), actions)
-    return await with_offers(reply, ask, key, made.turn)
+    reply = Reply(first + text, {**as_data(made), "again": turn.id}, actions)
+    # Before the question is asked: its turn may change the files that can be restored.
+    reply = await with_offers(reply, ask, key, made.turn)
+    message = await ask.bot.turns.ask(key, ask.address, question)
+    return replace(reply, data={**(reply.data or {}), "asked": message})
 
 
 def _describe(
@@ -158,10 +159,6 @@ def _describe(
         did = format_list([f"`{name}`" for name in filter(None, tools)], "and")
         text += _(" Anything {did} did there is not undone, and may be done again.", did=did)
     return text
-
-
-def _as_data(made: BranchInfo, turn: Turn, message: str) -> dict[str, Any]:
-    return {**as_data(made), "again": turn.id, "asked": message}
 
 
 @hookimpl
