@@ -83,7 +83,7 @@ async def test_chats_of_two_owners_have_one_after_link_and_their_own_after_unlin
         events: list[Activity] = []
         watching = await pipe.watches(events, here)
         await afar.says(f"/link {found[1]}", there, there)
-        assert "goes on" in (await pipe.says(f"/link yes afar/{there}", here)).text
+        assert "is linked" in (await pipe.says(f"/link yes afar/{there}", here)).text
         assert (await afar.says("two", there, there)).text == "2: two"
         assert (await pipe.says("three", here)).text == "3: three"
         await until(lambda: any(isinstance(one, TurnStarted) for one in events))

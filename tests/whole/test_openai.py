@@ -60,7 +60,7 @@ async def test_what_was_thought_is_in_the_ledger_if_something_was(tmp_path: Path
         bot = TestBot()
         async with running(tmp_path, bot, settings(server), KEYS):
             await bot.says("Are you there?")
-            assert "of it reasoning" not in (await bot.says("/usage")).text
+            assert "| reasoning |" not in (await bot.says("/usage")).text
             await bot.says("Six times seven?")
             usage = await bot.says("/usage")
     assert usage.data
