@@ -164,6 +164,10 @@ class Status(Struct, frozen=True):
 
 
 class TurnsPort(Protocol):
+    def is_running(self, key: ConversationKey) -> bool:
+        """Return whether a turn runs in this conversation."""
+        ...
+
     def stop(self, key: ConversationKey) -> bool:
         """Stop the turn that runs in this conversation; False when none does."""
         ...

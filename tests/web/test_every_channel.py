@@ -284,7 +284,7 @@ async def decline_a_cut(place: Place) -> None:
 async def test_a_cut_is_asked_about_and_approved_or_not(tmp_path: Path, being: Being) -> None:
     async with being(tmp_path, CUTS) as place:
         await decline_a_cut(place)
-        await place.presses("Approve", "/context approve s1", "No compaction is waiting")
+        await place.says("/context approve s1", "No compaction is waiting")  # the buttons are gone
 
 
 @pytest.mark.parametrize("steps", [steer, edit_a_summary, branch])
