@@ -57,7 +57,9 @@ _OF_NO_HISTORY = lazy(
     r"|策略|敏感|密钥|参数",
     re.IGNORECASE,
 )
-"""Words of a refusal that shorter messages would change nothing about."""
+"""Words of a refusal that shorter messages would change nothing about, unless it has a measure."""
+_MEASURE = lazy(r"\btokens\b|\blengths?\b|\bcontext\b|\btoo (?:long|many)\b", re.IGNORECASE)
+"""Words of sizes: "The model supports 4096 tokens" may well be about the history."""
 _IS_REFUSAL = lazy(r"jinja|chat.?template|invalid_request_error|BadRequest", re.IGNORECASE)
 """Words of a failing server that has refused the request: it would fail again."""
 _LONGEST_QUOTE = 300
@@ -133,8 +135,10 @@ def _refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> M
 def _kind_of(meant: int, body: str) -> type[ModelError]:
     if meant in (401, 403):
         return AccountRefused
-    is_other = any(words in body for words in _FILTERED) or _OF_NO_HISTORY.search(body)
-    return UnexplainedRefusal if meant in _UNEXPLAINED and not is_other else ModelRefused
+    may_be_of_size = _MEASURE.search(body) or not _OF_NO_HISTORY.search(body)
+    is_filtered = any(words in body for words in _FILTERED)
+    may_help = meant in _UNEXPLAINED and may_be_of_size and not is_filtered
+    return UnexplainedRefusal if may_help else ModelRefused
 
 
 def _meant_by(status: int, body: str) -> int:

@@ -122,6 +122,21 @@ async def test_a_refusal_of_something_else_takes_nothing_out_of_the_context(
         assert await events(bot) == []
 
 
+@pytest.mark.parametrize("subject", ["The model", "This API key's account", "parameter error:"])
+@pytest.mark.parametrize(
+    "size", ["supports 4096 tokens", "input length is not supported", "input is too long"]
+)
+async def test_a_refusal_that_has_a_measure_is_tried_with_less(
+    tmp_path: Path, subject: str, size: str
+) -> None:
+    """Also where it speaks of a model or a parameter, which shorter messages would not change."""
+    words = f"{subject} {size}."
+    async with run_bot(tmp_path, refusing(lambda body: len(body["messages"]) > 8, words)) as bot:
+        for number in range(5):
+            reply = await bot.says(f"Question {number}?")
+        assert reply.text.startswith("Yes.")
+
+
 async def test_what_was_removed_in_vain_comes_back(tmp_path: Path) -> None:
     is_off = [False]
     script = refusing(lambda body: is_off[0], "Something is off with this.")
