@@ -1,10 +1,8 @@
 """Standing instructions in what a person says, found without a model.
 
-A standing instruction is an order that holds from now on. It has the shape of an order (a verb in
-front, "you must", "I want you to"), and something that makes it last: a word of time or number
-("always", "nie wieder", "每次"), or a matter that has no end (how answers are written, whom to ask
-first). Each language has a module of its own for these shapes. The words of others are left out:
-quotations, code, pasted text.
+A standing instruction is an order that holds from now on: "never write to my boss", "metric units
+please", "以后都用中文". The score of a sentence tells whether it is one (`scorer.py`). The words of
+others are left out: quotations, code, pasted text.
 """
 
 from __future__ import annotations
@@ -12,16 +10,15 @@ from __future__ import annotations
 from msgspec import Struct
 
 from memory.patterns import lazy
-from plugins.instructions.detect_chinese import is_chinese_order
-from plugins.instructions.detect_english import is_english_order
-from plugins.instructions.detect_german import is_german_order
-from plugins.instructions.detect_shapes import SaidSentence, mask_foreign_words, read_sentences
-from plugins.instructions.matters import has_endless_matter
+from plugins.instructions.scorer import score
+from plugins.instructions.sentences import mask_foreign_words, read_sentences
 
 SCANNED = 20_000
 """Characters of a message that are looked through."""
 MOST = 20
 """Instructions of one message."""
+SURE = 1.0
+"""A score above which an instruction may be kept without a question."""
 
 
 class FoundInstruction(Struct, frozen=True):
@@ -32,6 +29,7 @@ class FoundInstruction(Struct, frozen=True):
     start: int
     end: int
     language: str
+    is_sure: bool
 
 
 def find_instructions(text: str) -> list[FoundInstruction]:
@@ -39,9 +37,11 @@ def find_instructions(text: str) -> list[FoundInstruction]:
     found: list[FoundInstruction] = []
     text = text[:SCANNED]
     for sentence in read_sentences(mask_foreign_words(text)):
-        if language := _language_of_order(sentence):
+        language = language_of(sentence.text)
+        if (certainty := score(sentence, language)) > 0:
             words = text[sentence.start : sentence.end]
-            found.append(FoundInstruction(words, sentence.start, sentence.end, language))
+            is_sure = certainty > SURE
+            found.append(FoundInstruction(words, sentence.start, sentence.end, language, is_sure))
             if len(found) == MOST:
                 break
     return found
@@ -62,16 +62,9 @@ _ENGLISH = lazy(
     r"all|every|when|if|any|of|it|in|use|call|before|after|this|that|be|everything)\b"
 )
 
-_IS_ORDER = {"de": is_german_order, "en": is_english_order}
 
-
-def _language_of_order(sentence: SaidSentence) -> str:
-    """Return the language in which a sentence is a standing instruction; "" where it is none."""
-    if _CHINESE.search(sentence.text):
-        is_order = is_chinese_order(sentence) or has_endless_matter(sentence, "zh")
-        return "zh" if is_order else ""
-    is_german = len(_GERMAN.findall(sentence.text)) > len(_ENGLISH.findall(sentence.text))
-    for language in ("de", "en") if is_german else ("en", "de"):
-        if _IS_ORDER[language](sentence) or has_endless_matter(sentence, language):
-            return language
-    return ""
+def language_of(text: str) -> str:
+    """Return the language whose words a sentence in lower case has most: "en", "de" or "zh"."""
+    if _CHINESE.search(text):
+        return "zh"
+    return "de" if len(_GERMAN.findall(text)) > len(_ENGLISH.findall(text)) else "en"

@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from bot.attachments import HEARD
 from memory.patterns import lazy
-from plugins.instructions.detect_shapes import mask_foreign_words, read_sentences
+from plugins.instructions.sentences import mask_foreign_words, read_sentences
 
 _FILE = lazy(r"\[file: [^\n]*\]")
 _FORWARDED = lazy(

@@ -24,7 +24,6 @@ from memory.tasks import BackgroundTasks
 from plugins.api import CommandError, Person, SaidWords
 from plugins.instructions import record as rows
 from plugins.instructions.detect import find_instructions
-from plugins.instructions.detect_shapes import is_plain
 from plugins.instructions.own_words import cut_forwarded, is_forwarded, normalise
 from plugins.instructions.record import (
     Instruction,
@@ -34,6 +33,7 @@ from plugins.instructions.record import (
     in_place_of,
     place_at,
 )
+from plugins.instructions.sentences import is_plain
 from plugins.instructions.settings import RuleSettings
 from plugins.wording import clip, literal
 
@@ -177,7 +177,8 @@ class StandingInstructions:
         decides = said.person.is_owner or said.address.is_private
         written = cut_forwarded(said.written)
         for found in find_instructions(written):
-            is_auto = mode == "auto" and decides and is_plain(written, found.start)
+            is_certain = found.is_sure and is_plain(written, found.start)
+            is_auto = mode == "auto" and decides and is_certain
             await self._take_up(said, found.text, is_auto=is_auto)
         spoken = () if is_forwarded(said.written) else said.spoken
         for text in spoken:  # others may be heard in it: a person has to say yes

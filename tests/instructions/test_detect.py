@@ -1,8 +1,9 @@
 """Standing instructions are found in what people say, and hardly anything else is taken for one.
 
-`said.tsv` was written before there was a detector and does not change; `developed.tsv` served to
-make it; `ordinary.tsv` holds sentences that order nothing. All are "language, message", and the
-words that are found where they are not the whole message.
+No row of the tables here is learnt from (`benchmarks/orders.py`). `said.tsv` was written before
+there was a detector and does not change; `fresh.tsv` by another mind than what is learnt from, with
+tasks and remarks that sound like instructions; `found_words.tsv` names the words that are found in
+messages of several sentences.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from plugins.instructions.detect import SCANNED, find_instructions
-from plugins.instructions.detect_shapes import is_plain
+from plugins.instructions.sentences import is_plain
 
 _HERE = Path(__file__).parent
 
@@ -23,29 +24,31 @@ def _rows(name: str, language: str) -> list[list[str]]:
     return [row for row in rows if row[0] == language]
 
 
+def _share(messages: list[str]) -> float:
+    return sum(bool(find_instructions(message)) for message in messages) / len(messages)
+
+
 @pytest.mark.parametrize("language", ["en", "de", "zh"])
-@pytest.mark.parametrize(("name", "share"), [("said.tsv", 0.9), ("developed.tsv", 0.95)])
-def test_nine_of_ten_standing_instructions_are_found(
-    name: str, share: float, language: str
+def test_nine_of_ten_standing_instructions_are_found(language: str) -> None:
+    assert _share([row[1] for row in _rows("said.tsv", language)]) >= 0.9
+
+
+@pytest.mark.parametrize("language", ["en", "de", "zh"])
+@pytest.mark.parametrize(
+    ("kind", "least", "most"), [("rule", 0.75, 1.0), ("task", 0.0, 0.15), ("other", 0.0, 0.05)]
+)
+def test_instructions_that_nobody_has_foreseen_are_told_from_tasks_and_remarks(
+    kind: str, least: float, most: float, language: str
 ) -> None:
-    rows = _rows(name, language)
-    missed = [row[1] for row in rows if not find_instructions(row[1])]
-    assert len(missed) <= (1 - share) * len(rows), missed
+    rows = _rows("fresh.tsv", language)
+    assert least <= _share([row[2] for row in rows if row[1] == kind]) <= most
 
 
 @pytest.mark.parametrize("language", ["en", "de", "zh"])
-def test_what_orders_nothing_is_taken_for_an_instruction_in_one_of_a_hundred(language: str) -> None:
-    rows = _rows("ordinary.tsv", language)
-    taken = [row[1] for row in rows if find_instructions(row[1])]
-    assert len(taken) <= 0.01 * len(rows), taken
-
-
-def test_the_words_that_are_found_are_the_persons_own() -> None:
-    for row in (*_rows("developed.tsv", "en"), *_rows("developed.tsv", "de")):
-        found = find_instructions(row[1])
-        assert all(row[1][one.start : one.end] == one.text for one in found), row
-        if len(row) > 2:
-            assert [one.text for one in found] == [row[2]]
+def test_the_words_that_are_found_are_the_persons_own(language: str) -> None:
+    for _, message, words in _rows("found_words.tsv", language):
+        (found,) = find_instructions(message)
+        assert message[found.start : found.end] == found.text == words
 
 
 def test_a_message_may_hold_several() -> None:

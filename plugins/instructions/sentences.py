@@ -1,5 +1,5 @@
-"""Sentences of a message as orders are looked for in them: without the words of others, and without
-what only leads to an order ("By the way, ...").
+"""Sentences of a message as instructions are looked for in them: without the words of others, and
+without what only leads to one ("By the way, ...").
 """
 
 from __future__ import annotations
@@ -16,24 +16,12 @@ LONGEST = 600
 """Characters of a sentence; nobody orders in a longer one."""
 MOST_SENTENCES = 1_000
 """Sentences of a message that are looked at; a longer one was pasted."""
-MOST_CLAUSES = 12
-"""Clauses of a sentence that are looked at."""
-
-
-class SaidClause(Struct, frozen=True):
-    """A sentence from a place where a clause may begin to its end, and what is before it."""
-
-    text: str
-    before: str = ""
-    is_joined: bool = False
-    """Behind a bare "and" or "but": a subject before it may be its own."""
 
 
 class SaidSentence(Struct, frozen=True):
-    """A sentence in lower case, its clauses, and where it is in the message."""
+    """A sentence in lower case, and where it is in the message."""
 
     text: str
-    clauses: tuple[SaidClause, ...]
     is_question: bool
     start: int
     end: int
@@ -188,10 +176,6 @@ _LEAD = lazy(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
-_CLAUSE = lazy(
-    r"(?:[,:;—–，：；、]|\s-\s)\s*(?:(?:so|and|but|und|aber|also|oder)\s+)?|\b(?:so|and|but|und|"
-    r"aber|oder)\s+"
-)
 _CLOSING = lazy(
     r"[,;，；]\s*(?:(?:and|but|oh and|also|und|aber|außerdem|另外|还有|对了|顺便)\s*,?\s*)?"
     r"(?:(?:can|could|would|will|what|how|when|where|who|why|is|are|do|does|did|kannst|könntest"
@@ -231,16 +215,4 @@ def _read(text: str, start: int, end: int, closing: str) -> Iterator[SaidSentenc
     if len(whole) < 3 or not _LETTER.search(whole):
         return
     lower = whole.lower().replace("’", "'")
-    yield SaidSentence(lower, tuple(_clauses(lower)), is_question, start, start + len(whole))
-
-
-def _clauses(text: str) -> Iterator[SaidClause]:
-    """Yield the sentence from its beginning, and from each place at which a clause may begin."""
-    yield SaidClause(text)
-    for count, found in enumerate(_CLAUSE.finditer(text)):
-        if count == MOST_CLAUSES:
-            return
-        rest = text[found.end() :]
-        if len(rest) > 2:
-            is_joined = found[0].strip() in ("and", "but", "und", "aber", "oder")
-            yield SaidClause(rest, text[: found.start()], is_joined)
+    yield SaidSentence(lower, is_question, start, start + len(whole))

@@ -1,0 +1,190 @@
+"""The weights by which standing instructions are found, learnt and measured.
+
+python -m benchmarks.orders            # shares of found rules and of false alarms
+python -m benchmarks.orders --learn    # learn the weights anew and write them
+
+`benchmarks/orders/*.tsv` holds sentences that were written for this: language, kind (`rule`: an
+order that holds from now on; `task`: one for this once; `other`: none at all) and message. Those
+in `tests/instructions/said.tsv` and `fresh.tsv` are not learnt from. The model is a logistic
+regression; of a message with several sentences that holds a rule, the one with the highest score
+is taken for it, which is found out in rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plugins.instructions import scorer
+from plugins.instructions.detect import find_instructions, language_of
+from plugins.instructions.sentences import mask_foreign_words, read_sentences
+
+HERE = Path(__file__).parent / "orders"
+TESTS = HERE.parent.parent / "tests" / "instructions"
+WEIGHTS = Path(scorer.__file__).with_name("weights.bin")
+PENALTY = 0.01
+"""The share of a weight by which it is drawn to nothing in a step: the smaller, the closer the
+weights follow the sentences they are learnt from."""
+ROUNDS = 3
+STEPS = 300
+RATE = 0.3
+LEAST = 2
+"""Sentences in which a feature is, for it to have a weight."""
+BIAS = {"en": 0.0, "de": 0.0, "zh": 0.0}
+"""Added to the weight of each language: less finds less, with fewer false alarms."""
+
+Row = tuple[str, str, str]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Sentences:
+    """The sentences of messages.
+
+    `hashes` and `owners` are of the same length: a feature, and the number of the sentence that has
+    it. `factors` divide the sum of a sentence's weights, `messages` are the first sentence and the
+    number of sentences of each message.
+    """
+
+    hashes: Integers
+    owners: Integers
+    is_rule: Floats
+    factors: Floats
+    messages: tuple[tuple[int, int], ...]
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Return the rows of a file: language, kind, message."""
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        language, kind, message = line.split("\t")[:3]
+        rows.append((language, kind, message.replace("\\n", "\n")))
+    return rows
+
+
+def read_messages(rows: Sequence[Row]) -> Sentences:
+    """Return the sentences of messages, with their features."""
+    hashes: list[int] = []
+    owners: list[int] = []
+    sizes: list[int] = []
+    is_rule: list[bool] = []
+    messages: list[tuple[int, int]] = []
+    for _, kind, message in rows:
+        first = len(sizes)
+        for sentence in read_sentences(mask_foreign_words(message)):
+            features = set(scorer.features(sentence, language_of(sentence.text)))
+            hashes.extend(crc32(feature.encode()) for feature in features)
+            owners.extend([len(sizes)] * len(features))
+            sizes.append(len(features))
+            is_rule.append(kind == "rule")
+        if count := len(sizes) - first:
+            messages.append((first, count))
+    return Sentences(
+        np.array(hashes, np.int64),
+        np.array(owners, np.int64),
+        np.array(is_rule, np.float64),
+        1 / np.sqrt(np.array(sizes, np.float64) + scorer.LENGTH),
+        tuple(messages),
+    )
+
+
+def learn(said: Sentences) -> tuple[Integers, Floats]:
+    """Return the hashes of features, in order, and the weights that tell rules from other sentences
+    best."""
+    kept, counts = np.unique(said.hashes, return_counts=True)
+    kept = kept[counts >= LEAST]
+    places = np.searchsorted(kept, said.hashes)
+    places[places == len(kept)] = 0
+    known = kept[places] == said.hashes
+    said = replace(said, hashes=places[known], owners=said.owners[known])
+    weights = np.zeros(len(kept))
+    is_rule, counted = said.is_rule, np.where(said.is_rule > 0, _shares(said), 1.0)
+    for _ in range(ROUNDS):
+        weights = _descend(said, is_rule, counted, weights)
+        is_rule, counted = _settle(said, _scores(said, weights))
+    return kept, weights
+
+
+def _shares(said: Sentences) -> Floats:
+    """Return for each sentence 1 divided by the number of sentences of its message."""
+    shares = np.ones(len(said.is_rule))
+    for first, count in said.messages:
+        shares[first : first + count] /= count
+    return shares
+
+
+def _settle(said: Sentences, scores: Floats) -> tuple[Floats, Floats]:
+    """Return which sentences are taken for rules, and how much each counts: beside the highest of a
+    message, those that are surely none count half, and the doubtful not at all."""
+    is_rule, counted = said.is_rule.copy(), np.ones(len(said.is_rule))
+    for first, count in said.messages:
+        if count == 1 or not said.is_rule[first]:
+            continue
+        best = first + int(np.argmax(scores[first : first + count]))
+        for at in range(first, first + count):
+            if at != best:
+                is_rule[at] = 0.0
+                counted[at] = 0.0 if scores[at] > -1 else 0.5
+    return is_rule, counted
+
+
+def _scores(said: Sentences, weights: Floats) -> Floats:
+    sums = np.bincount(said.owners, weights[said.hashes], minlength=len(said.factors))
+    return sums * said.factors
+
+
+def _descend(said: Sentences, is_rule: Floats, counted: Floats, weights: Floats) -> Floats:
+    """Return weights with a smaller loss, by Adam over all sentences at once."""
+    mean, square = np.zeros_like(weights), np.zeros_like(weights)
+    for step in range(1, STEPS + 1):
+        wrong = (1 / (1 + np.exp(-_scores(said, weights))) - is_rule) * counted * said.factors
+        slope = np.bincount(said.hashes, wrong[said.owners], minlength=len(weights))
+        slope += PENALTY * weights
+        mean = 0.9 * mean + 0.1 * slope
+        square = 0.999 * square + 0.001 * slope**2
+        rate = RATE * (1 - step / STEPS)
+        weights = weights - rate * (mean / (1 - 0.9**step)) / (
+            np.sqrt(square / (1 - 0.999**step)) + 1e-8
+        )
+    return weights
+
+
+def write(kept: Integers, weights: Floats) -> int:
+    """Write the weights that are not nothing; return their number."""
+    for language, bias in BIAS.items():
+        weights[np.searchsorted(kept, crc32(f"@{language}".encode()))] += bias
+    stored = np.clip(np.rint(weights / scorer.STEP), -127, 127).astype(np.int8)
+    is_kept = stored != 0
+    WEIGHTS.write_bytes(kept[is_kept].astype("<u4").tobytes() + stored[is_kept].tobytes())
+    return int(np.count_nonzero(is_kept))
+
+
+def measure() -> Iterator[str]:
+    """Yield the shares of messages, by language and kind, in which a rule is found."""
+    rows = read_rows(TESTS / "fresh.tsv")
+    for line in (TESTS / "said.tsv").read_text(encoding="utf-8").splitlines():
+        language, message = line.split("\t")[:2]
+        rows.append((language, "rule, said.tsv", message.replace("\\n", "\n")))
+    for language, kind in sorted({row[:2] for row in rows}):
+        found = [bool(find_instructions(row[2])) for row in rows if row[:2] == (language, kind)]
+        yield f"{language} {kind}: {sum(found)} of {len(found)}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--learn", action="store_true", help="learn the weights and write them")
+    if parser.parse_args().learn:
+        rows = [row for path in sorted(HERE.glob("*.tsv")) for row in read_rows(path)]
+        print(f"{len(rows)} messages, {write(*learn(read_messages(rows)))} weights")
+    print(*measure(), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
