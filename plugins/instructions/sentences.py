@@ -166,13 +166,14 @@ _LEAD = lazy(
     |cool|yeah|yep|btw|by\ the\ way|ps|p\.s|plus
     |actually|alright|sorry|additionally|furthermore|lastly
     |finally|moreover|in\ addition|fyi|look|listen|(?:one|another)\ (?:more\ |last\ )?thing
-    |(?:quick\ |important\ |side\ )?note(?!\ (?:for|to|that)\b)|important|and\ then|ach(?:\ ja)?
+    |(?:quick\ |important\ |side\ )?note(?!\ (?:for|to|that)\b)|important|and\ then
+    |(?:like|as)\ i\ (?:already\ )?(?:said|told\ you|mentioned)|wie\ (?:schon\ )?gesagt|ach(?:\ ja)?
     |und|aber|übrigens
     |außerdem|ausserdem|hallo|danke|noch\ (?:was|etwas|eins)|eins\ noch|ach\ so|na\ gut|gut|super
     |zudem|ferner|nebenbei|wichtig|hinweis|achtung|entschuldigung|ja|tja|naja|moin|servus)\b
     (?!\ (?:long|far|soon|many|much)\b)(?:\ (?:too|parley|bot|auch|noch))?[,:.!\-–—\s]+
     |(?:no|nope|yes|now|again|right|then|nein|nun|jetzt|na)[,:]\s
-    |(?:对了|还有(?:一点)?|另外|但是|不过|好的?|谢谢|而且|顺便说一下|顺便|那么?|嗯|哦|喂|你好|此外|所以)[，,：:！!。\s]*
+    |(?:对了|还有(?:一点)?|另外|但是|不过|好的?|谢谢|而且|顺便说一下|顺便|那么?|嗯|哦|喂|你好|此外|所以|我说过|说过了|再说一遍)[，,：:！!。\s]*
     )""",
     re.IGNORECASE | re.VERBOSE,
 )

@@ -1,6 +1,6 @@
 """Standing instructions are found in what people say, and hardly anything else is taken for one.
 
-No row of the tables here is learnt from (`benchmarks/orders.py`). `said.tsv` was written before
+No row of the tables here is learnt from (`benchmarks/instructions.py`). `said.tsv` was written before
 there was a detector and does not change; `fresh.tsv` by another mind than what is learnt from, with
 tasks and remarks that sound like instructions; `found_words.tsv` names the words that are found in
 messages of several sentences.
@@ -35,7 +35,7 @@ def test_nine_of_ten_standing_instructions_are_found(language: str) -> None:
 
 @pytest.mark.parametrize("language", ["en", "de", "zh"])
 @pytest.mark.parametrize(
-    ("kind", "least", "most"), [("rule", 0.75, 1.0), ("task", 0.0, 0.15), ("other", 0.0, 0.05)]
+    ("kind", "least", "most"), [("rule", 0.7, 1.0), ("task", 0.0, 0.1), ("other", 0.0, 0.1)]
 )
 def test_instructions_that_nobody_has_foreseen_are_told_from_tasks_and_remarks(
     kind: str, least: float, most: float, language: str
@@ -47,8 +47,9 @@ def test_instructions_that_nobody_has_foreseen_are_told_from_tasks_and_remarks(
 @pytest.mark.parametrize("language", ["en", "de", "zh"])
 def test_the_words_that_are_found_are_the_persons_own(language: str) -> None:
     for _, message, words in _rows("found_words.tsv", language):
-        (found,) = find_instructions(message)
-        assert message[found.start : found.end] == found.text == words
+        found = find_instructions(message)
+        assert all(message[one.start : one.end] == one.text for one in found)
+        assert words in [one.text for one in found]
 
 
 def test_a_message_may_hold_several() -> None:

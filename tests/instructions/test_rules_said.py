@@ -208,7 +208,7 @@ def proposing(wanted: Sequence[str]) -> Callable[[Received], Answer]:
     return script
 
 
-HATS = "I like hats in mails  to my boss, always"
+HATS = "Hats were a joke in my mails  to our boss"
 
 
 async def test_the_model_may_only_ask_for_what_the_person_has_said(tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ async def test_a_person_may_have_ten_rules_wait_and_an_owner_more(tmp_path: Path
         assert refused.problem == "command_refused"
         assert "10 rules of yours wait" in refused.text
         assert len(await list_rules(bot, "group", OWNER)) == MOST_OPEN
-        await bot.says(many.replace("number", "letter"), "group", OWNER)
+        await bot.says(many.replace("tell anybody", "give anyone"), "group", OWNER)
         assert len(await list_rules(bot, "group", OWNER)) == MOST_OPEN + 20
 
 
