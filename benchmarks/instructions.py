@@ -3,11 +3,11 @@
 python -m benchmarks.instructions            # shares of found rules and of false alarms
 python -m benchmarks.instructions --learn    # learn the weights anew and write them
 
-`benchmarks/instructions/*.tsv` holds sentences that were written for this: language, kind (`rule`: an
-order that holds from now on; `task`: one for this once; `other`: none at all) and message. Those
-in `tests/instructions/said.tsv` and `fresh.tsv` are not learnt from. The model is a logistic
-regression; of a message with several sentences that holds a rule, the one with the highest score
-is taken for it, which is found out in rounds.
+`benchmarks/instructions/*.tsv` holds messages that were written for this: language, kind (`rule`:
+an order that holds from now on; `task`: one for this once; `other`: none at all) and text. Those in
+`tests/instructions/said.tsv` and `fresh.tsv` are not learnt from. The model is a logistic
+regression; of a message with several sentences that holds a rule, the one with the highest score is
+taken for it, which is found out in rounds.
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ def _descend(said: Sentences, is_rule: Floats, counted: Floats, weights: Floats)
     mean, square = np.zeros_like(weights), np.zeros_like(weights)
     for step in range(1, STEPS + 1):
         wrong = (1 / (1 + np.exp(-_scores(said, weights))) - is_rule) * counted * said.factors
-        slope = np.bincount(said.hashes, wrong[said.owners], minlength=len(weights))
-        slope += PENALTY * weights
+        sums = np.bincount(said.hashes, wrong[said.owners], minlength=len(weights))
+        slope = sums + PENALTY * weights
         mean = 0.9 * mean + 0.1 * slope
         square = 0.999 * square + 0.001 * slope**2
         rate = RATE * (1 - step / STEPS)

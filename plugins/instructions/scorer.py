@@ -1,10 +1,10 @@
 """The score of a sentence: how surely it is a standing instruction.
 
 A linear model over words: each word, pair and triple of neighbours, and each beginning and end of a
-word has a weight, and the weights of a sentence are added. They were learnt from sentences that
-were written for this, by `python -m benchmarks.instructions`, and are in `weights.bin`. Patterns could
-not foresee in how many ways people say what they want; the model finds most of what was never seen,
-and takes a tenth of a millisecond for a sentence.
+word has a weight, and the weights of a sentence are added. They are learnt from sentences that were
+written for this, by `python -m benchmarks.instructions`, and are in `weights.bin`. Patterns could
+not foresee in how many ways people say what they want; the model finds most of what it has never
+seen, and takes a tenth of a millisecond for a sentence.
 """
 
 from __future__ import annotations
