@@ -13,7 +13,16 @@ from functools import lru_cache
 
 from markdown_it.tree import SyntaxTreeNode
 
-from channels.kit.markdown import Dialect, Table, Within, address_of, encode, spell_out, words_of
+from channels.kit.markdown import (
+    Dialect,
+    Table,
+    Within,
+    address_of,
+    encode,
+    guard_fence,
+    spell_out,
+    words_of,
+)
 
 LONGEST = 2000
 """Characters of a message, counted in UTF-16 as Discord's apps count them."""
@@ -111,6 +120,8 @@ def _escaped_brackets(text: str) -> str:
 
 
 class _Discord(Dialect[str]):
+    ruler = "⎯" * 12
+
     def blocks(self, nodes: Sequence[SyntaxTreeNode], within: Within) -> str:
         text = ""
         for index, node in enumerate(nodes):
@@ -132,7 +143,7 @@ class _Discord(Dialect[str]):
 
     def code(self, content: str, info: str, within: Within) -> str:
         language = _LANGUAGE.match(info)
-        safe = content.replace("```", f"``{_NOTHING}`").replace("```", f"``{_NOTHING}`")
+        safe = guard_fence(content)
         return f"```{language[0] if language else ''}\n{safe if safe.strip() else _NOTHING}\n```"
 
     def quote(self, node: SyntaxTreeNode, within: Within) -> str:
@@ -164,9 +175,6 @@ class _Discord(Dialect[str]):
         table = Table(node)
         is_narrow = sum(table.widths) + 3 * len(table.widths) <= _WIDEST
         return self.code(table.draw(is_aligned=is_narrow), "", within)
-
-    def ruler(self) -> str:
-        return "⎯" * 12
 
     def words(self, text: str, within: Within) -> str:
         return _escaped_brackets(text) if "link" in within else _words(text)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from html import unescape
 from typing import Any, Generic, TypeVar
 
@@ -16,32 +16,24 @@ from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
 from rich.cells import cell_len
 
+from channels.formulas import as_written
 from channels.splitting import is_costly
 
 Within = frozenset[str]
 Piece = TypeVar("Piece", str, list[dict[str, Any]])
 
+VERBATIM = "verbatim"
 MARKS = frozenset({"strong", "em", "s"})
 _NESTING = 100  # levels of blocks, or of marks
 _MOST_BRACKETS = 500  # more of them could take long
 _LINE_END = re.compile(r"\r\n?")
-_NUMBER = re.compile(r"\[(\d+)\]")
-_DEFINITION = re.compile(r" {0,3}\[\d+\]:[ \t]*<?([^\s<>]+)>?[ \t]*")
-
-
-def has_all(shown: str, markdown: str) -> bool:
-    """Return whether each letter and digit of a text is shown."""
-    missing = Counter(unescape(markdown).casefold())
-    missing.subtract(Counter(unescape(shown).casefold()))
-    return not any(count > 0 and sign.isalnum() for sign, count in missing.items())
 
 
 class Dialect(ABC, Generic[Piece]):
     """A platform's way to write Markdown, of which up to `longest` characters are read at once, and
     some rules (`off`) are none there. `within` names the marks and blocks around something."""
 
-    may_touch = False
-    """Whether one mark is one also next to another, whatever that has within."""
+    ruler = "─" * 12
 
     def __init__(self, empty: Piece, longest: int, off: Sequence[str] = ()) -> None:
         self._empty: Piece = empty
@@ -70,8 +62,11 @@ class Dialect(ABC, Generic[Piece]):
             case "table":
                 return self.table(node, within)
             case "hr":
-                return self.ruler()
+                return self.words(self.ruler, within)
         return self.paragraph(node, within)
+
+    def paragraph(self, node: SyntaxTreeNode, within: Within) -> Piece:
+        return self.inline(node, within)
 
     def inline(self, node: SyntaxTreeNode, within: Within) -> Piece:
         """Write what stands within a paragraph, a heading, or a mark."""
@@ -81,15 +76,15 @@ class Dialect(ABC, Generic[Piece]):
             for inner in (child.children if child.type == "inline" else [child])
         ]
         found = [(one, piece) for one in nodes if (piece := self._span(one, within))]
+        behind, after = list[Piece](), self._empty
+        for one, piece in reversed(found):
+            behind.append(after)
+            after = self._empty if self.is_apart(one, after, within) else piece
         written = self._empty
-        for place, (one, piece) in enumerate(found, 1):
+        for (one, piece), after in zip(found, reversed(behind), strict=True):
             if one.type in MARKS:
-                following, after = found[place] if place < len(found) else (node, self._empty)
-                is_mark = self.may_touch and following.type in MARKS
-                beside = (written, self._empty if is_mark else after)
-                written = written + self.mark(one, piece, beside, within)
-            else:
-                written = written + piece
+                piece = self.mark(one, piece, (written, after), within)
+            written = written + piece
         return written
 
     def _span(self, node: SyntaxTreeNode, within: Within) -> Piece:
@@ -109,9 +104,6 @@ class Dialect(ABC, Generic[Piece]):
         """Write blocks below one another."""
 
     @abstractmethod
-    def paragraph(self, node: SyntaxTreeNode, within: Within) -> Piece: ...
-
-    @abstractmethod
     def heading(self, node: SyntaxTreeNode, within: Within) -> Piece: ...
 
     @abstractmethod
@@ -127,9 +119,6 @@ class Dialect(ABC, Generic[Piece]):
     def table(self, node: SyntaxTreeNode, within: Within) -> Piece: ...
 
     @abstractmethod
-    def ruler(self) -> Piece: ...
-
-    @abstractmethod
     def words(self, text: str, within: Within) -> Piece:
         """Write words that mean nothing but themselves."""
 
@@ -141,7 +130,11 @@ class Dialect(ABC, Generic[Piece]):
         self, node: SyntaxTreeNode, inner: Piece, beside: tuple[Piece, Piece], within: Within
     ) -> Piece:
         """Write what is bold, slanted or struck out; `beside` is what stands before it, and what
-        comes behind it, without its own mark."""
+        comes behind it, without its mark unless that `is_apart`."""
+
+    def is_apart(self, node: SyntaxTreeNode, after: Piece, within: Within) -> bool:
+        """Return whether the mark of a node keeps what is within it away from what is before it."""
+        return False
 
     @abstractmethod
     def link(self, node: SyntaxTreeNode, label: Piece) -> Piece:
@@ -149,75 +142,58 @@ class Dialect(ABC, Generic[Piece]):
 
 
 def make_parser(*off: str) -> MarkdownIt:
-    """Return a parser whose nodes have all of a text in them, where some rules are `off`."""
+    """Return a parser for `read`, where some rules are `off`."""
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING})
     # An address stays as it was written; `encode` is for the link itself.
     parser.normalizeLink = lambda url: url  # type: ignore[method-assign]
     parser.normalizeLinkText = lambda link: link  # type: ignore[method-assign]
-    return parser.enable(["table", "strikethrough"]).disable(off)
+    # What defines a link for elsewhere in the text would not be shown.
+    return parser.enable(["table", "strikethrough"]).disable(["reference", *off])
 
 
 def read(markdown: str, parser: MarkdownIt) -> Sequence[SyntaxTreeNode]:
     """Return the blocks of a text. One of which the parser would leave out a part, such as a cell
-    beside a table's columns, stands as it is; so does a definition of a link, except one with a
-    number that a link refers to."""
-    markdown = _LINE_END.sub("\n", markdown)
-    lines, known = markdown.split("\n"), {"references": dict[str, object]()}
-    root = SyntaxTreeNode(parser.parse(markdown, known))
-    sources = [range(*(node.map or (0, 0))) for node in root.children]
-    found = [
-        node if _is_whole(node, lines[source.start : source.stop], known["references"]) else None
-        for node, source in zip(root.children, sources, strict=True)
-    ]
-    links = [one for node in found if node for one in node.walk() if one.type in ("link", "image")]
-    addresses = {address_of(one) for one in links}
-    blocks, at = list[SyntaxTreeNode](), 0
-    for node, source in zip((*found, None), (*sources, range(len(lines), 0)), strict=True):
-        blocks += _verbatim(
-            [one for one in lines[at : source.start] if not _is_used(one, addresses)]
-        )
-        blocks += [node] if node else _verbatim(lines[source.start : source.stop])
-        at = source.stop
-    return blocks
+    beside a table's columns, is a paragraph `VERBATIM` of it as it stands."""
+    lines = _LINE_END.sub("\n", markdown).split("\n")
+    return [_kept(node, lines) for node in SyntaxTreeNode(parser.parse(markdown)).children]
 
 
-def _is_whole(node: SyntaxTreeNode, lines: Sequence[str], labels: Collection[str]) -> bool:
-    """Return whether all of a block is in its node, numbers of links apart."""
-    source = "\n".join(lines)
-    numbers = filter(labels.__contains__, _NUMBER.findall(source))
-    return has_all("\n".join((*_contents(node), *numbers)), source)
-
-
-def _is_used(line: str, addresses: Collection[str]) -> bool:
-    found = _DEFINITION.fullmatch(line)
-    return found is not None and found[1] in addresses
-
-
-def _verbatim(lines: Sequence[str]) -> Sequence[SyntaxTreeNode]:
-    """Return lines as a paragraph without markup, if anything is in them."""
-    text = "\n".join(lines).strip("\n")
+def _kept(node: SyntaxTreeNode, lines: Sequence[str]) -> SyntaxTreeNode:
+    """Return a block, or its lines as words where not all of them are in it."""
+    begin, end = node.map or (0, 0)
+    if has_all("\n".join(_contents(node)), "\n".join(lines[begin:end])):
+        return node
     words = [
         token
-        for line in text.split("\n")
+        for line in lines[begin:end]
         for token in (Token("softbreak", "br", 0), Token("text", "", 0, content=line))
     ]
-    paragraph = [
-        Token("paragraph_open", "p", 1, block=True),
+    tokens = [
+        Token("paragraph_open", "p", 1, block=True, map=[begin, end], info=VERBATIM),
         Token("inline", "", 0, children=words[1:], block=True),
         Token("paragraph_close", "p", -1, block=True),
     ]
-    return SyntaxTreeNode(paragraph).children if text.strip() else ()
+    return SyntaxTreeNode(tokens).children[0]
 
 
 def _contents(block: SyntaxTreeNode) -> Iterator[str]:
     """Yield all that a block says, also beside its text."""
     for node in block.walk():
-        if not node.children:
+        if node.type == "formula" and node.token:
+            yield as_written(node.token)
+        elif not node.children:
             yield node.content
         if node.block:  # the language of code, the number in a list
             yield node.info
         if node.markup != "autolink":
             yield from (str(node.attrs.get(name, "")) for name in ("href", "src", "title"))
+
+
+def has_all(shown: str, markdown: str) -> bool:
+    """Return whether each letter and digit of a text is shown."""
+    missing = Counter(unescape(markdown).casefold())
+    missing.subtract(Counter(unescape(shown).casefold()))
+    return not any(count > 0 and sign.isalnum() for sign, count in missing.items())
 
 
 def address_of(node: SyntaxTreeNode) -> str:
@@ -246,6 +222,11 @@ def spell_out(words: str, address: str) -> str:
     return f"{words} ({address})" if words.strip() not in ("", address) else address
 
 
+def guard_fence(code: str) -> str:
+    """Return code in which no ticks would end its block; what parts them takes no room."""
+    return code.replace("```", "``\u200b`").replace("```", "``\u200b`")
+
+
 class Table:
     """The cells of a table as plain words, and the columns of a screen that each column takes."""
 
@@ -255,7 +236,7 @@ class Table:
         self.widths = [max(map(cell_len, column)) for column in zip(*self.rows, strict=True)]
         self._is_right = ["right" in str(cell.attrs.get("style", "")) for cell in rows[0]]
 
-    def draw(self, *, is_aligned: bool, between: str = " | ", ruler: str = "-+-") -> str:
+    def draw(self, *, is_aligned: bool = True, between: str = " | ", ruler: str = "-+-") -> str:
         """Return it for letters that have all one width."""
         widths = self.widths if is_aligned else [0] * len(self.widths)
         lines = [between.join(map(_pad, row, widths, self._is_right)) for row in self.rows]

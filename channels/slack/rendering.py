@@ -107,14 +107,8 @@ class _Slack(Dialect[list[Json]]):
         found = [words for node in nodes if (words := self.block(node, within))]
         return _joined([one for words in found for one in (_text(between), *words)][1:])
 
-    def paragraph(self, node: SyntaxTreeNode, within: Within) -> list[Json]:
-        return self.inline(node, within)
-
     def heading(self, node: SyntaxTreeNode, within: Within) -> list[Json]:
         return _styled(self.inline(node, within), "bold")
-
-    def ruler(self) -> list[Json]:
-        return [_text("─" * 12)]
 
     def quote(self, node: SyntaxTreeNode, within: Within) -> list[Json]:
         return self.blocks(node.children, within | {"blockquote"})

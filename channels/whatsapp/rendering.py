@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from markdown_it.tree import SyntaxTreeNode
 
-from channels.kit.markdown import Dialect, Table, Within, address_of, spell_out
+from channels.kit.markdown import MARKS, Dialect, Table, Within, address_of, guard_fence, spell_out
 
 _WIDEST_TABLE = 44
 """Characters of a row that a telephone shows on a line."""
@@ -32,20 +32,17 @@ def units(text: str) -> int:
 
 
 class _WhatsApp(Dialect[str]):
-    may_touch = True
+    ruler = "———"
 
     def blocks(self, nodes: Sequence[SyntaxTreeNode], within: Within) -> str:
         between = "\n" if "list_item" in within else "\n\n"
         return between.join(filter(None, (self.block(node, within) for node in nodes)))
 
-    def paragraph(self, node: SyntaxTreeNode, within: Within) -> str:
-        return self.inline(node, within)
-
     def heading(self, node: SyntaxTreeNode, within: Within) -> str:
         return _marked(self.inline(node, within | {"strong"}), "*")
 
     def code(self, content: str, info: str, within: Within) -> str:
-        return f"```\n{content.rstrip()}\n```" if content.strip() else ""
+        return f"```\n{guard_fence(content).rstrip()}\n```" if content.strip() else ""
 
     def quote(self, node: SyntaxTreeNode, within: Within) -> str:
         lines = self.blocks(node.children, within - {"list_item"}).split("\n")
@@ -62,29 +59,29 @@ class _WhatsApp(Dialect[str]):
     def table(self, node: SyntaxTreeNode, within: Within) -> str:
         table = Table(node)
         if sum(table.widths) + 2 * len(table.widths) <= _WIDEST_TABLE:
-            text = table.draw(is_aligned=True, between="  ", ruler="")
+            text = table.draw(between="  ", ruler="")
             return self.code(text, "", within)
         head, *body = table.rows
         return "\n\n".join(_record(head, row) for row in body) or " · ".join(head)
-
-    def ruler(self) -> str:
-        return "———"
 
     def words(self, text: str, within: Within) -> str:
         return text
 
     def code_span(self, content: str) -> str:
-        return f"`{content}`"
+        return content if "`" in content else f"`{content}`"
 
     def mark(
         self, node: SyntaxTreeNode, inner: str, beside: tuple[str, str], within: Within
     ) -> str:
-        if node.type == "strong" and "strong" in within:
-            return inner
-        if not (beside[0][-1:].isalnum() or beside[1][:1].isalnum()):
+        before, after = beside
+        if not before[-1:].isalnum() and self.is_apart(node, after, within):
             return _marked(inner, _SIGNS[node.type])
         # Within a word, it may be a product: 2*3*4
-        return f"{node.markup}{inner}{node.markup}" if node.type == "em" else inner
+        is_product = node.type == "em" and (before[-1:].isalnum() and after[:1].isalnum())
+        return f"{node.markup}{inner}{node.markup}" if is_product else inner
+
+    def is_apart(self, node: SyntaxTreeNode, after: str, within: Within) -> bool:
+        return node.type in MARKS - within and not after[:1].isalnum()
 
     def link(self, node: SyntaxTreeNode, label: str) -> str:
         address = address_of(node).removeprefix("mailto:")
