@@ -26,6 +26,8 @@ VERBATIM = "verbatim"
 MARKS = frozenset({"strong", "em", "s"})
 _NESTING = 100  # levels of blocks, or of marks
 _MOST_BRACKETS = 500  # more of them could take long
+_AROUND = ("blockquote", "bullet_list", "ordered_list", "list_item")
+_BEFORE = re.compile(r"(?:[ \t]*(?:>|(?:[-+*]|\d{1,9}[.)])(?=[ \t])))*+[ \t]*+")
 _LINE_END = re.compile(r"\r\n?")
 
 
@@ -159,10 +161,16 @@ def read(markdown: str, parser: MarkdownIt) -> Sequence[SyntaxTreeNode]:
 
 
 def _kept(node: SyntaxTreeNode, lines: Sequence[str]) -> SyntaxTreeNode:
-    """Return a block, or its lines as words where not all of them are in it."""
+    """Return a block; as words what is not wholly in it: itself, or blocks within."""
     begin, end = node.map or (0, 0)
-    if has_all("\n".join(_contents(node)), "\n".join(lines[begin:end])):
+    source = "\n".join(lines[begin:end])
+    if has_all("\n".join(_contents(node)), source):
         return node
+    if node.type in _AROUND:
+        inner = [_BEFORE.sub("", line, count=1) for line in lines]
+        node.children = [_kept(child, inner) for child in node.children]
+        if has_all("\n".join(_contents(node)), source):
+            return node
     words = [
         token
         for line in lines[begin:end]

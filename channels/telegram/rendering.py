@@ -114,14 +114,15 @@ def _with_tables_drawn(markdown: str) -> str:
         begin, end = node.map or (0, 0)
         if node.type == "table":
             lines[begin:end] = [_FENCE, Table(node).draw(), _FENCE]
-        elif node.info == VERBATIM or _has_links_in_table(node):
+        elif _would_lose(node):
             lines[begin:end] = [_FENCE, *lines[begin:end], _FENCE]
     return "\n".join(lines)
 
 
-def _has_links_in_table(block: SyntaxTreeNode) -> bool:
+def _would_lose(block: SyntaxTreeNode) -> bool:
     tables = (node for node in block.walk() if node.type == "table")
-    return any(one.type in ("link", "image") for table in tables for one in table.walk())
+    has_links = any(one.type in ("link", "image") for table in tables for one in table.walk())
+    return has_links or any(one.info == VERBATIM for one in block.walk())
 
 
 def _with_words_shown(markdown: str) -> str:
@@ -130,7 +131,8 @@ def _with_words_shown(markdown: str) -> str:
     whole = markdown.casefold()
 
     def escape(found: re.Match[str]) -> str:
-        is_used = whole.count(f"[{found['label']}]".casefold()) > 1
+        name = f"[{found['label']}]".casefold()
+        is_used = whole.count(name) > whole.count(f"{name}:") == 1
         return found[0] if is_used else f"{found['before']}\\[{found['label']}]:"
 
     def show(text: str) -> str:
