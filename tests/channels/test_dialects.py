@@ -1,4 +1,4 @@
-"""What no platform's dialect of Markdown may do, over generated texts: lose a word or an address,
+"""The things that no dialect of Markdown may do, over generated texts: lose a word or an address,
 leave a mark open, or split what belongs together."""
 
 from __future__ import annotations
