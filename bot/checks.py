@@ -55,18 +55,13 @@ def say_verdict(lines: Sequence[str], findings: Iterable[Finding], well: str, to
     return "\n".join([*lines, *([""] if lines else []), verdict])
 
 
-def list_risks(settings: Settings) -> Iterator[Finding]:
-    """Yield the risks of the tools of all features."""
+def list_risks(settings: Settings, *, with_users: bool = False) -> Iterator[Finding]:
+    """Yield the risks of the tools of all features; or those `with_users`, for which others than
+    the owners are let in."""
+    name = "list_risks_with_users" if with_users else "list_risks"
     for module in find_modules("checks"):
-        if hasattr(module, "list_risks"):
-            yield from module.list_risks(settings)
-
-
-def list_risks_with_users(settings: Settings) -> Iterator[Finding]:
-    """Yield what is a risk because others than the owners are let in."""
-    for module in find_modules("checks"):
-        if hasattr(module, "list_risks_with_users"):
-            yield from module.list_risks_with_users(settings)
+        if hasattr(module, name):
+            yield from getattr(module, name)(settings)
 
 
 async def examine_features(settings: Settings, may_connect: bool = True) -> list[Finding]:

@@ -12,7 +12,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
-from channels.kit.markdown import encode, make_parser, read, spell_out
+from channels.kit.markdown import encode, join_links, make_parser, read, spell_out
 from channels.splitting import is_costly
 
 _PARSER = make_parser()
@@ -25,7 +25,7 @@ def render_html(markdown: str) -> str:
     long."""
     if is_costly(markdown):
         return ""
-    tokens = [one for node in read(markdown, _PARSER) for one in node.to_tokens()]
+    tokens = [one for node in read(join_links(markdown), _PARSER) for one in node.to_tokens()]
     html = str(_PARSER.renderer.render(tokens, _PARSER.options, {})).strip()
     return "" if html.replace("<br />", "") == f"<p>{escape(markdown)}</p>" else html
 

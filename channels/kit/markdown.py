@@ -17,6 +17,7 @@ from markdown_it.tree import SyntaxTreeNode
 from rich.cells import cell_len
 
 from channels.formulas import as_written
+from channels.kit.outside_code import change_parts
 from channels.splitting import is_costly
 
 Within = frozenset[str]
@@ -28,6 +29,8 @@ _NESTING = 100  # levels of blocks, or of marks
 _MOST_BRACKETS = 500  # more of them could take long
 _AROUND = ("blockquote", "bullet_list", "ordered_list", "list_item")
 _BEFORE = re.compile(r"(?:[ \t]*(?:>|(?:[-+*]|\d{1,9}[.)])(?=[ \t])))*+[ \t]*+")
+_DEFINED = re.compile(r"^ {0,3}\[([^\[\]\n]+)\]:[ \t]*<?([^\s<>]+)>?[ \t]*$", re.MULTILINE)
+_REFERENCE = re.compile(r"(?<!\\)\[([^\[\]\n]+)\](?:\[([^\[\]\n]*)\])?(?![\[(:])")
 _LINE_END = re.compile(r"\r\n?")
 
 
@@ -48,7 +51,7 @@ class Dialect(ABC, Generic[Piece]):
         is_long = len(markdown) > self._longest or markdown.count("[") > _MOST_BRACKETS
         if is_long or is_costly(markdown):
             return self._empty
-        return self.blocks(read(markdown, self._parser), frozenset())
+        return self.blocks(read(join_links(markdown), self._parser), frozenset())
 
     def block(self, node: SyntaxTreeNode, within: Within) -> Piece:
         """Write one block."""
@@ -149,8 +152,32 @@ def make_parser(*off: str) -> MarkdownIt:
     # An address stays as it was written; `encode` is for the link itself.
     parser.normalizeLink = lambda url: url  # type: ignore[method-assign]
     parser.normalizeLinkText = lambda link: link  # type: ignore[method-assign]
-    # What defines a link for elsewhere in the text would not be shown.
+    # A definition would not be shown; `join_links` knows those that are used.
     return parser.enable(["table", "strikethrough"]).disable(["reference", *off])
+
+
+def join_links(markdown: str) -> str:
+    """Put an address that a text defines elsewhere (`[1]: https://…`) to the words that lead there;
+    a definition that no link refers to stays where it is."""
+    known, used = dict[str, str](), set[str]()
+
+    def find(text: str) -> str:
+        known.update((name.casefold(), address) for name, address in _DEFINED.findall(text))
+        return text
+
+    def join(found: re.Match[str]) -> str:
+        name = (found[2] or found[1]).casefold()
+        used.update({name} & known.keys())
+        return f"[{found[1]}](<{known[name]}>)" if name in known else found[0]
+
+    def drop(found: re.Match[str]) -> str:
+        return "" if found[1].casefold() in used else found[0]
+
+    if "]:" in markdown:
+        change_parts(markdown, find)
+        markdown = change_parts(markdown, lambda text: _REFERENCE.sub(join, text))
+        markdown = change_parts(markdown, lambda text: _DEFINED.sub(drop, text))
+    return markdown
 
 
 def read(markdown: str, parser: MarkdownIt) -> Sequence[SyntaxTreeNode]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from bot.checks import Finding, Severity, list_risks, list_risks_with_users, say_verdict
+from bot.checks import Finding, Severity, list_risks, say_verdict
 from bot.data_folder import DATABASE, find_database, plugins_folder
 from bot.logs import looks_secret
 from bot.settings import Layers, Settings, SettingsStore, load_layers
@@ -37,7 +37,7 @@ _WIDEST = {4: 8, 6: 32}
 _MOST_NAMED = 5
 
 _Risk = tuple[Severity, str, str]
-"""How grave a risk is, what it is, and its fix."""
+"""The severity of a risk, the risk in a sentence, and its fix."""
 
 
 class Installation(Struct, frozen=True):
@@ -288,7 +288,7 @@ def _people(one: Installation) -> Iterator[_Risk]:
     if one.carried.users:
         users = _join_names(one.carried.users)
         yield "note", f"Users, and chats open to everyone in them: {users}.", "/revoke WHO"
-        yield from map(_risk_of, list_risks_with_users(one.settings))
+        yield from map(_risk_of, list_risks(one.settings, with_users=True))
     if one.carried.links:
         pairs = [f"{home} in that of {target}" for home, target in one.carried.links]
         sentence = f"Linked chats: {_join_names(pairs)}."

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from channels.discord import rendering as discord
 from channels.feishu.cards import converted, size
 from channels.kit.html import render_html
+from channels.kit.markdown import join_links
 from channels.slack import rendering as slack
 from channels.splitting import Length, split
 from channels.telegram import rendering as telegram
@@ -214,6 +215,23 @@ def test_neither_is_in_pieces(name: str, markdown: str) -> None:
     assert all(length(piece) <= 300 for piece in pieces)
     shown = [show(piece) for piece in pieces]
     assert not _lost(markdown, shown), pieces
+
+
+@pytest.mark.parametrize(
+    ("markdown", "joined"),
+    [
+        ("[a][1] b\n\n[1]: x://y", "[a](<x://y>) b\n\n"),
+        ("[a] b\n\n[A]: x://y", "[a](<x://y>) b\n\n"),
+        ("[a][]\n[a]: <x://y>", "[a](<x://y>)\n"),
+        ("[a][2]\n\n[1]: x://y", "[a][2]\n\n[1]: x://y"),
+        ("`[a][1]`\n\n[1]: x://y", "`[a][1]`\n\n[1]: x://y"),
+        ("```\n[1]: x://y\n```\n[a][1]", "```\n[1]: x://y\n```\n[a][1]"),
+        ("[1](z) \\[1]\n\n[1]: x://y", "[1](z) \\[1]\n\n[1]: x://y"),
+        ("[a][1]\n\n[1]: x://y 'title'", "[a][1]\n\n[1]: x://y 'title'"),
+    ],
+)
+def test_an_address_comes_to_the_words_that_lead_there(markdown: str, joined: str) -> None:
+    assert join_links(markdown) == joined
 
 
 @pytest.mark.parametrize("name", DIALECTS)
