@@ -194,7 +194,8 @@ def _kept(node: SyntaxTreeNode, lines: Sequence[str]) -> SyntaxTreeNode:
     if has_all("\n".join(_contents(node)), source):
         return node
     if node.type in _AROUND:
-        inner = [_BEFORE.sub("", line, count=1) for line in lines]
+        inner = [*lines]
+        inner[begin:end] = [_BEFORE.sub("", line, count=1) for line in lines[begin:end]]
         node.children = [_kept(child, inner) for child in node.children]
         if has_all("\n".join(_contents(node)), source):
             return node
