@@ -12,8 +12,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
-from channels.kit.markdown import encode, join_links, make_parser, read, spell_out
-from channels.splitting import is_costly
+from channels.kit.markdown import encode, join_links, make_parser, read, spell_out, takes_long
 
 _PARSER = make_parser()
 _PARSER.options["breaks"] = True
@@ -23,7 +22,7 @@ _PARSER.options["breaks"] = True
 def render_html(markdown: str) -> str:
     """Return the HTML of a text; "" where there is nothing to mark up, or it would take too
     long."""
-    if is_costly(markdown):
+    if takes_long(markdown):
         return ""
     tokens = [one for node in read(join_links(markdown), _PARSER) for one in node.to_tokens()]
     html = str(_PARSER.renderer.render(tokens, _PARSER.options, {})).strip()

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import unescape
+from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 from markdown_it import MarkdownIt
@@ -18,7 +19,7 @@ from rich.cells import cell_len
 
 from channels.formulas import as_written
 from channels.kit.outside_code import change_parts
-from channels.splitting import is_costly
+from channels.splitting import DEEPEST, is_costly
 
 Within = frozenset[str]
 Piece = TypeVar("Piece", str, list[dict[str, Any]])
@@ -26,7 +27,7 @@ Piece = TypeVar("Piece", str, list[dict[str, Any]])
 VERBATIM = "verbatim"
 MARKS = frozenset({"strong", "em", "s"})
 _NESTING = 100  # levels of blocks, or of marks
-_MOST_BRACKETS = 500  # more of them could take long
+_MOST_BRACKETS = 500  # of a paragraph
 _AROUND = ("blockquote", "bullet_list", "ordered_list", "list_item")
 _BEFORE = re.compile(r"(?:[ \t]*(?:>|(?:[-+*]|\d{1,9}[.)])(?=[ \t])))*+[ \t]*+")
 _DEFINED = re.compile(r"^ {0,3}\[([^\[\]\n]+)\]:[ \t]*<?([^\s<>]+)>?[ \t]*$", re.MULTILINE)
@@ -48,8 +49,7 @@ class Dialect(ABC, Generic[Piece]):
 
     def write(self, markdown: str) -> Piece:
         """Write a text; nothing where it would take long to read it."""
-        is_long = len(markdown) > self._longest or markdown.count("[") > _MOST_BRACKETS
-        if is_long or is_costly(markdown):
+        if len(markdown) > self._longest or takes_long(markdown):
             return self._empty
         return self.blocks(read(join_links(markdown), self._parser), frozenset())
 
@@ -156,6 +156,12 @@ def make_parser(*off: str) -> MarkdownIt:
     return parser.enable(["table", "strikethrough"]).disable(["reference", *off])
 
 
+def takes_long(markdown: str) -> bool:
+    """Return whether a parser could take long over a text."""
+    brackets = max(part.count("[") for part in markdown.split("\n\n"))
+    return brackets > _MOST_BRACKETS or is_costly(markdown)
+
+
 def join_links(markdown: str) -> str:
     """Put an address that a text defines elsewhere (`[1]: https://…`) to the words that lead there;
     a definition that no link refers to stays where it is."""
@@ -184,7 +190,27 @@ def read(markdown: str, parser: MarkdownIt) -> Sequence[SyntaxTreeNode]:
     """Return the blocks of a text. One of which the parser would leave out a part, such as a cell
     beside a table's columns, is a paragraph `VERBATIM` of it as it stands."""
     lines = _LINE_END.sub("\n", markdown).split("\n")
-    return [_kept(node, lines) for node in SyntaxTreeNode(parser.parse(markdown)).children]
+    tokens = parser.parse(markdown)
+    for token in tokens:
+        if _depth(token.children or ()) > DEEPEST:
+            token.children = _as_words(token.content.split("\n"))
+    return [_kept(node, lines) for node in SyntaxTreeNode(tokens).children]
+
+
+def _depth(tokens: Sequence[Token]) -> int:
+    """Return how deeply marks, links and pictures are within one another."""
+    levels = accumulate((token.nesting for token in tokens), initial=0)
+    within = (_depth(token.children) + 1 for token in tokens if token.children)
+    return max(levels) + max(within, default=0)
+
+
+def _as_words(lines: Sequence[str]) -> list[Token]:
+    """Return the tokens of lines without markup."""
+    return [
+        token
+        for line in lines
+        for token in (Token("softbreak", "br", 0), Token("text", "", 0, content=line))
+    ][1:]
 
 
 def _kept(node: SyntaxTreeNode, lines: Sequence[str]) -> SyntaxTreeNode:
@@ -199,14 +225,10 @@ def _kept(node: SyntaxTreeNode, lines: Sequence[str]) -> SyntaxTreeNode:
         node.children = [_kept(child, inner) for child in node.children]
         if has_all("\n".join(_contents(node)), source):
             return node
-    words = [
-        token
-        for line in lines[begin:end]
-        for token in (Token("softbreak", "br", 0), Token("text", "", 0, content=line))
-    ]
+    words = _as_words(lines[begin:end])
     tokens = [
         Token("paragraph_open", "p", 1, block=True, map=[begin, end], info=VERBATIM),
-        Token("inline", "", 0, children=words[1:], block=True),
+        Token("inline", "", 0, children=words, block=True),
         Token("paragraph_close", "p", -1, block=True),
     ]
     return SyntaxTreeNode(tokens).children[0]

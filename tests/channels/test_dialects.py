@@ -240,6 +240,21 @@ def test_what_has_no_words_shows_its_address(name: str) -> None:
         assert "https://a.example/b" in DIALECTS[name][0](markdown)
 
 
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize(
+    "markdown",
+    [
+        "*w1x " * 240 + "w2x* " * 240,
+        "![" * 240 + "w1x" + "](a)" * 240,
+        "".join("  " * level + "- w1x\n" for level in range(100)),
+        "> " * 25 + "w1x\n" + "*a " * 150 + "w2x" + " a*" * 150,
+        "".join("  " * level + "- a\n" for level in range(28)) + " " * 58 + "*a _b " * 50 + "w1x",
+    ],
+)
+def test_no_text_is_nested_too_deeply_to_be_shown(name: str, markdown: str) -> None:
+    assert not _lost(markdown, [DIALECTS[name][0](markdown)])
+
+
 @given(st.text("*_~`[]()|<>!#-+.\\ \n1a", max_size=60))
 def test_what_looks_like_markup_and_is_none_stays_balanced(markdown: str) -> None:
     _in_html(markdown)
