@@ -15,6 +15,7 @@ from typing import Literal
 from msgspec import Struct
 
 from memory.keys import ConversationKey
+from memory.tasks import is_stopped
 
 log = logging.getLogger(__name__)
 
@@ -115,11 +116,9 @@ async def _notify(listener: Listener, event: Event) -> Verdict:
             return _checked(await listener.hear(event))
     except TimeoutError:
         log.warning("%s took longer than %s s over %s", listener.name, listener.timeout, event.name)
-    except asyncio.CancelledError:
-        if (task := asyncio.current_task()) is None or task.cancelling():
-            raise  # the turn was stopped
-        log.exception("%s failed over %s", listener.name, event.name)
-    except (Exception, SystemExit):
+    except (Exception, SystemExit, asyncio.CancelledError) as error:
+        if isinstance(error, asyncio.CancelledError) and is_stopped():
+            raise
         log.exception("%s failed over %s", listener.name, event.name)
     return NOTHING
 
@@ -133,4 +132,8 @@ def _checked(answer: object) -> Verdict:
     inject = (answer.inject,) if isinstance(answer.inject, str) else tuple(answer.inject)
     if not all(isinstance(text, str) for text in (answer.veto, *inject)):
         raise TypeError(f"{reprlib.repr(answer)} has something else than text in it")
-    return Verdict(answer.veto, inject)
+    return Verdict(_storable(answer.veto), tuple(map(_storable, inject)))
+
+
+def _storable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()

@@ -145,9 +145,9 @@ async def test_nonsense_of_a_listener_costs_what_it_says_and_nothing_else(
         assert await events.emit(event) == Verdict("no", ("x",))
         assert sum("bad " in record.getMessage() for record in caplog.records) == number
     listed = Verdict("", ["a", "b"])  # type: ignore[arg-type]
-    one = Verdict(inject="a")  # type: ignore[arg-type]
+    one = Verdict(inject="a\ud800")  # type: ignore[arg-type]
     lists = Events([hearing([], verdict=listed), hearing([], verdict=one)])
-    assert await lists.emit(event) == Verdict("", ("a", "b", "a"))
+    assert await lists.emit(event) == Verdict("", ("a", "b", "a?"))
 
 
 async def test_a_turn_that_is_stopped_while_a_listener_hears_is_stopped() -> None:
