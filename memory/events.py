@@ -104,7 +104,7 @@ def _minds(listener: Listener, name: EventName) -> bool:
     try:
         return bool(listener.minds(name))
     except Exception:
-        log.exception("%s failed when it was asked whether it wants to hear %s", listener.name, name)
+        log.exception("%s failed when asked whether it wants to hear %s", listener.name, name)
         return False
 
 
