@@ -266,7 +266,7 @@ def test_a_long_list_of_tools_keeps_its_names_and_the_schemas_for_which_there_is
 
 SCHEMAS = st.fixed_dictionaries(
     {},
-    optional={name: JSON for name in ("type", "properties", "required", "anyOf", "$schema")},
+    optional=dict.fromkeys(("type", "properties", "required", "anyOf", "$schema"), JSON),
 )
 TOOLS = st.fixed_dictionaries(
     {},
@@ -274,7 +274,7 @@ TOOLS = st.fixed_dictionaries(
         "name": TEXT | JSON,
         "inputSchema": SCHEMAS | JSON,
         "execution": st.fixed_dictionaries({}, optional={"taskSupport": JSON}) | JSON,
-        **{name: JSON for name in ("description", "title", "annotations", "icons", "_meta")},
+        **dict.fromkeys(("description", "title", "annotations", "icons", "_meta"), JSON),
         "outputSchema": SCHEMAS | JSON,
     },
 )
