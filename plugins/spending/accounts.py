@@ -6,14 +6,15 @@ in memory from then on, so that a message costs no query.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, tzinfo
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from agent.models.base import Model
 from bot.listing import title_of
@@ -63,6 +64,13 @@ class Account(Struct, frozen=True):
     def setting(self) -> str:
         """The setting that the limit comes from."""
         return f"spend_limit_{self.kind}"
+
+
+class MonthPage(Struct):
+    """The bills of a month, by scope, and the notes of what was said and lifted in it."""
+
+    bills: defaultdict[str, Bill] = field(default_factory=lambda: defaultdict(Bill))
+    notes: set[tuple[str, str]] = field(default_factory=set)
 
 
 def find_reached_share(account: Account) -> float:
@@ -166,29 +174,26 @@ class MonthAccounts(SpendingRules):
     ) -> None:
         self._store, self._rules = store, rules
         self._changes, self._clock = changes, clock
-        self._month = ""
-        self._bills: defaultdict[str, Bill] = defaultdict(Bill)
-        self._notes: set[tuple[str, str]] = set()
+        self._pages: dict[str, MonthPage] = {}
 
     async def load(self) -> None:
-        """Read what was spent and said so far this month."""
-        month, since = self._month_now(), self.since
-        read = self._store.read
-        notes = await read(lambda db: record.notes(db, month))
-        by_conversation = await read(lambda db: record.bills_by_conversation(db, since))
-        people = await read(lambda db: record.bills_by_person(db, since))
-        whole = await read(lambda db: record.bill(db, since=since))
-        self._notes, self._month = notes, month
-        self._bills.clear()
-        self._bills.update(_join_branches(by_conversation))  # a limit holds for them together
-        self._bills.update({_scope(person): bill for person, bill in people.items()})
-        self._bills[ALL] = whole
+        """Read what was spent and said so far this month, and in the one before: a clock that is
+        set back, or another time zone, leads there."""
+        began, zone = self.since, self._rules.zone
+        last = datetime.fromtimestamp(began - 1, zone).replace(day=1, hour=0, minute=0, second=0)
+        spans = (began, math.inf), (last.timestamp(), began)
+        self._pages = {
+            _month_of(int(since // _QUARTER), zone): await self._store.read(
+                partial(_read_page, since=since, until=until, zone=zone)
+            )
+            for since, until in spans
+        }
 
     def book(self, key: ConversationKey, person: str, spent: Spent) -> None:
         """Add a call to the month's accounts: the chat's, that of who spoke, and that of all."""
-        self._turn_the_page()
+        bills = self._page.bills
         for scope in (key.home, _scope(person), ALL):
-            self._bills[scope] = self._bills[scope].plus(spent)
+            bills[scope] = bills[scope].plus(spent)
 
     @property
     def since(self) -> float:
@@ -198,7 +203,6 @@ class MonthAccounts(SpendingRules):
 
     def accounts(self, key: ConversationKey, user: str = "") -> tuple[Account, ...]:
         """Return the conversation's account, that of all, and that of a user who is no owner."""
-        self._turn_the_page()
         limits = self._rules.settings
         chat = self._account("chat", key.home, limits.spend_limit_chat)
         total = self._account("total", ALL, limits.spend_limit_total)
@@ -240,16 +244,15 @@ class MonthAccounts(SpendingRules):
         self, key: ConversationKey, user: str = "", conversation: Conversation | None = None
     ) -> list[str]:
         """Return the warnings to give now, once: the lines under the reply."""
-        near = filter(find_reached_share, self._list_limited(key, user))
-        due = [a for a in near if (a.scope, note_of(a)) not in self._notes]
+        near, notes = filter(find_reached_share, self._list_limited(key, user)), self._page.notes
+        due = [a for a in near if (a.scope, note_of(a)) not in notes]
         for account in due:
             await self._note(account.scope, note_of(account))
         return [format_warning(account) for account in due]
 
     async def note_once(self, scope: str, text: str) -> bool:
         """Keep that something was said this month; False: it was before."""
-        self._turn_the_page()
-        is_new = (scope, text) not in self._notes
+        is_new = (scope, text) not in self._page.notes
         if is_new:
             await self._note(scope, text)
         return is_new
@@ -287,22 +290,34 @@ class MonthAccounts(SpendingRules):
         return lifted
 
     def _account(self, kind: AccountKind, scope: str, limit: float) -> Account:
-        return Account(scope, self._bills[scope], limit, (scope, LIFTED) in self._notes, kind)
+        page = self._page
+        return Account(scope, page.bills[scope], limit, (scope, LIFTED) in page.notes, kind)
 
     def _month_now(self) -> str:
         return _month_of(int(self._clock() // _QUARTER), self._rules.zone)
 
-    def _turn_the_page(self) -> None:
+    @property
+    def _page(self) -> MonthPage:
+        """The page of the month that the clock says now. Those of others stay, since clocks are set
+        back."""
         month = self._month_now()
-        if month != self._month:
-            self._month = month
-            self._bills.clear()
-            self._notes.clear()
+        if month not in self._pages:
+            self._pages[month] = MonthPage()
+        return self._pages[month]
 
     async def _note(self, scope: str, text: str) -> None:
-        month = self._month
-        self._notes.add((scope, text))
+        month = self._month_now()
+        self._page.notes.add((scope, text))
         await self._store.write(lambda db: record.note(db, month, scope, text))
+
+
+def _read_page(database: Database, since: float, until: float, zone: tzinfo) -> MonthPage:
+    by_conversation = record.bills_by_conversation(database, since, until)
+    people = record.bills_by_person(database, since, until)
+    bills = defaultdict(Bill, _join_branches(by_conversation))  # a limit holds for them together
+    bills.update({_scope(person): bill for person, bill in people.items()})
+    bills[ALL] = record.bill(database, since=since, until=until)
+    return MonthPage(bills, record.notes(database, _month_of(int(since // _QUARTER), zone)))
 
 
 def _join_branches(bills: Mapping[str, Bill]) -> dict[str, Bill]:

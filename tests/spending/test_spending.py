@@ -320,6 +320,28 @@ async def test_only_this_months_calls_count_after_a_restart(store: Store) -> Non
     assert not later.refusal(KEY)
 
 
+async def test_a_month_that_comes_again_has_what_was_spent_and_said_in_it(store: Store) -> None:
+    row = await store.write(lambda db: conversations.find_or_create(db, KEY))
+    await store.write(lambda db: ledger.insert(db, row.id, 1, call(9.5)))
+    now = datetime.now(UTC).replace(day=28)
+    clock = Clock(now + timedelta(days=10))  # after the end of the month
+    month = spending(store, clock)
+    await month.load()
+    month.book(KEY, "", call(12))
+    assert month.refusal(KEY)
+    assert await month.lift(KEY)
+    clock.at = now  # set back, to before the start of the bot
+    assert len(await month.warnings(KEY)) == 1
+    month.book(KEY, "", call(1))
+    assert month.refusal(KEY), "9.50 and 1 of 10"
+    clock.at = now + timedelta(days=10)
+    assert not month.refusal(KEY), "it is lifted"
+    assert month.accounts(KEY)[0].bill.cost == 12
+    clock.at = now
+    assert month.refusal(KEY)
+    assert await month.warnings(KEY) == []
+
+
 async def test_a_changed_limit_is_warned_of_anew(store: Store) -> None:
     month = spending(store, Clock(DAY))
     await month.load()
