@@ -10,7 +10,7 @@ import asyncio
 import logging
 import reprlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -129,7 +129,8 @@ def _checked(answer: object) -> Verdict:
         return NOTHING
     if not isinstance(answer, Verdict):
         raise TypeError(f"the answer {reprlib.repr(answer)} is no Verdict")
-    inject = (answer.inject,) if isinstance(answer.inject, str) else tuple(answer.inject)
+    said: Any = answer.inject
+    inject = (said,) if isinstance(said, str) else tuple(said)
     if not all(isinstance(text, str) for text in (answer.veto, *inject)):
         raise TypeError(f"{reprlib.repr(answer)} has something else than text in it")
     return Verdict(_storable(answer.veto), tuple(map(_storable, inject)))
