@@ -60,13 +60,14 @@ async def files(ask: Ask) -> Reply:
 
 def _find_turn(ask: Ask, word: str = "") -> int | None:
     """Return the turn that a word names; without one the last in context, None for the branch as it
-    was left."""
+    was left. Raises CommandError."""
     if word == BRANCH:
         return None
-    if word in ("", "t0"):
-        return 0 if word else max(numbers_in_context(ask.conversation), default=0)
-    found = turns_of(word, ask.conversation.context.newest)
-    if len(found) != 1:
+    if word == "t0":
+        return 0
+    newest = ask.conversation.context.newest
+    found = turns_of(word, newest) if word else numbers_in_context(ask.conversation)[-1:]
+    if len(found) != 1:  # nothing is in context: not all files are to go for that
         raise CommandError(_("/files restore takes one turn, like /files restore t4."))
     return found[0]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
 from functools import lru_cache, partial
 from typing import Literal, Protocol
@@ -93,6 +93,21 @@ def format_warning(account: Account) -> str:
         so_far=describe_spent(account),
         setting=account.setting,
     )
+
+
+def _list_warnings(account: Account) -> Iterator[tuple[str, str]]:
+    """Yield what is to be said of an account, each with the note that it was said."""
+    if find_reached_share(account):
+        yield note_of(account), format_warning(account)
+    if account.is_in_force and account.bill.unknown:
+        yield (
+            f"unknown of {account.limit:g}",
+            _(
+                "(Some calls of this month have no known price, so they don't count towards "
+                "`{setting}`. /usage shows them.)",
+                setting=account.setting,
+            ),
+        )
 
 
 def format_refusal(account: Account) -> str:
@@ -244,11 +259,15 @@ class MonthAccounts(SpendingRules):
         self, key: ConversationKey, user: str = "", conversation: Conversation | None = None
     ) -> list[str]:
         """Return the warnings to give now, once: the lines under the reply."""
-        near, notes = filter(find_reached_share, self._list_limited(key, user)), self._page.notes
-        due = [a for a in near if (a.scope, note_of(a)) not in notes]
-        for account in due:
-            await self._note(account.scope, note_of(account))
-        return [format_warning(account) for account in due]
+        said = {
+            (a.scope, note): say
+            for a in self._list_limited(key, user)
+            for note, say in _list_warnings(a)
+        }
+        due = [one for one in said if one not in self._page.notes]
+        for scope, note in due:
+            await self._note(scope, note)
+        return [said[one] for one in due]
 
     async def note_once(self, scope: str, text: str) -> bool:
         """Keep that something was said this month; False: it was before."""
