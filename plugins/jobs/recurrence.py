@@ -102,7 +102,10 @@ def postpone(at: float, quiet: str, zone: tzinfo) -> float:
     if not is_quiet or begin == end:
         return at
     day = wall.date() + timedelta(1 if now >= end else 0)
-    return in_zone(datetime.combine(day, end), zone)
+    later = in_zone(datetime.combine(day, end), zone)
+    if later <= at:  # clocks were set back into the quiet hours
+        later = datetime.combine(day, end, zone).replace(fold=1).timestamp()
+    return later
 
 
 def is_quiet_span(text: str) -> bool:
