@@ -13,6 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from memory.faults import say_fault
+from memory.record.store import StoreError
 from plugins.file_versions.keeper import is_version
 from plugins.file_versions.points import ChangeRow
 
@@ -31,8 +33,8 @@ def aside_of(name: str) -> str:
 
 
 def read_or_put_aside(file: Path) -> bytes | None:
-    """Return the content of a file; None where there is none. One that can't be read is put
-    aside."""
+    """Return the content of a file; None where there is none. One that can't be read is put aside.
+    Raises StoreError where that fails, too."""
     try:
         return file.read_bytes()
     except FileNotFoundError:
@@ -40,11 +42,18 @@ def read_or_put_aside(file: Path) -> bytes | None:
     except OSError as error:
         if error.errno in _FOR_NOW:
             raise
-        aside = file.with_name(aside_of(file.name))
-        log.error("%s can't be read (%s); it is kept as %s", file, error, aside.name)
+        _put_aside(file, error)
+        return None
+
+
+def _put_aside(file: Path, why: OSError) -> None:
+    aside = file.with_name(aside_of(file.name))
+    try:
         delete_any(aside)
         file.replace(aside)
-        return None
+    except OSError as error:
+        raise StoreError(f"{file.parent} can't be used: {say_fault(error)}.") from error
+    log.error("%s can't be read (%s); it is kept as %s", file, why, aside.name)
 
 
 def read_rows(content: bytes) -> tuple[list[ChangeRow], bool]:
