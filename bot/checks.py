@@ -2,14 +2,15 @@
 
 A feature has its checks in a module `checks.py` of its folder, with some of these functions:
 `async examine(settings, may_connect) -> Sequence[Finding]`, which returns nothing where the feature
-is not used, and asks no server unless it may connect; `list_risks(settings) -> Iterable[Risk]`, for
-the tools that are on and reach further than the chat's own folder; `list_risks_with_users(settings)
--> Iterable[Risk]`, for what is a risk where others than the owners are let in.
+is not used, and asks no server unless it may connect; `list_risks(settings) -> Iterable[Finding]`,
+for the tools that are on and reach further than the chat's own folder; and
+`list_risks_with_users(settings) -> Iterable[Finding]`, for what is a risk where others than the
+owners are let in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -23,45 +24,49 @@ NO_CLUSTER = (
 )
 
 
+Severity = Literal["ok", "broken", "high", "medium", "low", "note"]
+"""`ok` and `broken` are for `doctor`, the others for `audit`; a `note` says who may do what, which
+is for a person to know."""
+
+
 class Finding(Struct, frozen=True):
-    """The result of one check: its name and a sentence; `advice` says what to do if it is not
-    well."""
+    """The result of one check: its name, how grave it is, what was found in a sentence, and what to
+    do about it, for `audit` as a line to type."""
 
     name: str
-    is_ok: bool
+    severity: Severity
     sentence: str
     advice: str = ""
 
-
-Severity = Literal["high", "medium", "low", "note"]
-
-
-class Risk(Struct, frozen=True):
-    """A risk that was found, in a sentence, and its fix as a line to type. A `note` says who may
-    do what: it is for a person to know, and nothing is wrong with it."""
-
-    severity: Severity
-    sentence: str
-    fix: str = ""
+    @property
+    def is_ok(self) -> bool:
+        return self.severity in ("ok", "note")
 
 
-def list_risks(settings: Settings) -> Iterator[Risk]:
-    """Yield the risks of the tools of all features."""
+def exit_code(findings: Iterable[Finding]) -> int:
+    """Return 0 if nothing is to be done."""
+    return 0 if all(finding.is_ok for finding in findings) else 1
+
+
+def say_verdict(lines: Sequence[str], findings: Iterable[Finding], well: str, to_do: str) -> str:
+    """Return lines, and below them how many findings need somebody's hand."""
+    wrong = sum(not finding.is_ok for finding in findings)
+    verdict = f"{to_do}: {wrong}." if wrong else well
+    return "\n".join([*lines, *([""] if lines else []), verdict])
+
+
+def list_risks(settings: Settings, *, with_users: bool = False) -> Iterator[Finding]:
+    """Yield the risks of the tools of all features; or those `with_users`, for which others than
+    the owners are let in."""
+    name = "list_risks_with_users" if with_users else "list_risks"
     for module in find_modules("checks"):
-        if hasattr(module, "list_risks"):
-            yield from module.list_risks(settings)
-
-
-def list_risks_with_users(settings: Settings) -> Iterator[Risk]:
-    """Yield what is a risk because others than the owners are let in."""
-    for module in find_modules("checks"):
-        if hasattr(module, "list_risks_with_users"):
-            yield from module.list_risks_with_users(settings)
+        if hasattr(module, name):
+            yield from getattr(module, name)(settings)
 
 
 async def examine_features(settings: Settings, may_connect: bool = True) -> list[Finding]:
     """Return what all features have found. Nothing is changed."""
     if settings.broker and not any(find_modules("process")):
-        return [Finding("broker", False, NO_CLUSTER)]
+        return [Finding("broker", "broken", NO_CLUSTER)]
     modules = [one for one in find_modules("checks") if hasattr(one, "examine")]
     return [one for module in modules for one in await module.examine(settings, may_connect)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+from asyncio import CancelledError
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +25,7 @@ from channels.language import _, explain
 from channels.message import Address, Reply
 from memory.conversations import Conversations
 from memory.record.store import StoreError
+from memory.tasks import is_stopped
 from plugins.api import Ask, Command, CommandError, Ports
 
 log = logging.getLogger(__name__)
@@ -147,7 +149,9 @@ class CommandRunner:
             return Reply(explain(str(error)), problem="command_refused")
         except StoreError as error:
             return Reply(explain(str(error)), problem="failed")
-        except (Exception, SystemExit):  # a plugin's sys.exit() must not take the bot along
+        except (Exception, SystemExit, CancelledError) as error:  # one that a plugin raises, too
+            if isinstance(error, CancelledError) and is_stopped():
+                raise
             log.exception("/%s failed", line.name)
             return Reply(_(FAILED, name=line.name), problem="failed")
 

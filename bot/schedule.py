@@ -4,6 +4,7 @@ done every few minutes, and what features do every minute."""
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -25,8 +26,12 @@ log = logging.getLogger(__name__)
 HOUR = 4
 """The hour of the nightly tick, in the bot's time zone."""
 DAY = 86_400
+FARTHEST_NIGHT = DAY + 7_200
+"""Seconds to the next night, at most: a day may have an hour more."""
 OFTEN = 10
 """Minutes."""
+MINUTE = 60.0
+"""Seconds, by no clock that anybody sets."""
 
 
 class Schedule:
@@ -44,6 +49,7 @@ class Schedule:
         self._minutely: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self._scheduler: AsyncIOScheduler | None = None
         self._ticking, self._firing = BackgroundTasks(), BackgroundTasks()
+        self._beating, self._rarely = BackgroundTasks(), BackgroundTasks()
 
     def every_minute(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Have this done every minute once the clock runs, and when `wake_at` wants it."""
@@ -53,16 +59,31 @@ class Schedule:
         """Tick now, and every night from now on."""
         scheduler = await asyncio.to_thread(_scheduler, self._zone())
         scheduler.add_job(self.due, "cron", id="night", hour=HOUR)
-        scheduler.add_job(self._do_often, "interval", id="often", minutes=OFTEN)
-        scheduler.add_job(self.fire, "cron", id="minute", second=0)
         scheduler.start()
         self._scheduler = scheduler
         await self.due()
         await self.fire()
+        self._beating.start(self._beat(scheduler), "minutes")
+
+    async def _beat(self, scheduler: AsyncIOScheduler) -> None:
+        """Do what is done every minute and every few minutes, whatever becomes of the clock: one
+        that is set back must not stop it, and one that is set forward makes things due."""
+        for count in itertools.count(1):
+            await asyncio.sleep(MINUTE)
+            coming = self.next_tick
+            if coming and coming.timestamp() - time.time() > FARTHEST_NIGHT:
+                scheduler.reschedule_job("night", trigger="cron", hour=HOUR)
+            scheduler.wakeup()  # by itself, it would sleep for as long as it had planned
+            await self.fire()
+            if count % OFTEN == 0 and not self._rarely:
+                self._rarely.start(self._do_often(), "every few minutes")
 
     async def _do_often(self) -> None:
         for work in self._often:
-            await work()
+            try:
+                await work()
+            except Exception:
+                log.exception("what is done every %d minutes failed", OFTEN)
 
     async def fire(self) -> None:
         """Do what is done every minute, unless it is under way."""
@@ -91,6 +112,8 @@ class Schedule:
 
     async def stop(self) -> None:
         """No more ticks; one that is under way is cut short."""
+        await self._beating.close()
+        await self._rarely.close()
         self._ticking.cancel()
         self._firing.cancel()
         if self._scheduler is not None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import reprlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from memory.keys import ConversationKey
+from memory.tasks import is_stopped
 
 log = logging.getLogger(__name__)
 
@@ -88,23 +90,51 @@ class Events:
     def minds(self, name: EventName) -> bool:
         """Return whether anyone wants to hear such an event; where no one does, none need be
         made."""
-        return any(listener.minds(name) for listener in self._listeners)
+        return any(_minds(listener, name) for listener in self._listeners)
 
     async def emit(self, event: Event) -> Verdict:
         """Tell each listener, one after the other, and put together what they answer."""
         verdict = NOTHING
         for listener in self._listeners:
-            if listener.minds(event.name):
-                verdict = verdict.plus(await _notify(listener, event))
+            verdict = verdict.plus(await _notify(listener, event))
         return verdict
 
 
+def _minds(listener: Listener, name: EventName) -> bool:
+    try:
+        return bool(listener.minds(name))
+    except Exception:
+        log.exception("%s failed when asked whether it wants to hear %s", listener.name, name)
+        return False
+
+
 async def _notify(listener: Listener, event: Event) -> Verdict:
+    if not _minds(listener, event.name):
+        return NOTHING
     try:
         async with asyncio.timeout(listener.timeout):
-            return await listener.hear(event) or NOTHING
+            return _checked(await listener.hear(event))
     except TimeoutError:
         log.warning("%s took longer than %s s over %s", listener.name, listener.timeout, event.name)
-    except Exception:
+    except (Exception, SystemExit, asyncio.CancelledError) as error:
+        if isinstance(error, asyncio.CancelledError) and is_stopped():
+            raise
         log.exception("%s failed over %s", listener.name, event.name)
     return NOTHING
+
+
+def _checked(answer: object) -> Verdict:
+    """Return the answer of a listener, which is a Verdict with text in it, or None."""
+    if answer is None:
+        return NOTHING
+    if not isinstance(answer, Verdict):
+        raise TypeError(f"the answer {reprlib.repr(answer)} is no Verdict")
+    said: Any = answer.inject
+    inject = (said,) if isinstance(said, str) else tuple(said)
+    if not all(isinstance(text, str) for text in (answer.veto, *inject)):
+        raise TypeError(f"{reprlib.repr(answer)} has something else than text in it")
+    return Verdict(_storable(answer.veto), tuple(map(_storable, inject)))
+
+
+def _storable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()

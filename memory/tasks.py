@@ -51,6 +51,13 @@ async def cancel_and_wait(*tasks: asyncio.Task[Any]) -> None:
         hear(task)
 
 
+def is_stopped() -> bool:
+    """Return whether the task that asks was told to end. Where not, a CancelledError comes from
+    what it awaits, and is a fault of that like any other."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
 def hear(task: asyncio.Task[Any]) -> None:
     """Read the error of a task that is over, if it failed, so that asyncio need not report it."""
     if not task.cancelled():

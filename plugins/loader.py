@@ -357,11 +357,11 @@ def _take_runtime(manager: pluggy.PluginManager, name: str, plugin: Any) -> Load
         ],
         closing=[GuardedWork(name, closing, one, one) for one in ask(closing)],
         setting_changed=guard("parley_setting_changed", None, _any),
-        remote_tools=guard("parley_remote_tools", None, _any),
+        remote_tools=guard("parley_remote_tools", None, _is_remote_tools),
         stops=guard("parley_stop", False, _any),
         notes=guard("parley_notes", [], is_notes),
         said=ask("parley_said"),
-        in_force=guard("parley_in_force", ("", {}), _any),
+        in_force=guard("parley_in_force", ("", {}), _is_in_force),
         offers=ask("parley_offers"),
         prompt_sections=[
             replace(one, text=Guarded(one.text, name, section, "", lambda text: type(text) is str))
@@ -389,6 +389,18 @@ def _take_runtime(manager: pluggy.PluginManager, name: str, plugin: Any) -> Load
 
 def _any(found: object) -> bool:
     return True
+
+
+def _is_in_force(found: object) -> bool:
+    match found:
+        case (str(), dict()):
+            return True
+    return False
+
+
+def _is_remote_tools(found: object) -> bool:
+    is_whole = all(callable(getattr(found, one, None)) for one in ("owns", "all", "find"))
+    return found is None or (is_whole and isinstance(getattr(found, "listed", None), str))
 
 
 def _is_sequence(found: object) -> bool:

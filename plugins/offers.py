@@ -20,17 +20,19 @@ async def with_offers(reply: Reply, ask: Ask, key: ConversationKey, turn: int | 
     for offer in ask.bot.offers:
         try:
             found = await offer(ask, key, turn)
+            reply = reply if found is None else _add(reply, found)
         except Exception:
             log.exception("an offer failed")
-            continue
-        if found is not None:
-            reply = replace(
-                reply,
-                text=f"{reply.text}\n\n{found.text}",
-                data={**(reply.data or {}), **(found.data or {})},
-                actions=(*reply.actions, *found.actions),
-            )
     return reply
+
+
+def _add(reply: Reply, offered: Reply) -> Reply:
+    return replace(
+        reply,
+        text=f"{reply.text}\n\n{offered.text}",
+        data={**(reply.data or {}), **(offered.data or {})},
+        actions=(*reply.actions, *offered.actions),
+    )
 
 
 def numbers_in_context(conversation: Conversation) -> list[int]:

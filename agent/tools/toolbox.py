@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import logging
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -21,6 +22,7 @@ from agent.tools.schema import takes
 from agent.tools.settings import ToolSettings
 from memory.messages import ToolCall
 from memory.patterns import lazy
+from memory.tasks import is_stopped
 
 log = logging.getLogger(__name__)
 
@@ -169,7 +171,9 @@ class Toolbox:
             return self._hide(_as_text(result)), False
         except ToolError as refusal:
             return self._hide(_as_text(str(refusal))), True
-        except (Exception, SystemExit) as error:  # the one boundary of all tools
+        except (Exception, SystemExit, CancelledError) as error:  # the one boundary of all tools
+            if isinstance(error, CancelledError) and is_stopped():
+                raise
             log.exception("the tool %s failed", call.name)
             fault = type(error).__name__
             return (

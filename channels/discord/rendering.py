@@ -11,20 +11,21 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
-from rich.cells import cell_len
 
-from channels.splitting import is_costly
+from channels.kit.markdown import (
+    Dialect,
+    Table,
+    Within,
+    address_of,
+    encode,
+    guard_fence,
+    spell_out,
+    words_of,
+)
 
 LONGEST = 2000
 """Characters of a message, counted in UTF-16 as Discord's apps count them."""
-
-_markdown = MarkdownIt("commonmark", {"html": False, "maxNesting": 100})
-_markdown.enable(["table", "strikethrough"])
-
-_LONGEST_READ = 2 * LONGEST  # characters in which markup is looked for at once
-_HARDLY_ANY = 100  # characters of markup that may vanish whatever is left
 
 _ADDRESS = re.compile(r"https?://[^\s<>\\`，。；：！？、（）「」“”]+", re.IGNORECASE)
 _AFTER_ADDRESS = ".,:;!?\"'*_~|"
@@ -36,7 +37,7 @@ _AT_LINE_START = re.compile(
 _ESCAPE = re.compile(r"\\.", re.DOTALL)
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+\-.#]+")
 _NOTHING = "\u200b"  # keeps apart what Discord would read as one; it takes no room
-_LINE = "⎯" * 12
+_MARKS = {"strong": "**", "em": "_", "s": "~~"}
 _WIDEST = 100  # columns of a table that is aligned; a wider one would be torn by the window
 
 
@@ -51,23 +52,14 @@ def units(text: str) -> int:
 
 @lru_cache(maxsize=16)
 def rendered(markdown: str) -> str:
-    """Render one message. Markup that would be read as hardly any text, or that nests too deeply,
-    is escaped. The text that was measured last is sent next, hence the cache."""
-    if len(markdown) > _LONGEST_READ or is_costly(markdown):
-        return escaped(markdown)
-    text = _blocks(SyntaxTreeNode(_markdown.parse(markdown)).children)
-    if 4 * _signs(text) < _signs(markdown) - _HARDLY_ANY or not text.strip():
-        return escaped(markdown)
-    return text
+    """Render one message. The text that was measured last is sent next, hence the cache."""
+    text = _DISCORD.write(markdown)
+    return text if text.strip() else escaped(markdown)
 
 
 def escaped(text: str) -> str:
     """Return a text that shows as it stands."""
     return _with_plain_lines(_words(text))
-
-
-def _signs(text: str) -> int:
-    return sum(map(str.isalnum, text))
 
 
 def _words(text: str) -> str:
@@ -106,149 +98,6 @@ def _with_plain_lines(text: str) -> str:
     return _AT_LINE_START.sub(disarm, text)
 
 
-# Blocks.
-
-
-def _blocks(nodes: Sequence[SyntaxTreeNode], quoted: bool = False) -> str:
-    text = ""
-    for index, node in enumerate(nodes):
-        block = _block(node, quoted)
-        after_heading = index > 0 and nodes[index - 1].type == "heading"
-        gap = "" if not text else "\n" if after_heading else "\n\n"
-        text += gap + block if block else ""
-    return text
-
-
-def _block(node: SyntaxTreeNode, quoted: bool) -> str:
-    match node.type:
-        case "paragraph":
-            return _with_plain_lines(_inline(node))
-        case "heading":
-            return _heading(node)
-        case "fence" | "code_block":
-            return _code(node.content, node.info)
-        case "blockquote":
-            inner = _blocks(node.children, quoted=True)
-            return inner if quoted else "\n".join(f"> {line}" for line in inner.split("\n"))
-        case "bullet_list" | "ordered_list":
-            return _list(node, quoted)
-        case "table":
-            return _table(node)
-        case "hr":
-            return _LINE
-        case _:
-            return escaped(node.content)
-
-
-def _heading(node: SyntaxTreeNode) -> str:
-    level = int(node.tag[1:])
-    words = _inline(node, {"strong"} if level > 3 else frozenset()).replace("\n", " ")
-    if not words.strip():
-        return ""
-    return f"{'#' * level} {words}" if level <= 3 else _marked("**", words, "", "")
-
-
-def _code(content: str, info: str = "") -> str:
-    language = _LANGUAGE.match(info)
-    safe = content.replace("```", f"``{_NOTHING}`").replace("```", f"``{_NOTHING}`").rstrip("\n")
-    return f"```{language[0] if language else ''}\n{safe if safe.strip() else f'{_NOTHING}'}\n```"
-
-
-def _list(node: SyntaxTreeNode, quoted: bool) -> str:
-    first = int(node.attrs.get("start", 1)) if node.type == "ordered_list" else 0
-    lines: list[str] = []
-    for number, item in enumerate(node.children, first):
-        lines += _item(item, f"{number}. " if node.type == "ordered_list" else "- ", quoted)
-    return "\n".join(lines)
-
-
-def _item(node: SyntaxTreeNode, mark: str, quoted: bool) -> Iterator[str]:
-    """Its lines. What Discord reads at the beginning of a line alone stands there."""
-    begins = bool(node.children) and node.children[0].type == "paragraph"
-    first, *others = _block(node.children[0], quoted).split("\n") if begins else (_NOTHING,)
-    yield mark + first
-    yield from (f"  {line}" for line in others)
-    for block in node.children[begins:]:
-        is_flush = block.type in ("fence", "code_block", "blockquote", "table", "heading")
-        for line in _block(block, quoted).split("\n"):
-            yield line if is_flush else f"  {line}"
-
-
-def _table(node: SyntaxTreeNode) -> str:
-    """As code, whose letters are all of one width. One that is too wide is not aligned."""
-    cells = [row.children for part in node.children for row in part.children]
-    rows = [[" ".join(_plain(cell).split()) for cell in row] for row in cells]
-    sides = ["right" in str(cell.attrs.get("style", "")) for cell in cells[0]]
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    if sum(widths) + 3 * len(widths) > _WIDEST:
-        widths = [0] * len(widths)
-    lines = [" | ".join(map(_padded, row, widths, sides)).rstrip() for row in rows]
-    lines.insert(1, "-+-".join("-" * max(width, 1) for width in widths))
-    return _code("\n".join(lines))
-
-
-def _padded(cell: str, width: int, is_right: bool) -> str:
-    space = " " * (width - cell_len(cell))
-    return space + cell if is_right else cell + space
-
-
-def _plain(node: SyntaxTreeNode) -> str:
-    """Return a cell's words, without markup; of a link, the address too."""
-    match node.type:
-        case "text" | "code_inline":
-            return node.content
-        case "softbreak" | "hardbreak":
-            return " "
-        case "image":
-            return f"{node.content} ({node.attrs['src']})"
-        case "link":
-            words, href = "".join(map(_plain, node.children)), str(node.attrs["href"])
-            return words if words == href else f"{words} ({href})"
-        case _:
-            return "".join(map(_plain, node.children))
-
-
-# Within a line.
-
-_MARKS = {"strong": "**", "em": "_", "s": "~~"}
-
-
-def _inline(node: SyntaxTreeNode, within: frozenset[str] | set[str] = frozenset()) -> str:
-    """Return the words and markup of a node; `within` is what is marked around it."""
-    pieces = [
-        child
-        for one in node.children
-        for child in (one.children if one.type == "inline" else [one])
-    ]
-    texts = [_span(child, within) for child in pieces]
-    text = ""
-    for index, (child, inner) in enumerate(zip(pieces, texts, strict=True)):
-        if child.type not in _MARKS or child.type in within:
-            text += inner
-            continue
-        following = next(filter(None, texts[index + 1 :]), "")
-        text += _marked(_MARKS[child.type], inner, text[-1:], following[:1])
-    return text
-
-
-def _span(node: SyntaxTreeNode, within: frozenset[str] | set[str]) -> str:
-    match node.type:
-        case "text":
-            return _escaped_brackets(node.content) if "link" in within else _words(node.content)
-        case "softbreak" | "hardbreak":
-            return "\n"
-        case "code_inline":
-            return _code_span(node.content)
-        case "link":
-            words = "".join(map(_plain, node.children))
-            return _link(_inline(node, {*within, "link"}), str(node.attrs["href"]), words)
-        case "image":
-            words = _escaped_brackets(node.content)
-            return _link(words, str(node.attrs["src"]), node.content)
-        case _:
-            return _inline(node, {*within, node.type})
-
-
 def _marked(mark: str, inner: str, before: str, after: str) -> str:
     """Words in bold and the like, where Discord can't misread it. `before` and `after` are the
     signs on both sides."""
@@ -266,28 +115,98 @@ def _keeps_open(sign: str) -> bool:
     return sign in ("_", "~") or sign.isalnum()
 
 
-def _code_span(content: str) -> str:
-    if "`" not in content:
-        return f"`{content}`"
-    safe = content.replace("``", f"`{_NOTHING}`").replace("``", f"`{_NOTHING}`")
-    start, end = (" " if safe[place] == "`" else "" for place in (0, -1))
-    return f"``{start}{safe}{end}``"
-
-
 def _escaped_brackets(text: str) -> str:
     return re.sub(r"[\[\]]", lambda found: f"\\{found[0]}", _escaped(text).replace(r"\]", "]"))
 
 
-def _link(inner: str, address: str, words: str) -> str:
-    """Words that lead to an address. Discord shows them so only for the web, and not where they
-    look like an address themselves."""
-    safe = address.replace("(", "%28").replace(")", "%29").replace("\\", "%5C")
-    is_web = address.lower().startswith(("http://", "https://"))
-    if not words.strip() or words.strip() == address:
-        return f"<{safe}>" if is_web else escaped(address)
-    if not is_web:
-        known = words in (address, address.removeprefix("mailto:"))
-        return inner if known else f"{inner} ({_escaped(address)})"
-    if _LIKE_ADDRESS.search(words) or "]" in _ESCAPE.sub("", inner) or "<" in inner:
-        return f"{inner} (<{safe}>)"
-    return f"[{inner}](<{safe}>)"
+class _Discord(Dialect[str]):
+    ruler = "⎯" * 12
+
+    def blocks(self, nodes: Sequence[SyntaxTreeNode], within: Within) -> str:
+        text = ""
+        for index, node in enumerate(nodes):
+            block = self.block(node, within)
+            after_heading = index > 0 and nodes[index - 1].type == "heading"
+            gap = "" if not text else "\n" if after_heading else "\n\n"
+            text += gap + block if block else ""
+        return text
+
+    def paragraph(self, node: SyntaxTreeNode, within: Within) -> str:
+        return _with_plain_lines(self.inline(node, within))
+
+    def heading(self, node: SyntaxTreeNode, within: Within) -> str:
+        level = int(node.tag[1:])
+        words = self.inline(node, within | {"strong"} if level > 3 else within).replace("\n", " ")
+        if not words.strip():
+            return ""
+        return f"{'#' * level} {words}" if level <= 3 else _marked("**", words, "", "")
+
+    def code(self, content: str, info: str, within: Within) -> str:
+        language = _LANGUAGE.match(info)
+        safe = guard_fence(content)
+        return f"```{language[0] if language else ''}\n{safe if safe.strip() else _NOTHING}\n```"
+
+    def quote(self, node: SyntaxTreeNode, within: Within) -> str:
+        inner = self.blocks(node.children, within | {"blockquote"})
+        if "blockquote" in within:
+            return inner
+        return "\n".join(f"> {line}" for line in inner.split("\n"))
+
+    def listing(self, node: SyntaxTreeNode, within: Within) -> str:
+        first = int(node.attrs.get("start", 1))
+        lines: list[str] = []
+        for number, item in enumerate(node.children, first):
+            mark = f"{number}. " if node.type == "ordered_list" else "- "
+            lines += self._item(item, mark, within)
+        return "\n".join(lines)
+
+    def _item(self, node: SyntaxTreeNode, mark: str, within: Within) -> Iterator[str]:
+        """Its lines. What Discord reads at the beginning of a line alone stands there."""
+        begins = bool(node.children) and node.children[0].type == "paragraph"
+        words = self.block(node.children[0], within) if begins else _NOTHING
+        yield mark + words.replace("\n", "\n  ")
+        for block in node.children[begins:]:
+            is_flush = block.type in ("fence", "code_block", "blockquote", "table", "heading")
+            text = self.block(block, within)
+            yield text if is_flush else "  " + text.replace("\n", "\n  ")
+
+    def table(self, node: SyntaxTreeNode, within: Within) -> str:
+        """As code, whose letters are all of one width. One that is too wide is not aligned."""
+        table = Table(node)
+        is_narrow = sum(table.widths) + 3 * len(table.widths) <= _WIDEST
+        return self.code(table.draw(is_aligned=is_narrow), "", within)
+
+    def words(self, text: str, within: Within) -> str:
+        return _escaped_brackets(text) if "link" in within else _words(text)
+
+    def code_span(self, content: str) -> str:
+        if "`" not in content:
+            return f"`{content}`"
+        safe = content.replace("``", f"`{_NOTHING}`").replace("``", f"`{_NOTHING}`")
+        start, end = (" " if safe[place] == "`" else "" for place in (0, -1))
+        return f"``{start}{safe}{end}``"
+
+    def mark(
+        self, node: SyntaxTreeNode, inner: str, beside: tuple[str, str], within: Within
+    ) -> str:
+        if node.type in within:
+            return inner
+        return _marked(_MARKS[node.type], inner, beside[0][-1:], beside[1][:1])
+
+    def link(self, node: SyntaxTreeNode, label: str) -> str:
+        """Discord shows words that lead to an address only for the web, and not where they look
+        like an address themselves."""
+        address, words = address_of(node), "".join(map(words_of, node.children))
+        safe = encode(address).replace("(", "%28").replace(")", "%29")
+        is_web = address.lower().startswith(("http://", "https://"))
+        if not words.strip() or words.strip() == address:
+            return f"<{safe}>" if is_web else escaped(address)
+        if not is_web:
+            known = words in (address, address.removeprefix("mailto:"))
+            return label if known else spell_out(label, _escaped(address))
+        if _LIKE_ADDRESS.search(words) or "]" in _ESCAPE.sub("", label) or "<" in label:
+            return f"{label} (<{safe}>)"
+        return f"[{label}](<{safe}>)"
+
+
+_DISCORD = _Discord("", 2 * LONGEST)

@@ -3,24 +3,41 @@ was written becomes one."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import MutableMapping, Sequence
 from functools import lru_cache
-from html import escape, unescape
+from html import escape
 from typing import Any
-from urllib.parse import unquote
 
-from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
-from channels.splitting import DEEPEST, is_costly
+from channels.kit.markdown import encode, join_links, make_parser, read, spell_out, takes_long
 
-_TAGS, _ATTRIBUTES = re.compile(r"<[^>]*+>"), re.compile(r'="([^"]*+)"')
-_INDENTED = re.compile(rf"[ \t]{{{4 * DEEPEST}}}")
-"""A line that the parser would leave out, since it takes it to be within so many lists."""
+_PARSER = make_parser()
+_PARSER.options["breaks"] = True
+
+
+@lru_cache(maxsize=16)
+def render_html(markdown: str) -> str:
+    """Return the HTML of a text; "" where there is nothing to mark up, or it would take too
+    long."""
+    if takes_long(markdown):
+        return ""
+    tokens = [one for node in read(join_links(markdown), _PARSER) for one in node.to_tokens()]
+    html = str(_PARSER.renderer.render(tokens, _PARSER.options, {})).strip()
+    return "" if html.replace("<br />", "") == f"<p>{escape(markdown)}</p>" else html
+
+
+def _open_link(
+    self: RendererHTML,
+    tokens: Sequence[Token],
+    index: int,
+    options: OptionsDict,
+    env: MutableMapping[str, Any],
+) -> str:
+    tokens[index].attrSet("href", encode(str(tokens[index].attrs["href"])))
+    return self.renderToken(tokens, index, options, env)
 
 
 def _show_image(
@@ -30,39 +47,14 @@ def _show_image(
     options: OptionsDict,
     env: MutableMapping[str, Any],
 ) -> str:
-    """Render a picture as a link: to load a picture tells its server who reads."""
-    address = str(tokens[index].attrs.get("src", ""))
-    name = self.renderInlineAsText(tokens[index].children, options, env) or address
-    return f'<a href="{escape(address)}">{escape(name)}</a>'
+    """Render a picture as a link: to load a picture tells its server who reads. Within a link it
+    is spelled out."""
+    address = encode(str(tokens[index].attrs["src"]))
+    name = self.renderInlineAsText(tokens[index].children, options, env)
+    if sum(token.nesting for token in tokens[:index] if token.tag == "a"):
+        return escape(spell_out(name, address))
+    return f'<a href="{escape(address)}">{escape(name or address)}</a>'
 
 
-def _make_parser() -> MarkdownIt:
-    options = {"html": False, "breaks": True, "maxNesting": 4 * DEEPEST}
-    parser = MarkdownIt("commonmark", options)
-    # What defines a link for elsewhere in the text would not be shown.
-    parser.enable(["table", "strikethrough"]).disable("reference")
-    parser.add_render_rule("image", _show_image)
-    return parser
-
-
-_PARSER = _make_parser()
-
-
-@lru_cache(maxsize=16)
-def render_html(markdown: str) -> str:
-    """Return the HTML of a text; "" where there is nothing to mark up, something would be lost, or
-    it would take too long."""
-    if is_costly(markdown) or any(map(_INDENTED.match, markdown.split("\n"))):
-        return ""
-    html = str(_PARSER.render(markdown)).strip()
-    is_plain = html == f"<p>{escape(markdown)}</p>"
-    return "" if is_plain or not _has_all(html, markdown) else html
-
-
-def _has_all(html: str, markdown: str) -> bool:
-    """Return whether each letter of a text is there: a table's row, for one, may have more cells
-    than are shown."""
-    shown = unquote(f"{_TAGS.sub('', html)} {' '.join(_ATTRIBUTES.findall(html))}")
-    missing = Counter(unescape(markdown))
-    missing.subtract(Counter(unescape(shown)))
-    return not any(count > 0 for sign, count in missing.items() if sign.isalpha())
+_PARSER.add_render_rule("link_open", _open_link)
+_PARSER.add_render_rule("image", _show_image)

@@ -12,44 +12,48 @@ _TICKS = re.compile(r"`+")
 def change_parts(
     markdown: str, outside: Callable[[str], str], within: Callable[[str], str] = str
 ) -> str:
-    """Return a text changed in one way outside of code, and in another in its blocks and spans. A
-    span ends at its line. Where quotes and lists end a block is not looked at: what must not be
-    misread anywhere is for `within`, too."""
+    """Return a text changed in one way outside of code, and in another in its blocks and spans.
+    Where quotes and lists end a block is not looked at: what must not be misread anywhere is for
+    `within`, too."""
     return "".join((within if is_code else outside)(part) for is_code, part in _parts(markdown))
 
 
 def _parts(markdown: str) -> Iterator[tuple[bool, str]]:
     """Yield the text in pieces, each with whether it is code."""
-    fence = ""
+    fence = text = ""
     for line in markdown.splitlines(keepends=True):
         found = _FENCE.fullmatch(line.rstrip("\n"))
-        if fence:
-            yield True, line
-            if found and found[1].startswith(fence) and not found[2].strip():
-                fence = ""
-        elif found and not (found[1][0] == "`" and "`" in found[2]):
+        opens = not fence and found and not (found[1][0] == "`" and "`" in found[2])
+        if opens or not line.strip():
+            yield from _spans(text)
+            text = ""
+        if opens and found:
             fence = found[1]
-            yield True, line
-        else:
-            yield from _spans(line)
+        elif not fence:
+            text += line
+            continue
+        elif found and found[1].startswith(fence) and not found[2].strip():
+            fence = ""
+        yield True, line
+    yield from _spans(text)
 
 
-def _spans(line: str) -> Iterator[tuple[bool, str]]:
-    """Yield the same of a line: a backslash takes a tick away from those that open a span, and from
-    none that close it."""
-    runs = [found.span() for found in _TICKS.finditer(line)]
+def _spans(text: str) -> Iterator[tuple[bool, str]]:
+    """Yield the same of a paragraph: a backslash takes a tick away from those that open a span, and
+    from none that close it."""
+    runs = [found.span() for found in _TICKS.finditer(text)]
     last = {end - start: place for place, (start, end) in enumerate(runs)}  # the last so long
     at = place = 0
     while place < len(runs):
         start, end = runs[place]
-        before = line[runs[place - 1][1] if place else 0 : start]
+        before = text[runs[place - 1][1] if place else 0 : start]
         start += (len(before) - len(before.rstrip("\\"))) % 2
         if last.get(end - start, 0) > place:
             place = _find_closing(runs, place + 1, end - start)
-            yield False, line[at:start]
-            yield True, line[start : (at := runs[place][1])]
+            yield False, text[at:start]
+            yield True, text[start : (at := runs[place][1])]
         place += 1
-    yield False, line[at:]
+    yield False, text[at:]
 
 
 def _find_closing(runs: Sequence[tuple[int, int]], place: int, size: int) -> int:

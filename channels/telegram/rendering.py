@@ -6,25 +6,26 @@ Entities leave nothing for Telegram to parse, so that no answer is refused for i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 
+from markdown_it.tree import SyntaxTreeNode
 from msgspec import Struct
 from telegram import MessageEntity
 from telegramify_markdown import MessageEntity as Entity
 from telegramify_markdown import RenderConfig, convert, utf16_len
 
+from channels.kit.markdown import VERBATIM, Table, make_parser, read
+from channels.kit.outside_code import change_parts
 from channels.splitting import is_costly
 
 LONGEST = 4096
 """UTF-16 units of a message's text, without its markup."""
 
 _ADDRESS = re.compile(r"(https?://|mailto:|tg://)", re.IGNORECASE)
-_TICKS = re.compile("`++")
-_FENCED = re.compile(
-    r"^[ \t>]*+(?P<fence>`{3,}+(?![^\n]*`)|~{3,}+)(?P<words>[^\n]*+)$", re.MULTILINE
-)  # the first line of code, or the last
+_TABLES, _FENCE = make_parser(), "~" * 9
+_DEFINITION = re.compile(r"^(?P<before>[ \t>*+\-\d.)]*)\[(?P<label>[^\[\]\n]+)\]:", re.MULTILINE)
+_NAMELESS = re.compile(r"!?\[\]\(<?(https?://[^\s<>()]+)>?\)")
 _TAG = re.compile(r"\\.|<(?!https?://|mailto:)", re.DOTALL)
 
 _MOST_ENTITIES = 100  # Telegram itself leaves out the others
@@ -81,7 +82,9 @@ def _converted(markdown: str) -> tuple[str, list[Entity]]:
     stays as it is. What was measured last is rendered next, hence the cache."""
     if len(markdown) > _LONGEST_READ or _takes_long(markdown):
         return markdown, []
-    text, entities = convert(_with_tags_shown(markdown), config=_STYLE, latex_escape=False)
+    text, entities = convert(
+        _with_words_shown(_with_tables_drawn(markdown)), config=_STYLE, latex_escape=False
+    )
     kept = _signs(text) + sum(len(entity.url or "") for entity in entities)
     if 4 * kept < _signs(markdown) - _HARDLY_ANY:
         return markdown, []
@@ -103,47 +106,37 @@ def _takes_long(markdown: str) -> bool:
     return roots > _MOST_ROOTS
 
 
-def _with_tags_shown(markdown: str) -> str:
-    """Tags are words here ("List<String>"), and Markdown would swallow them."""
-    if "<" not in markdown:
-        return markdown
-    shown, at = [], 0
-    for start, end in _code(markdown):
-        shown += [_escaped(markdown[at:start]), markdown[start:end]]
-        at = end
-    return "".join((*shown, _escaped(markdown[at:])))
+def _with_tables_drawn(markdown: str) -> str:
+    """Draw tables with all that is in them: in code, where links and cells beside the columns would
+    be left out. What has one with links within a list or a quote is code as it stands."""
+    lines = markdown.split("\n")
+    for node in reversed(read(markdown, _TABLES) if "|" in markdown else ()):
+        begin, end = node.map or (0, 0)
+        if node.type == "table":
+            lines[begin:end] = [_FENCE, Table(node).draw(), _FENCE]
+        elif _would_lose(node):
+            lines[begin:end] = [_FENCE, *lines[begin:end], _FENCE]
+    return "\n".join(lines)
 
 
-def _escaped(text: str) -> str:
-    return _TAG.sub(lambda found: r"\<" if found[0] == "<" else found[0], text)
+def _would_lose(block: SyntaxTreeNode) -> bool:
+    tables = (node for node in block.walk() if node.type == "table")
+    has_links = any(one.type in ("link", "image") for table in tables for one in table.walk())
+    return has_links or any(one.info == VERBATIM for one in block.walk())
 
 
-def _code(markdown: str) -> Iterator[tuple[int, int]]:
-    """Yield the places of code: blocks between fences, and spans between runs of as many
-    backticks."""
-    at, fence = 0, ""
-    for found in _FENCED.finditer(markdown):
-        if not fence:
-            yield from _spans(markdown, at, found.start())
-            at, fence = found.start(), found["fence"]
-        elif found["fence"].startswith(fence) and not found["words"].strip():
-            yield at, found.end()
-            at, fence = found.end(), ""
-    if fence:
-        yield at, len(markdown)
-    else:
-        yield from _spans(markdown, at, len(markdown))
+def _with_words_shown(markdown: str) -> str:
+    """Escape tags ("List<String>"), and definitions that no link refers to; and let a link without
+    words show its address. Markdown would swallow them."""
+    whole = markdown.casefold()
 
+    def escape(found: re.Match[str]) -> str:
+        name = f"[{found['label']}]".casefold()
+        is_used = whole.count(name) > whole.count(f"{name}:") == 1
+        return found[0] if is_used else f"{found['before']}\\[{found['label']}]:"
 
-def _spans(markdown: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    runs = list(_TICKS.finditer(markdown, start, end))
-    following: list[re.Match[str] | None] = []  # the next run of the same length, if any
-    nearest: dict[int, re.Match[str]] = {}
-    for run in reversed(runs):
-        following.append(nearest.get(len(run[0])))
-        nearest[len(run[0])] = run
-    at = start
-    for run, other in zip(runs, reversed(following), strict=True):
-        if other and run.start() >= at:
-            at = other.end()
-            yield run.start(), at
+    def show(text: str) -> str:
+        shown = _TAG.sub(lambda found: r"\<" if found[0] == "<" else found[0], text)
+        return _NAMELESS.sub(r"<\1>", _DEFINITION.sub(escape, shown))
+
+    return change_parts(markdown, show)

@@ -17,14 +17,13 @@ from rich.table import Table
 from rich.text import Text
 
 from channels.formulas import as_written, find_formulas
+from channels.kit.markdown import make_parser, read
 from channels.language import _
 from channels.terminal import theme
 from channels.terminal.code import mark
 from channels.terminal.figures import swatch
 
-# No word of an answer is left out: HTML tags and link definitions are shown as the text they are.
-_PARSER = MarkdownIt(options_update={"maxNesting": 100}).enable(["table", "strikethrough"])
-_PARSER.disable(["html_block", "html_inline", "reference"]).use(find_formulas)
+_PARSER = make_parser().use(find_formulas)
 
 _BLOCKS = MarkdownIt().enable("table").disable(["html_block", "reference"])
 _BLOCKS.use(find_formulas, is_growing=True).core.ruler.enableOnly(["normalize", "block"])
@@ -205,7 +204,7 @@ class Page(Markdown):
     def __init__(self, source: str, has_parts: bool = False) -> None:
         super().__init__("")
         self.has_parts = has_parts
-        self.parsed = _PARSER.parse(source)
+        self.parsed = [token for node in read(source, _PARSER) for token in node.to_tokens()]
         for token in self.parsed:
             if token.type == "formula":
                 token.content = as_written(token)

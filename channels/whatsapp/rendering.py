@@ -6,41 +6,24 @@ row where it is wider than a telephone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
 
-from channels.splitting import DEEPEST, is_costly
+from channels.kit.markdown import MARKS, Dialect, Table, Within, address_of, guard_fence, spell_out
 
 _WIDEST_TABLE = 44
 """Characters of a row that a telephone shows on a line."""
 _LONGEST_READ = 8_192
 """Characters of a text in which markup is looked for at once."""
-_MOST_BRACKETS = 500
 _SIGNS = {"strong": "*", "em": "_", "s": "~"}
-# A definition of a link would vanish; tags and entities are words here, and so are addresses.
-_READER = MarkdownIt("commonmark", {"html": False, "maxNesting": 10 * DEEPEST})
-_READER.enable(["table", "strikethrough"]).disable(["reference", "entity"])
-_READER.normalizeLink = lambda url: url  # type: ignore[method-assign]
-_READER.normalizeLinkText = lambda link: link  # type: ignore[method-assign]
-_READER.validateLink = lambda url: True  # type: ignore[method-assign]
 
 
 @lru_cache(maxsize=16)
 def rendered(markdown: str) -> str:
-    """Render the text of one message. Text that would take too long to be read as Markdown, or
-    leave nothing to be seen, goes as it is."""
-    if len(markdown) > _LONGEST_READ or is_costly(markdown):
-        return markdown
-    if markdown.count("[") > _MOST_BRACKETS:
-        return markdown
-    tokens = _READER.parse(markdown)
-    if _has_overfull_row(tokens, markdown.split("\n")):
-        return markdown
-    return _blocks(SyntaxTreeNode(tokens)).strip("\n") or markdown
+    """Render the text of one message; what leaves nothing to be seen goes as it is."""
+    return _WHATSAPP.write(markdown).strip("\n") or markdown
 
 
 def units(text: str) -> int:
@@ -48,115 +31,72 @@ def units(text: str) -> int:
     return len(text) + sum(sign > "\uffff" for sign in text)
 
 
-def _has_overfull_row(tokens: Sequence[Token], lines: Sequence[str]) -> bool:
-    """Return whether a table has a row with more cells than its head: they would vanish."""
-    for token in tokens:
-        if token.type == "table_open" and token.map:
-            head, _ruler, *rows = (line.strip(" |").count("|") for line in lines[slice(*token.map)])
-            if any(row > head for row in rows):
-                return True
-    return False
+class _WhatsApp(Dialect[str]):
+    ruler = "———"
+
+    def blocks(self, nodes: Sequence[SyntaxTreeNode], within: Within) -> str:
+        between = "\n" if "list_item" in within else "\n\n"
+        return between.join(filter(None, (self.block(node, within) for node in nodes)))
+
+    def heading(self, node: SyntaxTreeNode, within: Within) -> str:
+        return _marked(self.inline(node, within | {"strong"}), "*")
+
+    def code(self, content: str, info: str, within: Within) -> str:
+        return f"```\n{guard_fence(content).rstrip()}\n```" if content.strip() else ""
+
+    def quote(self, node: SyntaxTreeNode, within: Within) -> str:
+        lines = self.blocks(node.children, within - {"list_item"}).split("\n")
+        return "\n".join(f"> {line}".rstrip() for line in lines)
+
+    def listing(self, node: SyntaxTreeNode, within: Within) -> str:
+        items = []
+        for item in node.children:
+            sign = f"{item.info}." if item.info else "-"
+            text = self.blocks(item.children, within | {"list_item"}).replace("\n", "\n   ")
+            items.append(f"{sign} {text}")
+        return "\n".join(items)
+
+    def table(self, node: SyntaxTreeNode, within: Within) -> str:
+        table = Table(node)
+        if sum(table.widths) + 2 * len(table.widths) <= _WIDEST_TABLE:
+            text = table.draw(between="  ", ruler="")
+            return self.code(text, "", within)
+        head, *body = table.rows
+        return "\n\n".join(_record(head, row) for row in body) or " · ".join(head)
+
+    def words(self, text: str, within: Within) -> str:
+        return text
+
+    def code_span(self, content: str) -> str:
+        return content if "`" in content else f"`{content}`"
+
+    def mark(
+        self, node: SyntaxTreeNode, inner: str, beside: tuple[str, str], within: Within
+    ) -> str:
+        before, after = beside
+        if not before[-1:].isalnum() and self.is_apart(node, after, within):
+            return _marked(inner, _SIGNS[node.type])
+        # Within a word, it may be a product: 2*3*4
+        is_product = node.type == "em" and (before[-1:].isalnum() and after[:1].isalnum())
+        return f"{node.markup}{inner}{node.markup}" if is_product else inner
+
+    def is_apart(self, node: SyntaxTreeNode, after: str, within: Within) -> bool:
+        return node.type in MARKS - within and not after[:1].isalnum()
+
+    def link(self, node: SyntaxTreeNode, label: str) -> str:
+        address = address_of(node).removeprefix("mailto:")
+        title = f' "{node.attrs["title"]}"' if node.attrs.get("title") else ""
+        return spell_out(label, address + title)
 
 
-def _blocks(node: SyntaxTreeNode, between: str = "\n\n") -> str:
-    return between.join(filter(None, map(_block, node.children)))
+_WHATSAPP = _WhatsApp("", _LONGEST_READ, ["entity"])
 
 
-def _block(node: SyntaxTreeNode) -> str:
-    match node.type:
-        case "paragraph":
-            return _inline(node)
-        case "heading":
-            return _marked(_inline(node, is_bold=True), "*")
-        case "fence" | "code_block":
-            return _code(node.content)
-        case "blockquote":
-            return "\n".join(f"> {line}".rstrip() for line in _blocks(node).split("\n"))
-        case "bullet_list" | "ordered_list":
-            return _list(node)
-        case "table":
-            return _table(node)
-        case "hr":
-            return "———"
-    return node.content or _blocks(node)
-
-
-def _code(content: str) -> str:
-    return f"```\n{content.rstrip()}\n```" if content.strip() else ""
-
-
-def _list(node: SyntaxTreeNode) -> str:
-    items = []
-    for item in node.children:
-        sign = f"{item.info}." if item.info else "-"
-        text = _blocks(item, "\n").replace("\n", "\n   ")
-        items.append(f"{sign} {text}")
-    return "\n".join(items)
-
-
-def _table(node: SyntaxTreeNode) -> str:
-    rows = [
-        [_inline(cell, is_plain=True).replace("\n", " ") for cell in row.children]
-        for part in node.children
-        for row in part.children
-    ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    if sum(widths) + 2 * len(widths) <= _WIDEST_TABLE:
-        lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
-        return _code("\n".join(lines))
-    head, *body = rows
-    if not body:
-        return " · ".join(head)
-    return "\n\n".join(_record(head, row) for row in body)
-
-
-def _record(head: list[str], row: list[str]) -> str:
+def _record(head: Sequence[str], row: Sequence[str]) -> str:
     """Return a row of a wide table, its cells below one another."""
     return "\n".join(
         f"- {name}: {cell}" if name else f"- {cell}" for name, cell in zip(head, row, strict=True)
     )
-
-
-def _inline(node: SyntaxTreeNode, *, is_bold: bool = False, is_plain: bool = False) -> str:
-    """Return the text of a paragraph, a heading or a cell; where it `is_bold` or `is_plain`, what
-    is bold, or marked up, within is not marked."""
-    return "".join(_spans(node.children, is_bold=is_bold, is_plain=is_plain))
-
-
-def _spans(nodes: list[SyntaxTreeNode], *, is_bold: bool, is_plain: bool) -> Iterator[str]:
-    before = ""
-    for place, node in enumerate(nodes):
-        text = _span(node, is_bold=is_bold, is_plain=is_plain)
-        sign = "" if is_plain or (is_bold and node.type == "strong") else _SIGNS.get(node.type, "")
-        following = nodes[place + 1].content[:1] if place + 1 < len(nodes) else ""
-        if sign and not before[-1:].isalnum() and not following.isalnum():
-            text = _marked(text, sign)
-        elif sign == "_":  # within a word, it may be a product: 2*3*4
-            text = f"{node.markup}{text}{node.markup}"
-        before = text or before
-        yield text
-
-
-def _span(node: SyntaxTreeNode, *, is_bold: bool, is_plain: bool) -> str:
-    match node.type:
-        case "softbreak" | "hardbreak":
-            return "\n"
-        case "code_inline":
-            return node.content if is_plain else f"`{node.content}`"
-        case "link":
-            return _link(_inline(node, is_bold=is_bold, is_plain=is_plain), node, "href")
-        case "image":
-            return _link(node.content, node, "src")
-    if node.children:
-        inner = is_bold or node.type == "strong"
-        return _inline(node, is_bold=inner, is_plain=is_plain)
-    return node.content
-
-
-def _link(words: str, node: SyntaxTreeNode, name: str) -> str:
-    address = str(node.attrs[name]).removeprefix("mailto:")
-    title = f' "{node.attrs["title"]}"' if node.attrs.get("title") else ""
-    return f"{words} ({address}{title})" if words.strip() not in ("", address) else address + title
 
 
 def _marked(text: str, sign: str) -> str:

@@ -305,7 +305,7 @@ async def last_turns(ask: Ask, most: int) -> tuple[Turn, ...]:
         numbers = sorted(summed.union(turn.number for turn in turns))
         turns = await context.turns(numbers[-most:]) if len(numbers) >= most else turns
     if not turns:
-        raise CommandError(_("There is nothing to undo: no turn is in context."))
+        raise CommandError(_("No turn is in context, so nothing was done."))
     if most > len(turns):
         raise CommandError(
             number_of(

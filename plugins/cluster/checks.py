@@ -17,12 +17,12 @@ async def examine(settings: Settings, may_connect: bool) -> Sequence[Finding]:
         return ()
     if not settings.database:
         advice = "Set database, too: several processes can't share an SQLite file."
-        return [Finding("cluster", False, "broker is set without database.", advice)]
+        return [Finding("cluster", "broken", "broker is set without database.", advice)]
     try:
         from plugins.cluster import checkup  # noqa: PLC0415 - its client is an extra
     except ModuleNotFoundError as error:
         sentence = f"The setting broker needs a package that is not installed ({error.name})."
-        return [Finding("broker", False, sentence, f"Install it: {INSTALL}")]
+        return [Finding("broker", "broken", sentence, f"Install it: {INSTALL}")]
     if not may_connect:
         return ()
     return await checkup.examine(settings.broker, engine_for(settings.database))

@@ -39,7 +39,7 @@ async def examine(url: str, engine: DatabaseEngine) -> list[Finding]:
         heard = await hear_beats(listening, names, len(names)) if names else set()
     except BrokerError:
         advice = "Start it, or correct the address in the setting broker."
-        return [Finding("broker", False, "The message broker can't be reached.", advice)]
+        return [Finding("broker", "broken", "The message broker can't be reached.", advice)]
     finally:
         await broker.close()
     now = time.time()
@@ -59,10 +59,10 @@ def _read(engine: DatabaseEngine) -> census.Recorded | None:
 def check_broker(version: str) -> Finding:
     found = tuple(map(int, re.findall(r"\d+", version)[:2]))
     if found >= OLDEST:
-        return Finding("broker", True, f"RabbitMQ {version} answers.")
+        return Finding("broker", "ok", f"RabbitMQ {version} answers.")
     oldest = ".".join(map(str, OLDEST))
     sentence = f"The message broker is of version {version or 'unknown'}, which is too old."
-    return Finding("broker", False, sentence, f"Install RabbitMQ {oldest} or newer.")
+    return Finding("broker", "broken", sentence, f"Install RabbitMQ {oldest} or newer.")
 
 
 def check_processes(info: ClusterInfo, now: float) -> Finding:
@@ -79,7 +79,7 @@ def check_processes(info: ClusterInfo, now: float) -> Finding:
     are = "process is" if len(alive) == 1 else "processes are"
     sentence = "\n".join([f"{len(alive)} {are} alive.", *lines])
     advice = _advise(info.versions, {one.role for one in alive})
-    return Finding("cluster", not advice, sentence, advice)
+    return Finding("cluster", "broken" if advice else "ok", sentence, advice)
 
 
 def _advise(versions: Sequence[str], roles: set[str]) -> str:
@@ -99,4 +99,4 @@ def _advise(versions: Sequence[str], roles: set[str]) -> str:
 
 
 def check_queues(info: ClusterInfo) -> Finding:
-    return Finding("queues", True, f"{describe_queues(info)} {describe_backlog(info)}")
+    return Finding("queues", "ok", f"{describe_queues(info)} {describe_backlog(info)}")

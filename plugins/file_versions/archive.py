@@ -2,6 +2,7 @@
 
     {sha256}      a version: what a file held
     log.jsonl     the changes, a line each (`points.ChangeRow`)
+    *.damaged     a file of these two that could not be read, or not all of it
     state.json    how the files were when they were last looked at, and which tools run
 
 A version is on disk before its file is changed, and what runs before it begins: after a crash, the
@@ -36,7 +37,16 @@ from agent.tools.workspace import (
 )
 from memory.record import fence
 from memory.record.offload import write_whole
-from plugins.file_versions.keeper import VersionKeeper, is_version, list_versions, name_version
+from plugins.file_versions.change_log import (
+    DAMAGED,
+    LOG,
+    aside_of,
+    delete_any,
+    mark_lost,
+    read_or_put_aside,
+    read_rows,
+)
+from plugins.file_versions.keeper import VersionKeeper, list_versions, name_version
 from plugins.file_versions.points import ChangeRow, FileStep, Kind, plan, without
 
 log = logging.getLogger(__name__)
@@ -47,8 +57,7 @@ MOST_ROWS = 5_000
 """Changes that are kept of an audience's files; a fifth goes where there are more, but never a part
 of the newest batch."""
 _COARSE = 20_000_000  # nanoseconds by which the clock of files may be behind
-_DAMAGED = (msgspec.DecodeError, UnicodeError, RecursionError)
-_LOG, _STATE = "log.jsonl", "state.json"
+_STATE = "state.json"
 
 
 class SeenFile(Struct, frozen=True, array_like=True):
@@ -120,13 +129,19 @@ class VersionArchive:
             self._sweep(state, self.rows())
 
     def rows(self) -> list[ChangeRow]:
-        """Return all changes, oldest first. A line that a crash cut off is left out."""
+        """Return all changes, oldest first. A damaged log is put aside, and goes on with what can
+        be read of it."""
         with self._lock:
-            try:
-                lines = (self._folder / _LOG).read_bytes().splitlines()
-            except FileNotFoundError:
-                return []
-            return [row for row in map(_read_row, lines) if row is not None]
+            content = read_or_put_aside(self._folder / LOG)
+            if content is None:
+                is_lost = os.path.lexists(self._folder / aside_of(LOG))
+                return [mark_lost(0)] if is_lost else []
+            rows, is_whole = read_rows(content)
+            if not is_whole:
+                log.error("%s is damaged; it is kept as %s", self._folder / LOG, aside_of(LOG))
+                write_whole(self._folder / aside_of(LOG), content)
+                self._write_rows(rows)
+            return rows
 
     def mark(self, running: Running) -> None:
         """Keep that a chat has come to a conversation."""
@@ -171,11 +186,15 @@ class VersionArchive:
                 more -= (self._workspace / step.path).lstat().st_size
         return more
 
-    def forget(self, goes: Callable[[ChangeRow], bool]) -> None:
-        """Delete changes, and the versions that only they have."""
+    def forget(self, goes: Callable[[ChangeRow], bool], *, is_asked: bool = True) -> None:
+        """Delete changes, and the versions that only they have; where a person has asked for it,
+        what was put aside as well, since they may be in there."""
         with self._lock:
             rows = self.rows()
             rest = without(rows, goes)
+            if is_asked or not any(row.kind == "lost" for row in rest):
+                for aside in self._folder.glob(aside_of("*")):
+                    delete_any(aside)
             if not any(row.path for row in rest) and not self._live:
                 with suppress(FileNotFoundError):
                     shutil.rmtree(self._folder)
@@ -332,12 +351,13 @@ class VersionArchive:
     def _write_rows(self, rows: Sequence[ChangeRow]) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
-        write_whole(self._folder / _LOG, lines)
+        write_whole(self._folder / LOG, lines)
 
     def _read_state(self) -> ArchiveState:
+        content = read_or_put_aside(self._folder / _STATE)
         try:
-            return msgspec.json.decode((self._folder / _STATE).read_bytes(), type=ArchiveState)
-        except (FileNotFoundError, *_DAMAGED):
+            return msgspec.json.decode(content or b"{}", type=ArchiveState)
+        except DAMAGED:
             return ArchiveState()
 
     def _save(self, state: ArchiveState) -> None:
@@ -348,11 +368,3 @@ class VersionArchive:
 def _versions(state: ArchiveState, paths: tuple[str, ...] | None) -> dict[str, str]:
     wanted = state.files if paths is None else [path for path in paths if path in state.files]
     return {path: state.files[path].version for path in wanted}
-
-
-def _read_row(line: bytes) -> ChangeRow | None:
-    with suppress(*_DAMAGED):
-        row = msgspec.json.decode(line, type=ChangeRow)
-        if "\0" not in row.path and all(not one or is_version(one) for one in row.versions):
-            return row
-    return None

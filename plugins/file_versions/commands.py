@@ -60,22 +60,26 @@ async def files(ask: Ask) -> Reply:
 
 def _find_turn(ask: Ask, word: str = "") -> int | None:
     """Return the turn that a word names; without one the last in context, None for the branch as it
-    was left."""
+    was left. Raises CommandError."""
     if word == BRANCH:
         return None
-    if word in ("", "t0"):
-        return 0 if word else max(numbers_in_context(ask.conversation), default=0)
-    found = turns_of(word, ask.conversation.context.newest)
-    if len(found) != 1:
+    if word == "t0":
+        return 0
+    newest = ask.conversation.context.newest
+    found = turns_of(word, newest) if word else numbers_in_context(ask.conversation)[-1:]
+    if len(found) != 1:  # nothing is in context: not all files are to go for that
         raise CommandError(_("/files restore takes one turn, like /files restore t4."))
     return found[0]
 
 
 async def _list(ask: Ask, versions: FileVersions) -> Reply:
     key = ask.conversation.key
-    rows = [row for row in await versions.rows(key) if row.path and row.conversation == key.id]
+    every = await versions.rows(key)
+    rows = [row for row in every if row.path and row.conversation == key.id]
+    damage = [_tell_damage()] * any(row.kind == "lost" for row in every)
     if not rows:
-        return Reply(_("No tool has changed a file in this conversation."), {"changes": []})
+        said = _("No tool has changed a file in this conversation.")
+        return Reply(damage[0] if damage else said, {"changes": []})
     used = await versions.measure(key)
     by_turn: dict[tuple[int, bool], list[ChangeRow]] = {}
     for row in rows:
@@ -93,7 +97,14 @@ async def _list(ask: Ask, versions: FileVersions) -> Reply:
         most=versions.quota(key) // MEGABYTE,
     )
     data = [{"turn": f"t{row.turn}", "kind": row.kind, "path": row.path} for row in rows]
-    return Reply(text, {"changes": data})
+    return Reply("\n\n".join((text, *damage)), {"changes": data})
+
+
+def _tell_damage() -> str:
+    return _(
+        "The list of file changes was damaged, so some are not known any more; the damaged file is "
+        "kept as `log.jsonl.damaged`."
+    )
 
 
 def _tell(changes: Sequence[ChangeRow]) -> str:
@@ -177,6 +188,7 @@ def _warn(point: FilesPoint, command: str) -> list[str]:
             "{names} can't be restored: the version is not kept any more (tools.versions_quota).",
             names=_name([step.path for step in point.lost]),
         ): point.lost,
+        _tell_damage(): point.is_incomplete,
     }
     return [sentence for sentence, is_due in sentences.items() if is_due]
 
@@ -185,9 +197,11 @@ async def _restore(ask: Ask, versions: FileVersions, point: FilesPoint, *, is_su
     """Set back what may be, and name the rest."""
     command = f"/files {' '.join(word.lower() for word in ask.words if word.lower() != YES)}"
     steps = [*point.free, *(point.doubtful if is_sure else ())]
-    left = FilesPoint(point.turn, point.since, (), [s for s in point.steps if s not in steps])
+    rest = [step for step in point.steps if step not in steps]
+    left = FilesPoint(point.turn, point.since, point.rows, rest)
     if not point.steps:
-        return Reply(_("Nothing to restore: the files are as they were then."), {"restored": []})
+        nothing = _("Nothing to restore: the files are as they were then.")
+        return Reply(_tell_damage() if point.is_incomplete else nothing, {"restored": []})
     done = await versions.restore(ask, steps) if steps else FilesRestored((), {})
     put = [step.path for step in done.done if step.wanted]
     gone = [step.path for step in done.done if not step.wanted]

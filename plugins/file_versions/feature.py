@@ -51,7 +51,7 @@ class VersionRows:
 
     def prune(self, database: Database, before: float) -> None:
         for audience in self._versions.list_audiences():
-            self._versions.forget(audience, lambda row: row.at < before)
+            self._versions.forget(audience, lambda row: row.at < before, is_asked=False)
 
 
 def _meant(key: ConversationKey, turns: Sequence[str] | None) -> Callable[[ChangeRow], bool]:

@@ -14,14 +14,15 @@ from msgspec.structs import replace
 
 from memory.keys import home_of
 
-Kind = Literal["tool", "restore", "here"]
+Kind = Literal["tool", "restore", "here", "lost"]
 
 
 class ChangeRow(Struct, frozen=True):
     """A change of a file: what it held before and after, by hash ("": it was not there). Rows of
     one `batch` belong together. A `tool` ran in this turn; a `restore` came after it, or the chat
-    was led to this conversation then (`here`, without a file). `cut`: the last change of this file
-    before this one that is not in the log any more."""
+    was led to this conversation then (`here`, without a file). `lost` stands, for all chats, in the
+    place of changes that can't be read any more. `cut`: the last change of this file before this
+    one that is not in the log any more."""
 
     seq: int
     batch: int
@@ -110,19 +111,24 @@ def plan(
         if row.path and row.seq > since:
             changes.setdefault(row.path, []).append(row)
     wanted = changes.keys() if paths is None else changes.keys() & {*paths}
-    steps = [_plan_one(changes[path], since, read(path), has, is_kept) for path in sorted(wanted)]
+    lost = min((row.seq for row in rows if row.kind == "lost" and row.seq > since), default=0)
+    steps = [
+        _plan_one(changes[path], 0 < lost < changes[path][0].seq, since, read(path), has, is_kept)
+        for path in sorted(wanted)
+    ]
     return [step for step in steps if step is not None]
 
 
 def _plan_one(
     changes: Sequence[ChangeRow],
+    is_unknown: bool,
     since: int,
     now: str,
     has: Callable[[str], bool],
     is_kept: Callable[[ChangeRow], bool],
 ) -> FileStep | None:
     first, *others = changes
-    is_unknown = first.cut > since
+    is_unknown = is_unknown or first.cut > since
     if now == first.before and not is_unknown:
         return None
     found = [*(row.before for row in others), now]

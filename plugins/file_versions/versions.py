@@ -55,6 +55,11 @@ class FilesPoint(Struct, frozen=True):
     def lost(self) -> list[FileStep]:
         return [step for step in self.steps if step.is_lost]
 
+    @property
+    def is_incomplete(self) -> bool:
+        """Return whether changes of this time can't be read any more."""
+        return any(row.kind == "lost" and row.seq > self.since for row in self.rows)
+
 
 class FilesRestored(Struct, frozen=True):
     """The outcome of a restore: the files that were set back, and those where that failed, with the
@@ -100,9 +105,12 @@ class FileVersions(FileKeeper):
             if begun:
                 await asyncio.shield(_attempt(partial(archive.finish, begun, most)))
 
-    def forget(self, audience: str, goes: Callable[[ChangeRow], bool]) -> None:
-        """Delete changes with their versions. In a thread; raises OSError."""
-        self.archive(audience).forget(goes)
+    def forget(
+        self, audience: str, goes: Callable[[ChangeRow], bool], *, is_asked: bool = True
+    ) -> None:
+        """Delete changes with their versions (`VersionArchive.forget`). In a thread; raises
+        OSError."""
+        self.archive(audience).forget(goes, is_asked=is_asked)
 
     def list_audiences(self) -> list[str]:
         """Return the audiences whose versions this process may delete: where there are several
@@ -121,7 +129,7 @@ class FileVersions(FileKeeper):
     async def rows(self, key: ConversationKey) -> list[ChangeRow]:
         """Return what was changed in a chat, in all its branches."""
         found = await asyncio.to_thread(self.archive(key.audience).rows)
-        return [row for row in found if home_of(row.conversation) == key.home]
+        return [r for r in found if r.kind == "lost" or home_of(r.conversation) == key.home]
 
     async def measure(self, key: ConversationKey) -> int:
         """Return the bytes that the versions there take."""

@@ -102,7 +102,10 @@ def postpone(at: float, quiet: str, zone: tzinfo) -> float:
     if not is_quiet or begin == end:
         return at
     day = wall.date() + timedelta(1 if now >= end else 0)
-    return in_zone(datetime.combine(day, end), zone)
+    later = in_zone(datetime.combine(day, end), zone)
+    if later <= at:  # clocks were set back into the quiet hours
+        later = datetime.combine(day, end, zone).replace(fold=1).timestamp()
+    return later
 
 
 def is_quiet_span(text: str) -> bool:
@@ -112,7 +115,7 @@ def is_quiet_span(text: str) -> bool:
 
 _DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _AT = re.compile(
-    r"(\d{1,2}) (\d{1,2}(?:,\d{1,2}){0,5}) (\*|\d{1,2}|L) \* (\*|"
+    r"(\d{1,2}) (\d{1,2}(?:,\d{1,2}){0,5}) (\*|\d{1,2}|L) (\*|\d{1,2}(?:,\d{1,2}){0,5}) (\*|"
     r"[0-6](?:[,-][0-6])*|[0-6](?:L|#[1-4]))"
 )
 _NTH = {"1": "first", "2": "second", "3": "third", "4": "fourth", "L": "last"}
@@ -140,23 +143,37 @@ def _describe_cron(fields: str) -> str:
         return f"cron {fields}"
     times = [f"{int(hour):02}:{int(found[1]):02}" for hour in found[2].split(",")]
     at = f" {_('and')} ".join(times)
-    if found[3] != "*":
-        if found[4] != "*":
-            return f"cron {fields}"
-        if found[3] == "L":
-            return _("on the last day of every month at {at}", at=at)
-        return _("on day {day} of every month at {at}", day=found[3], at=at)
-    if found[4] == "*":
-        return _("every day at {at}", at=at)
-    if found[4] == "1-5":
-        return _("every weekday at {at}", at=at)
-    if found[4][-2:-1] == "#" or found[4][-1] == "L":
-        day, nth = _(_DAYS[int(found[4][0])]), _(_NTH[found[4][-1]])
-        return _("on the {nth} {day} of every month at {at}", nth=nth, day=day, at=at)
-    if "-" in found[4]:
+    day, months, week = found[3], found[4], found[5]
+    if week == "*":
+        return _describe_days(day, months, at) or f"cron {fields}"
+    if (day, months) != ("*", "*"):
         return f"cron {fields}"
-    days = [_(_DAYS[int(day)]) for day in found[4].split(",")]
+    if week == "1-5":
+        return _("every weekday at {at}", at=at)
+    if week[-2:-1] == "#" or week[-1] == "L":
+        name, nth = _(_DAYS[int(week[0])]), _(_NTH[week[-1]])
+        return _("on the {nth} {day} of every month at {at}", nth=nth, day=name, at=at)
+    if "-" in week:
+        return f"cron {fields}"
+    days = [_(_DAYS[int(one)]) for one in week.split(",")]
     return _("every {days} at {at}", days=f" {_('and')} ".join(days), at=at)
+
+
+def _describe_days(day: str, months: str, at: str) -> str:
+    """Return a day of the month, or every day, in words; "" where they are not said so."""
+    if months == "*":
+        if day == "*":
+            return _("every day at {at}", at=at)
+        if day == "L":
+            return _("on the last day of every month at {at}", at=at)
+        return _("on day {day} of every month at {at}", day=day, at=at)
+    if not day.isdigit():
+        return ""
+    *names, last = [_(MONTHS[(int(one) - 1) % 12]) for one in months.split(",")]
+    if not names:
+        return _("every year on {day} {month} at {at}", day=day, month=last, at=at)
+    listed = f"{', '.join(names)} {_('and')} {last}"
+    return _("on day {day} of {months} at {at}", day=day, months=listed, at=at)
 
 
 def format_seconds(seconds: int) -> str:

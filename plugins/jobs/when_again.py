@@ -4,8 +4,11 @@ Freitag", "每周一至周五", "tous les jours". Pure functions over folded tex
 from __future__ import annotations
 
 import re
+from calendar import monthrange
+from datetime import date
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from channels.language import _
 from plugins.jobs.when_days import Duration, WhenError, read_span
@@ -13,6 +16,7 @@ from plugins.jobs.when_words import (
     DAY,
     EDGE,
     MONTH_NAME,
+    NUMBER,
     PLURAL,
     WEEK,
     WEEKDAY,
@@ -26,13 +30,15 @@ from plugins.jobs.when_words import (
 class Every(Struct, frozen=True):
     """A recurring time: on days of the week (0 for Sunday), on a day of the month, of the year, or
     after so many days or seconds; and where that ends in the text. `nth` is which one of a month
-    its day of the week is, and LAST is the last, of the days of a month as well."""
+    its day of the week is, and LAST is the last, of the days of a month as well. `months` is after
+    how many months a day of the month comes again, from `month` on (0: from the next one)."""
 
     end: int
     week: tuple[int, ...] = ()
     month_day: int = 0
     nth: int = 0
     month: int = 0
+    months: int = 1
     days: int = 0
     seconds: int = 0
     part: str = ""
@@ -44,7 +50,7 @@ _EVERY = re.compile(
     r"|al?le)\s+|每隔?(?:个|個)?\s*"
 )
 _WORKING = re.compile(
-    r"(?:weekdays?|workdays?|working days?|werktage?s?|arbeitstage?|个?工作日"
+    r"(?:weekdays?|workdays?|(?:working|business) days?|werktage?s?|arbeitstage?|个?工作日"
     r"|jours? ouvr(?:e|able)s?|jours? de semaine|dias? (?:laborables?|habiles?|de semana))" + EDGE
 )
 _WEEKEND = re.compile(
@@ -61,6 +67,10 @@ _ALONE = re.compile(
     r"|(?P<working>on weekdays|weekdays|on workdays|werktags|an werktagen|工作日|en semaine)"
     r"|(?P<weekend>on weekends|weekends|an wochenenden)|(?P<second>每?隔一?[天日]|un jour sur deux)"
     r"|(?P<weekly>weekly|wochentlich)|(?P<monthly>monthly|monatlich)"
+    r"|(?P<fortnightly>bi-?weekly|fortnightly|zweiwochentlich|(?:14|vierzehn)-?tag(?:ig|lich))"
+    r"|(?P<quarterly>quarterly|vierteljahrlich|quartalsweise|trimestriel(?:lement)?"
+    r"|trimestralmente)|(?P<yearly>yearly|annually|jahrlich|annuellement|anualmente)"
+    r"|(?P<nightly>nightly)"
     r")" + EDGE
 )
 _AND = r"\s*(?:,\s*(?:and|und|et|y)?|and|und|et|y|e|&|和|、|及|/|\+)\s*"
@@ -94,6 +104,29 @@ _NTH = {
 _NTH_DAY = (
     rf"(?P<nth>{'|'.join(_NTH)})\s+(?:(?P<weekday>{WEEKDAY})|days?|tage?s?|jours?|dias?){EDGE}"
 )
+_FIRST_OR_LAST = re.compile(
+    rf"(?P<nth>{'|'.join(words for words, n in _NTH.items() if n in (1, LAST))})\s+"
+    rf"(?P<weekday>{WEEKDAY}){EDGE}"
+)
+"""A day of the week of which a month has one: "every last friday". "Every second friday" is every
+other one."""
+_QUARTER = re.compile(
+    r"(?:quarters?(?!\s+(?:of\s|hour))|quartal|trimestres?|(?:个|個)?季度(?:的?第一天)?)" + EDGE
+)
+_QUARTER_HOUR = re.compile(r"quarter\s+(?:of\s+an\s+)?hour|viertelstunde|quart d'heure" + EDGE)
+_MONTHS = re.compile(
+    rf"(?P<n>\d{{1,2}}|{NUMBER}|other|second|third|zweiten?|dritten?)\s+(?:months?|monate?n?|mois|meses)"
+    rf"{EDGE}|(?P<han>\d{{1,2}}|[二两三四六])个?月"
+)
+_OF_A_YEAR = {
+    "other": 2,
+    "second": 2,
+    "third": 3,
+    "zweite": 2,
+    "zweiten": 2,
+    "dritte": 3,
+    "dritten": 3,
+}
 _NTH_OF_MONTH = re.compile(
     rf"(?:(?:every|each|on|the|am|an|jede[nrsm]?|chaque|tous|les?|cada|todos|los|el)\s+){{0,3}}{_NTH_DAY}"
     r"(?:\s+(?:of|in|im|des|du|del?|the|each|every|eines|jede[sn]|chaque|cada|el)){1,3}"
@@ -141,6 +174,16 @@ def read_every(text: str, start: int) -> Every | None:  # noqa: C901  # one case
         first = _DAY_ONE.match(text, start)
         is_list = first and (PLURAL.fullmatch(first["day"]) or _begins_range(text, first.end()))
         return _days(text, start) if is_list else None
+    if found := _FIRST_OR_LAST.match(text, at):
+        return _on_nth(found)
+    if found := _QUARTER_HOUR.match(text, at):
+        return Every(found.end(), seconds=900)
+    if found := _QUARTER.match(text, at):
+        return _on_quarter(text, found.end())
+    if found := _MONTHS.match(text, at):
+        return _after_months(text, found)
+    if found := _YEAR_DAY.match(text, at):
+        return _on_year_day(found)
     if found := _WORKING.match(text, at):
         return Every(found.end(), week=(1, 2, 3, 4, 5))
     if found := _WEEKEND.match(text, at):
@@ -188,9 +231,12 @@ def _alone(text: str, found: re.Match[str]) -> Every | None:
             return Every(found.end(), week=(0, 6))
         case "second":
             return Every(found.end(), days=2)
-        case "weekly":
-            return _by_unit(text, "week", found.end())
-    return _by_unit(text, "month", found.end())
+        case "nightly":
+            return Every(found.end(), days=1, part="night")
+        case "quarterly":
+            return _on_quarter(text, found.end())
+    units = {"weekly": "week", "fortnightly": "fortnight", "yearly": "year"}
+    return _by_unit(text, units.get(str(found.lastgroup), "month"), found.end())
 
 
 def _days(text: str, start: int) -> Every | None:
@@ -254,16 +300,51 @@ def _by_unit(text: str, unit: str, end: int) -> Every | None:
                 return _on_nth(found)
             if found := _MONTH_DAY.match(text, end):
                 return _on_month_day(int(found["d"] or found["e"] or found["f"]), found.end())
-            raise WhenError(
-                _("Say on which day of the month, as in `every month on the 1st 9:00`.")
-            )
-    if found := _YEAR_DAY.match(text, end):
-        name = found["n"] or found["n2"]
-        number = month(name) if name else int(found["m"])
-        day = int(found["d"] or found["d2"] or found["d3"])
-        if 0 < day <= (28 if number == 2 else 30) and 0 < number <= 12:
-            return Every(found.end(), month_day=day, month=number)
+            raise _no_day()
+    found = _YEAR_DAY.match(text, end)
+    return _on_year_day(found) if found else None
+
+
+def _no_day() -> WhenError:
+    return WhenError(_("Say on which day of the month, as in `every month on the 1st 9:00`."))
+
+
+def _on_year_day(found: re.Match[str]) -> Every | None:
+    """Return what comes on a day that each year has."""
+    name = found["n"] or found["n2"]
+    number = month(name) if name else int(found["m"])
+    day = int(found["d"] or found["d2"] or found["d3"])
+    if 0 < number <= 12 and 0 < day <= monthrange(2027, number)[1]:
+        return Every(found.end(), month_day=day, month=number)
     return None
+
+
+def _on_quarter(text: str, end: int) -> Every:
+    """Return what comes in January, April, July and October: on the first, if no day is said."""
+    found = _MONTH_DAY.match(text, end)
+    if found is None:
+        return Every(end, month_day=1, month=1, months=3)
+    on = _on_month_day(int(found["d"] or found["e"] or found["f"]), found.end())
+    return replace(on, month=1, months=3)
+
+
+def _after_months(text: str, found: re.Match[str]) -> Every | None:
+    """Return what comes on a day of every second, third, fourth or sixth month."""
+    said = found["n"] or found["han"]
+    months = _OF_A_YEAR.get(said) or int(count(said))
+    if months not in (2, 3, 4, 6):
+        return None
+    day = _MONTH_DAY.match(text, found.end())
+    if day is None:
+        raise _no_day()
+    return replace(_on_month_day(int(day["d"] or day["e"] or day["f"]), day.end()), months=months)
+
+
+def list_months(every: Every, today: date) -> str:
+    """Return the months in which a day comes again, as fields of crontab have them: where none is
+    said, one of them is the next that has the day to come."""
+    first = every.month or today.month + (today.day >= every.month_day)
+    return ",".join(map(str, sorted((first + n - 1) % 12 + 1 for n in range(0, 12, every.months))))
 
 
 def _on_month_day(day: int, end: int) -> Every:

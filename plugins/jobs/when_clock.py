@@ -95,9 +95,9 @@ _SPOKEN = re.compile(
 )
 _SHARP = re.compile(rf"\s+(?:sharp|on the dot|exactly|punktlich|precises?|pile|en punto){EDGE}")
 """Words behind a time that say nothing more of it."""
-_LOOSE = re.compile(rf"(?P<h>{_HOUR}){EDGE}(?![\d:/%-]|[.,]\d)")
+_LOOSE = re.compile(rf"(?P<h>{_HOUR}){EDGE}(?!\d|[/%-]|[:.,]\d)")
 _DOTTED = re.compile(r"(?<![\d.:,/-])(?P<h>\d{1,2})\.(?P<m>\d{2})(?![\d.]|,\d)" + EDGE)
-_FOUR = re.compile(r"(?<![\d.:,/-])(?P<h>[01]\d|2[0-3])(?P<m>[0-5]\d)(?![\d.:,/%-])" + EDGE)
+_FOUR = re.compile(r"(?<![\d.:,/-])(?P<h>[01]\d|2[0-3])(?P<m>[0-5]\d)(?![\d.,/%-]|:\d)" + EDGE)
 _WORDS = re.compile(
     r"(?:(?P<noon>(?:12\s+)?(?:noon|midday)|mittags?(?!\s+um)|am mittag(?!\s+um)"
     r"|midi|(?:al?\s+)?mediodia|中午|正午)"

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from channels.language import _
 from plugins.jobs.recurrence import in_zone
-from plugins.jobs.when_again import LAST, Every, read_every
+from plugins.jobs.when_again import LAST, Every, list_months, read_every
 from plugins.jobs.when_clock import ClockError, TimeOfDay, read_clock, read_part, to_time
 from plugins.jobs.when_days import (
     Day,
@@ -434,6 +434,8 @@ class PhraseReading:
             raise unknown()
         if every.month_day == LAST:
             return "L * *"
+        if every.month_day and every.months > 1:
+            return f"{every.month_day} {list_months(every, self.today)} *"
         if every.month_day:
             return f"{every.month_day} {every.month or '*'} *"
         if every.nth:

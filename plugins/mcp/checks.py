@@ -22,10 +22,10 @@ def check_servers(servers: Collection[McpServer], has_sdk: bool) -> Finding:
     """Return whether what these servers need is there; none of them is started."""
     if not has_sdk:
         advice = "Run: python main.py add mcp"
-        return Finding("MCP servers", False, "The package mcp is missing.", advice)
+        return Finding("MCP servers", "broken", "The package mcp is missing.", advice)
     programs = [one for one in servers if one.is_process]
     gone = [f"{one.name} ({one.command})" for one in programs if not shutil.which(one.command)]
     if gone:
         advice = "Install them, or correct mcp.servers."
-        return Finding("MCP servers", False, f"Programs are missing: {', '.join(gone)}.", advice)
-    return Finding("MCP servers", True, f"What {len(servers)} of them need is there.")
+        return Finding("MCP servers", "broken", f"Programs are missing: {', '.join(gone)}.", advice)
+    return Finding("MCP servers", "ok", f"What {len(servers)} of them need is there.")

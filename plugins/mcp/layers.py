@@ -20,6 +20,8 @@ _LONGEST_VALUE, _MOST_VALUES = 20_000, 300_000  # bytes of schemas that are buil
 _KINDS = frozenset(("text", "image", "audio", "resource_link", "resource"))
 """The kinds of pieces that the result of a tool may have."""
 
+_TASK_SUPPORT = ("forbidden", "optional", "required")
+
 MessageId = int | str
 
 
@@ -204,7 +206,39 @@ def tidy(result: dict[str, Any]) -> dict[str, Any]:
             result[name] = value[:MOST_ITEMS]
     if isinstance(content := result.get("content"), list):
         result["content"] = [_as_known(block) for block in content]
+    if isinstance(tools := result.get("tools"), list):
+        result["tools"] = [_as_tool(tool) for tool in tools if _is_named(tool)]
     return result
+
+
+def _is_named(tool: Any) -> bool:
+    return isinstance(tool, dict) and isinstance(tool.get("name"), str)
+
+
+def _as_tool(tool: dict[str, Any]) -> dict[str, Any]:
+    """Return the parts of a tool that are ever used, as the SDK wants them: for one schema that is
+    none, it would break the whole list."""
+    read: dict[str, Any] = {"name": tool["name"], "inputSchema": {"type": "object"}}
+    if isinstance(about := tool.get("description"), str):
+        read["description"] = about
+    execution, schema = tool.get("execution"), tool.get("inputSchema")
+    if isinstance(execution, dict) and execution.get("taskSupport") in _TASK_SUPPORT:
+        read["execution"] = {"taskSupport": execution["taskSupport"]}
+    if isinstance(schema, dict) and _has_properties(schema):
+        rest = {name: value for name, value in schema.items() if name != "$schema"}
+        read["inputSchema"] = {**rest, "type": "object"}
+    return read
+
+
+def _has_properties(schema: dict[str, Any]) -> bool:
+    """Return whether the properties of a schema, if it has any, are schemas by their names."""
+    known, required = schema.get("properties", {}), schema.get("required", [])
+    return (
+        isinstance(known, dict)
+        and all(isinstance(one, dict | bool) for one in known.values())
+        and isinstance(required, list)
+        and all(isinstance(one, str) for one in required)
+    )
 
 
 def _as_known(block: Any) -> Any:

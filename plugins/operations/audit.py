@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from bot.checks import Risk, Severity, list_risks, list_risks_with_users
+from bot.checks import Finding, Severity, list_risks, say_verdict
 from bot.data_folder import DATABASE, find_database, plugins_folder
 from bot.logs import looks_secret
 from bot.settings import Layers, Settings, SettingsStore, load_layers
@@ -35,6 +35,9 @@ _HAS_ACCOUNTS = hasattr(os, "geteuid")
 _WIDEST = {4: 8, 6: 32}
 """Bits of a network below which it is no proxy's."""
 _MOST_NAMED = 5
+
+_Risk = tuple[Severity, str, str]
+"""The severity of a risk, the risk in a sentence, and its fix."""
 
 
 class Installation(Struct, frozen=True):
@@ -88,60 +91,57 @@ def _overrides(carried: Carried) -> dict[str, dict[str, Any]]:
     return found
 
 
-def audit(one: Installation) -> list[Risk]:
+def audit(one: Installation) -> list[Finding]:
     """All that is open, weak or shared, the gravest first."""
-    looks: tuple[Callable[[Installation], Iterable[Risk]], ...] = (
-        _web,
-        _keys,
-        _tools,
-        _plugins,
-        _files,
-        _secrets,
-        _account,
-        _leftovers,
-        _people,
-    )
-    found = [risk for look in looks for risk in look(one)]
+    looks = {
+        "web page": _web,
+        "keys": _keys,
+        "tools": _tools,
+        "plugins": _plugins,
+        "files": _files,
+        "settings": _secrets,
+        "account": _account,
+        "copies": _leftovers,
+        "people": _people,
+    }
+    found = [Finding(name, *risk) for name, look in looks.items() for risk in look(one)]
     return sorted(found, key=lambda risk: RANKS.index(risk.severity))
 
 
-def report(risks: Iterable[Risk], has_colours: bool) -> str:
+def report(risks: Sequence[Finding], has_colours: bool) -> str:
     """Return the risks as text, each with its fix below."""
-    risks = list(risks)
     lines = [_line(risk, has_colours) for risk in risks]
-    wrong = sum(risk.severity != "note" for risk in risks)
-    verdict = f"To look at: {wrong}." if wrong else "No risk found."
-    return "\n".join([*lines, *([""] if lines else []), verdict])
+    return say_verdict(lines, risks, "No risk found.", "To look at")
 
 
-def exit_code(risks: Iterable[Risk]) -> int:
-    return 1 if any(risk.severity != "note" for risk in risks) else 0
+def _risk_of(finding: Finding) -> _Risk:
+    return finding.severity, finding.sentence, finding.advice
 
 
-def _line(risk: Risk, has_colours: bool) -> str:
+def _line(risk: Finding, has_colours: bool) -> str:
     mark = f"{risk.severity:6}"
     if has_colours:
         mark = f"\033[{COLOURS[risk.severity]}m{mark}\033[0m"
-    fix = f"\n         fix: {risk.fix}" if risk.fix else ""
+    fix = f"\n         fix: {risk.advice}" if risk.advice else ""
     return f"{mark} {risk.sentence}{fix}"
 
 
-def _web(one: Installation) -> Iterator[Risk]:
+def _web(one: Installation) -> Iterator[_Risk]:
     web, token = one.settings.web, one.layers.secrets.get("PARLEY_WEB_TOKEN", "")
     new = "python -c 'import secrets; print(secrets.token_urlsafe())', as PARLEY_WEB_TOKEN in .env"
     is_open = not is_loopback(web.host)
     if token and is_weak(token):
-        yield Risk(
+        yield (
             "high",
             "PARLEY_WEB_TOKEN could be guessed, and it opens everything that owners can do.",
             new,
         )
     if not token and is_open:
-        yield Risk("high", f"web.host is {web.host}, and there is no token for the page.", new)
+        yield "high", f"web.host is {web.host}, and there is no token for the page.", new
     elif not token and one.settings.channels.web:
-        yield Risk("low", "Every account on this machine may use the web page as an owner.", new)
+        yield "low", "Every account on this machine may use the web page as an owner.", new
     if token and is_open and not web.trusted_proxies:
-        yield Risk(
+        yield (
             "medium",
             f"The web page listens at {web.host} without encryption: anyone on the way "
             "can read along.",
@@ -150,58 +150,58 @@ def _web(one: Installation) -> Iterator[Risk]:
     for name in web.trusted_proxies:
         network = ip_network(name, strict=False)
         if network.prefixlen < _WIDEST[network.version]:
-            yield Risk(
+            yield (
                 "high",
                 f"web.trusted_proxies has {name}: nearly anybody could claim to be somebody else.",
                 "name the address of your proxy alone in web.trusted_proxies",
             )
 
 
-def _keys(one: Installation) -> Iterator[Risk]:
+def _keys(one: Installation) -> Iterator[_Risk]:
     for person, may_command, used in one.carried.keys:
         name = person.partition("/")[2]
         revoke = f"python main.py key revoke {name}"
         if person in one.carried.owners:
             sentence = f"The key {name} to /v1 has an owner's rights."
-            yield Risk("medium" if may_command else "low", sentence, revoke)
+            yield "medium" if may_command else "low", sentence, revoke
         elif may_command:
-            yield Risk("low", f"Whoever has the key {name} to /v1 may use commands.", revoke)
+            yield "low", f"Whoever has the key {name} to /v1 may use commands.", revoke
         if not used:
-            yield Risk("low", f"The key {name} to /v1 was never used.", revoke)
+            yield "low", f"The key {name} to /v1 was never used.", revoke
 
 
-def _tools(one: Installation) -> Iterator[Risk]:
+def _tools(one: Installation) -> Iterator[_Risk]:
     said: set[str] = set()
     for scope, settings in one.everywhere:
-        for risk in _reach(settings):
-            if risk.sentence not in said:
-                said.add(risk.sentence)
+        for severity, sentence, fix in _reach(settings):
+            if sentence not in said:
+                said.add(sentence)
                 where = f" (in {scope})" if scope else ""
-                yield Risk(risk.severity, f"{risk.sentence[:-1]}{where}.", risk.fix)
+                yield severity, f"{sentence[:-1]}{where}.", fix
 
 
-def _reach(settings: Settings) -> Iterator[Risk]:
+def _reach(settings: Settings) -> Iterator[_Risk]:
     risks = [*list_risks(settings)]
     if risks and settings.tools.approve == "never":
-        yield Risk(
+        yield (
             "high",
             "Tools run commands or use the web without asking, so anything that talks the "
             "model into it gets its way.",
             "/config tools.approve ask",
         )
-    yield from risks
+    yield from map(_risk_of, risks)
 
 
-def _plugins(one: Installation) -> Iterator[Risk]:
+def _plugins(one: Installation) -> Iterator[_Risk]:
     folder = plugins_folder(one.settings, one.data)
     files = [path for path in sorted(folder.rglob("*")) if path.suffix != ".pyc"]
     code = [path for path in files if path.is_file() or path.is_symlink()]
     for path in [folder, *files] if code else []:
         if (why := _who_else_writes(path)) is not None:
-            yield Risk("high", f"{path} runs inside the bot, and {why}.", f"chmod go-w {path}")
+            yield "high", f"{path} runs inside the bot, and {why}.", f"chmod go-w {path}"
     if code:
         names = _join_names([str(path.relative_to(folder)) for path in code])
-        yield Risk("note", f"Plugins run with all of the bot's rights: {names}.", f"ls {folder}")
+        yield "note", f"Plugins run with all of the bot's rights: {names}.", f"ls {folder}"
 
 
 def _who_else_writes(path: Path) -> str | None:
@@ -211,22 +211,20 @@ def _who_else_writes(path: Path) -> str | None:
     return "others may write to it" if status.st_mode & _WRITERS else None
 
 
-def _files(one: Installation) -> Iterator[Risk]:
+def _files(one: Installation) -> Iterator[_Risk]:
     env = one.config.with_name(".env")
     if env.exists() and _mode(env) & _OTHERS:
-        yield Risk(
-            "high", f"Others on this machine may read the keys in {env}.", f"chmod 600 {env}"
-        )
+        yield "high", f"Others on this machine may read the keys in {env}.", f"chmod 600 {env}"
     if one.config.exists() and _mode(one.config) & _WRITERS:
-        yield Risk("high", f"Others may change {one.config}.", f"chmod go-w {one.config}")
+        yield "high", f"Others may change {one.config}.", f"chmod go-w {one.config}"
     if not one.data.exists():
         return
     if _mode(one.data) & _WRITERS:
-        yield Risk("high", f"Others may write in {one.data}.", f"chmod -R go= {one.data}")
+        yield "high", f"Others may write in {one.data}.", f"chmod -R go= {one.data}"
     elif _mode(one.data) & _OTHERS:
         inside = [path for path in one.data.rglob("*") if not path.is_symlink()]
         readable = sum(bool(_mode(path) & _OTHERS) for path in inside)
-        yield Risk(
+        yield (
             "medium" if readable else "low",
             f"Others on this machine can read {one.data}; {readable} files in it are open to them.",
             f"chmod -R go= {one.data}",
@@ -242,29 +240,29 @@ def _own_account() -> int:
     return os.geteuid() if _HAS_ACCOUNTS else -1
 
 
-def _secrets(one: Installation) -> Iterator[Risk]:
+def _secrets(one: Installation) -> Iterator[_Risk]:
     try:
         text = one.config.read_text("utf-8", errors="replace")
     except OSError:
         return
     if looks_secret(text):
-        yield Risk(
+        yield (
             "high",
             f"{one.config} holds what looks like a key.",
             f"move it to .env, and write {{{{secret.NAME}}}} in {one.config}",
         )
 
 
-def _account(one: Installation) -> Iterator[Risk]:
+def _account(one: Installation) -> Iterator[_Risk]:
     if one.is_root:
-        yield Risk(
+        yield (
             "medium",
             "The bot runs as root: a hole in it or in a plugin opens the whole machine.",
             "adduser --system parley, and start the bot as that account",
         )
 
 
-def _leftovers(one: Installation) -> Iterator[Risk]:
+def _leftovers(one: Installation) -> Iterator[_Risk]:
     """Yield the risk of copies of what was said that stay when it is forgotten, and of what nobody
     agreed to."""
     beside = one.data.absolute().parent
@@ -273,33 +271,31 @@ def _leftovers(one: Installation) -> Iterator[Risk]:
     if copies:
         sentence = "There are older copies of conversations here, which /forget does not delete"
         names = _join_names([path.name for path in sorted(copies)])
-        yield Risk("low", f"{sentence}: {names}.", f"rm -r {copies[0]}")
+        yield "low", f"{sentence}: {names}.", f"rm -r {copies[0]}"
     archives = {*beside.glob("*.tar.gz"), *one.config.absolute().parent.glob("*.tar.gz")}
     for path in sorted(archives):
         if _mode(path) & _OTHERS:
-            yield Risk(
-                "medium", f"Others may read {path.name}, maybe a backup.", f"chmod 600 {path}"
-            )
+            yield "medium", f"Others may read {path.name}, maybe a backup.", f"chmod 600 {path}"
     if (aside := one.data / SET_ASIDE).exists():
         sentence = f"{aside} holds what came with a restored backup and nobody agreed to."
-        yield Risk("low", sentence, f"rm -r {aside}")
+        yield "low", sentence, f"rm -r {aside}"
 
 
-def _people(one: Installation) -> Iterator[Risk]:
+def _people(one: Installation) -> Iterator[_Risk]:
     owners = [*one.settings.owners, *one.carried.owners]
     if owners:
-        yield Risk("note", f"Owners, who may do everything: {_join_names(owners)}.", "/revoke WHO")
+        yield "note", f"Owners, who may do everything: {_join_names(owners)}.", "/revoke WHO"
     if one.carried.users:
         users = _join_names(one.carried.users)
-        yield Risk("note", f"Users, and chats open to everyone in them: {users}.", "/revoke WHO")
-        yield from list_risks_with_users(one.settings)
+        yield "note", f"Users, and chats open to everyone in them: {users}.", "/revoke WHO"
+        yield from map(_risk_of, list_risks(one.settings, with_users=True))
     if one.carried.links:
         pairs = [f"{home} in that of {target}" for home, target in one.carried.links]
         sentence = f"Linked chats: {_join_names(pairs)}."
-        yield Risk("note", sentence, "/unlink all")
+        yield "note", sentence, "/unlink all"
     permits = [parse_permit(entry) for entry in one.settings.users_may_set if entry not in HARMLESS]
     if free := [permit.key for permit in permits if permit == Permit(permit.key)]:
-        yield Risk(
+        yield (
             "low",
             f"People who are not owners may set these to anything: {_join_names(free)}.",
             "/config users_may_set --unset",

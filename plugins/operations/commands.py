@@ -13,26 +13,20 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from agent.models.embedded import is_installed
-from agent.models.selection import Models, place_of
 from bot.app import VERSION
-from bot.checks import examine_features
+from bot.checks import exit_code
 from bot.command_line import call_of, say, with_places
 from bot.data_folder import (
     DATABASE,
     FolderError,
-    check_not_emptied,
     find_database,
-    has_bot,
     lock_data_folder,
 )
 from bot.progress import BYTES, progress
-from bot.settings import SettingError, SettingsStore, load_layers
-from bot.stages import credentials
+from bot.settings import SettingsStore, load_layers
 from bot.wording import count
 from memory.keys import BRANCH, home_of
 from memory.record.engines import engine_for
-from memory.record.rehearsal import find_schema
 from memory.record.search.index import catch_up_all
 from memory.record.store import StoreError
 from memory.record.transfer import copy_in, copy_out
@@ -47,40 +41,11 @@ _MOST_SHOWN = 40  # lines of a list, and 80 characters of a value, so that what 
 
 def examine(options: argparse.Namespace) -> int:
     """Check the installation, and say what to do."""
-    findings = asyncio.run(
-        doctor.examine(
-            options.config,
-            options.data,
-            os.environ,
-            doctor.Probes(
-                database=lambda: asyncio.to_thread(_examine_database, options),
-                place=lambda layers, brain: place_of(brain, credentials(layers)),
-                models=lambda layers, brain: Models(credentials(layers)).list_models(brain),
-                has_embedded=is_installed,
-                features=examine_features,
-            ),
-        )
-    )
+    probes = doctor.Probes(options.config, options.data, os.environ)
+    findings = asyncio.run(doctor.examine(probes))
     say(f"Parley {VERSION}\n{with_places(doctor.report(findings), options)}")
     say(f"To check the security of this installation: {call_of(options)} audit")
-    return doctor.exit_code(findings)
-
-
-def _examine_database(options: argparse.Namespace) -> str:
-    try:
-        place = _place(options)
-    except SettingError:
-        return ""  # the doctor says so
-    if isinstance(place, Path):
-        try:
-            check_not_emptied(options.data)
-        except FolderError as error:
-            raise StoreError(str(error)) from None
-    engine = engine_for(place)
-    fault = engine.examine()
-    if not fault and has_bot(place):
-        find_schema(engine)  # refuses the record of a newer Parley
-    return fault
+    return exit_code(findings)
 
 
 def _place(options: argparse.Namespace) -> Path | str:
@@ -109,7 +74,7 @@ def look_for_risks(options: argparse.Namespace) -> int:
     """Say what is open, weak or shared in this installation."""
     risks = audit.audit(audit.installation(options.config, options.data, os.environ))
     say(audit.report(risks, sys.stdout.isatty() and "NO_COLOR" not in os.environ))
-    return audit.exit_code(risks)
+    return exit_code(risks)
 
 
 def save(options: argparse.Namespace) -> int:

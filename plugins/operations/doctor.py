@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC
 from importlib import metadata
 from pathlib import Path
@@ -16,19 +16,28 @@ from msgspec import Struct
 
 from agent.models.base import ModelError, ModelUnlisted
 from agent.models.brain import Brain
+from agent.models.embedded import is_installed
 from agent.models.learnt import Learnt, read_facts
 from agent.models.listed import ListedModel
 from agent.models.providers import NOBODY, PROVIDERS, find_provider
-from agent.models.selection import AUTO, EMBEDDED, ModelEndpoint
+from agent.models.selection import AUTO, EMBEDDED, Credentials, ModelEndpoint, Models, place_of
 from bot.channel_state import read_health
-from bot.checks import Finding
+from bot.checks import Finding, examine_features, say_verdict
 from bot.choices import choice_of, summary_choice_of
-from bot.data_folder import find_database, plugins_folder
+from bot.data_folder import (
+    FolderError,
+    check_not_emptied,
+    find_database,
+    has_bot,
+    plugins_folder,
+)
 from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
 from bot.settings.schema import NO_AGENT
+from bot.stages import credentials
 from channels.base import WithHealth
 from memory.record import learnt
 from memory.record.engines import engine_for
+from memory.record.rehearsal import find_schema
 from memory.record.store import StoreError
 from plugins.health import describe_channels
 from plugins.loader import load
@@ -39,32 +48,50 @@ LEAST_FREE = 200_000_000  # bytes
 PATIENCE = 15.0  # seconds that an endpoint has to list its models
 
 
-async def _no_features(settings: Settings) -> Sequence[Finding]:
-    """Find nothing."""
-    return ()
-
-
 class Probes(Struct, frozen=True):
-    """Functions by which the doctor looks at what other modules have.
+    """An installation, and how the doctor looks at what other modules have of it."""
 
-    `database` tells what is wrong with the database, "" for nothing or where there is none yet, or
-    raises StoreError where it can't be reached;
-    `place` says where a brain's models are served, `models` lists them or raises ModelError;
-    `has_embedded` says whether the
-    embedded model is installed; `features` returns what features find.
-    """
+    config: Path
+    data: Path
+    environ: Mapping[str, str]
+    may_connect: bool = True
 
-    database: Callable[[], Awaitable[str]]
-    place: Callable[[Layers, Brain], ModelEndpoint]
-    models: Callable[[Layers, Brain], Awaitable[Sequence[ListedModel]]]
-    has_embedded: Callable[[], bool]
-    features: Callable[[Settings], Awaitable[Sequence[Finding]]] = _no_features
+    def look_at_database(self) -> str:
+        """Return what is wrong with the database; "" for nothing, or where there is none yet.
+        Raises StoreError where it can't be reached."""
+        try:
+            place = find_database(load_layers(self.config, self.environ), self.data)
+        except SettingError:
+            return ""  # the check of the settings says so
+        if isinstance(place, Path):
+            try:
+                check_not_emptied(self.data)
+            except FolderError as error:
+                raise StoreError(str(error)) from None
+        engine = engine_for(place)
+        fault = engine.examine()
+        if not fault and has_bot(place):
+            find_schema(engine)  # refuses the record of a newer Parley
+        return fault
+
+    async def list_models(self, layers: Layers, brain: Brain) -> Sequence[ListedModel]:
+        """Return the models of a brain's endpoint. Raises ModelError."""
+        if not self.may_connect:
+            return ()
+        return await Models(credentials(layers)).list_models(brain)
+
+    def has_embedded(self) -> bool:
+        """Return whether the embedded model is installed."""
+        return is_installed()
+
+    async def examine_features(self, settings: Settings) -> Sequence[Finding]:
+        """Return what features find."""
+        return await examine_features(settings, self.may_connect)
 
 
-async def examine(
-    config: Path, data: Path, environ: Mapping[str, str], probes: Probes
-) -> list[Finding]:
+async def examine(probes: Probes) -> list[Finding]:
     """Look at everything, in the order in which it has to be mended. Nothing is changed."""
+    config, data = probes.config, probes.data
     findings = [
         check_python(sys.version_info[:3]),
         check_packages(PINS.read_text(encoding="utf-8"), find_installed_version),
@@ -72,33 +99,27 @@ async def examine(
         await _look_at_database(probes),
     ]
     try:
-        layers = load_layers(config, environ)
+        layers = load_layers(config, probes.environ)
         book = SettingsStore(layers)
         settings = book.effective()
     except SettingError as error:
         is_given = str(error).startswith("PARLEY_")
         where = "the environment, or .env" if is_given else str(config)
-        return [*findings, Finding("settings", False, str(error), f"Correct {where}.")]
-    findings.append(Finding("settings", True, f"{config} is valid."))
+        return [*findings, Finding("settings", "broken", str(error), f"Correct {where}.")]
+    findings.append(Finding("settings", "ok", f"{config} is valid."))
     database = find_database(layers, data)
     findings += await asyncio.to_thread(check_health, database)
     findings += await asyncio.to_thread(check_learnt, database)
     if settings.channels.messengers:
         findings += check_messengers(settings, layers.secrets, plugins_folder(settings, data))
     findings += check_plugins(plugins_folder(settings, data))
-    findings += await probes.features(settings)
+    findings += await probes.examine_features(settings)
     return findings + await _check_models(book, layers, probes)
 
 
 def report(findings: Sequence[Finding]) -> str:
     """Return the findings as text, and how many of them need somebody's hand."""
-    broken = sum(not finding.is_ok for finding in findings)
-    verdict = f"To fix: {broken}." if broken else "All is well."
-    return "\n".join([*map(_line, findings), "", verdict])
-
-
-def exit_code(findings: Sequence[Finding]) -> int:
-    return 0 if all(finding.is_ok for finding in findings) else 1
+    return say_verdict([*map(_line, findings)], findings, "All is well.", "To fix")
 
 
 def _line(finding: Finding) -> str:
@@ -110,9 +131,9 @@ def _line(finding: Finding) -> str:
 def check_python(version: Sequence[int]) -> Finding:
     name = ".".join(map(str, version))
     if tuple(version) >= OLDEST_PYTHON:
-        return Finding("python", True, f"Python {name}.")
+        return Finding("python", "ok", f"Python {name}.")
     oldest = ".".join(map(str, OLDEST_PYTHON))
-    return Finding("python", False, f"Python {name} is too old.", f"Install {oldest} or newer.")
+    return Finding("python", "broken", f"Python {name} is too old.", f"Install {oldest} or newer.")
 
 
 def check_packages(pins: str, version_of: Callable[[str], str | None]) -> Finding:
@@ -124,9 +145,9 @@ def check_packages(pins: str, version_of: Callable[[str], str | None]) -> Findin
         if version_of(name) != version
     ]
     if not wrong:
-        return Finding("packages", True, f"All {len(pinned)} have the version that was tested.")
+        return Finding("packages", "ok", f"All {len(pinned)} have the version that was tested.")
     advice = "Run make run, or: pip install -r requirements.txt"
-    return Finding("packages", False, "; ".join(wrong) + ".", advice)
+    return Finding("packages", "broken", "; ".join(wrong) + ".", advice)
 
 
 def check_health(place: Path | str) -> list[Finding]:
@@ -138,7 +159,7 @@ def check_health(place: Path | str) -> list[Finding]:
     except StoreError:
         return []  # the database has been told of
     return [
-        Finding(f"channel {name}", False, line, "The log says more: python main.py logs.")
+        Finding(f"channel {name}", "broken", line, "The log says more: python main.py logs.")
         for name, one in found.items()
         for line in describe_channels({name: one}, UTC)
     ]
@@ -153,7 +174,7 @@ def check_learnt(place: Path | str) -> list[Finding]:
     except StoreError:
         return []  # the database has been told of
     return [
-        Finding(f"model {model}", True, " ".join(Learnt(read_facts(facts)).describe()))
+        Finding(f"model {model}", "ok", " ".join(Learnt(read_facts(facts)).describe()))
         for _, model, facts in rows
     ]
 
@@ -172,7 +193,7 @@ def check_messengers(
         name, is_down = f"channel {channel.name}", health is not None and health.state == "down"
         sentence = health.reason if health and is_down else "It has everything it needs."
         advice = f"docs/channels.md says how {channel.name} is set up." if is_down else ""
-        found.append(Finding(name, not is_down, sentence, advice))
+        found.append(Finding(name, "broken" if is_down else "ok", sentence, advice))
     return found
 
 
@@ -181,7 +202,7 @@ def check_plugins(folder: Path) -> list[Finding]:
     if not folder.is_dir():
         return []
     advice = f"Correct or remove it in {folder}, or update the package that it came with."
-    return [Finding("plugins", False, problem, advice) for problem in load(folder).problems]
+    return [Finding("plugins", "broken", problem, advice) for problem in load(folder).problems]
 
 
 def find_installed_version(package: str) -> str | None:
@@ -196,30 +217,32 @@ def check_data_folder(data: Path) -> Finding:
     place = next(folder for folder in (data, *data.absolute().parents) if folder.exists())
     if not place.is_dir():
         advice = "Choose another folder with --data DIR."
-        return Finding("data", False, f"{place} is a file, not a folder.", advice)
+        return Finding("data", "broken", f"{place} is a file, not a folder.", advice)
     try:
         with tempfile.TemporaryFile(dir=place):
             free = shutil.disk_usage(place).free
     except OSError as error:
         advice = "Correct its permissions, or choose another folder with --data DIR."
-        return Finding("data", False, f"{place} cannot be written: {error.strerror}.", advice)
+        return Finding("data", "broken", f"{place} cannot be written: {error.strerror}.", advice)
     if free < LEAST_FREE:
         return Finding(
-            "data", False, f"The disk of {place} is nearly full.", "Free some space on it."
+            "data", "broken", f"The disk of {place} is nearly full.", "Free some space on it."
         )
-    return Finding("data", True, f"{data} can be written; {free / 1e9:.1f} GB are free.")
+    return Finding("data", "ok", f"{data} can be written; {free / 1e9:.1f} GB are free.")
 
 
 async def _look_at_database(probes: Probes) -> Finding:
     try:
-        return check_database(await probes.database())
+        return check_database(await asyncio.to_thread(probes.look_at_database))
     except StoreError as error:  # it says what to do
-        return Finding("database", False, str(error))
+        return Finding("database", "broken", str(error))
 
 
 def check_database(fault: str) -> Finding:
     advice = "Restore a backup: python main.py restore FILE" if fault else ""
-    return Finding("database", not fault, fault or "The database is sound.", advice)
+    return Finding(
+        "database", "broken" if fault else "ok", fault or "The database is sound.", advice
+    )
 
 
 class _Served(Struct):
@@ -250,7 +273,7 @@ class _Served(Struct):
         return f"{what} of {self.whom}" if self.whom else what
 
 
-def _list_served(book: SettingsStore, find: Callable[[Brain], ModelEndpoint]) -> list[_Served]:
+def _list_served(book: SettingsStore, keys: Credentials) -> list[_Served]:
     """All places that answers, agents and summaries are asked of, each once."""
     served: dict[tuple[ModelEndpoint, str], _Served] = {}
     for agent in (NO_AGENT, *book.agents):
@@ -262,7 +285,7 @@ def _list_served(book: SettingsStore, find: Callable[[Brain], ModelEndpoint]) ->
                 (" ".join(filter(None, ("summaries", whom))), summary_choice_of(settings))
             )
         for name, choice in wanted:
-            place = find(choice.brain)
+            place = place_of(choice.brain, keys)
             known = served.setdefault(
                 (place, choice.brain.provider), _Served(name, choice.brain, place, [])
             )
@@ -272,7 +295,7 @@ def _list_served(book: SettingsStore, find: Callable[[Brain], ModelEndpoint]) ->
 
 
 async def _check_models(book: SettingsStore, layers: Layers, probes: Probes) -> list[Finding]:
-    served = _list_served(book, lambda brain: probes.place(layers, brain))
+    served = _list_served(book, credentials(layers))
     findings = [check_key(one) for one in served]
     is_needed = any(one.needs_embedded for one in served)
     findings.append(check_embedded(probes.has_embedded(), is_needed))
@@ -288,43 +311,43 @@ def check_key(served: _Served) -> Finding:
     if missing and served.needing:
         return Finding(
             name,
-            False,
+            "broken",
             f"No key is set, and {served.needing[0]!r} needs one."
             if is_usual
             else f"{missing} is not set, and {served.needing[0]!r} needs it.",
             f"Put {what} into the environment or .env.",
         )
     if missing:
-        return Finding(name, True, "No key is set, and none is needed: the small model answers.")
+        return Finding(name, "ok", "No key is set, and none is needed: the small model answers.")
     if is_usual:
-        return Finding(name, True, f"{what} is set.")
+        return Finding(name, "ok", f"{what} is set.")
     if served.brain.config.api_key:
-        return Finding(name, True, "The configuration names one.")
+        return Finding(name, "ok", "The configuration names one.")
     key = PROVIDERS.get(served.brain.provider, NOBODY).key_name
-    return Finding(name, True, f"{key} is set." if key else "None is set, and none is needed.")
+    return Finding(name, "ok", f"{key} is set." if key else "None is set, and none is needed.")
 
 
 def check_embedded(is_installed: bool, is_needed: bool) -> Finding:
     if is_installed:
-        return Finding("embedded model", True, "It is installed.")
+        return Finding("embedded model", "ok", "It is installed.")
     if not is_needed:
-        return Finding("embedded model", True, "It is not installed, and not needed.")
+        return Finding("embedded model", "ok", "It is not installed, and not needed.")
     advice = "Set OPENAI_API_KEY or OPENAI_BASE_URL, or: python main.py add embedded"
-    return Finding("embedded model", False, "It is not installed.", advice)
+    return Finding("embedded model", "broken", "It is not installed.", advice)
 
 
 async def _check_endpoint(layers: Layers, served: _Served, probes: Probes) -> Finding:
     name = served.called("endpoint")
     try:
         async with asyncio.timeout(PATIENCE):
-            listed = await probes.models(layers, served.brain)
+            listed = await probes.list_models(layers, served.brain)
     except ModelUnlisted as error:
-        return Finding(name, True, str(error))
+        return Finding(name, "ok", str(error))
     except ModelError as error:
-        return Finding(name, False, str(error))
+        return Finding(name, "broken", str(error))
     except TimeoutError:
         sentence = f"The endpoint has not answered for {PATIENCE:.0f} seconds."
-        return Finding(name, False, sentence, "Check its address and the network.")
+        return Finding(name, "broken", sentence, "Check its address and the network.")
     return check_listing(listed, served, name)
 
 
@@ -338,7 +361,7 @@ def check_listing(listed: Sequence[ListedModel], served: _Served, finding: str) 
     wanted = [name.removeprefix(provider.prefix) for name in served.names]
     missing = [name for name in wanted if name not in there and provider.may_chat(name)]
     if not listed or not missing:
-        return Finding(finding, True, f"It answers; models listed: {len(listed)}.")
+        return Finding(finding, "ok", f"It answers; models listed: {len(listed)}.")
     some = ", ".join(sorted(names)[:10])
     sentence = f"It answers, but does not list the model {missing[0]!r}."
-    return Finding(finding, False, sentence, f"Set one that it lists, such as: {some}")
+    return Finding(finding, "broken", sentence, f"Set one that it lists, such as: {some}")

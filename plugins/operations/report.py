@@ -16,9 +16,8 @@ import sys
 import time
 import zipfile
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +25,12 @@ import orjson
 from msgspec import Struct
 
 from agent.models.catalogue import window_of
-from agent.models.embedded import is_installed
-from agent.models.selection import AUTO, EMBEDDED, place_of
+from agent.models.selection import AUTO, EMBEDDED
 from bot.app import VERSION
-from bot.checks import examine_features
 from bot.command_line import say
 from bot.data_folder import find_database
 from bot.logs import make_masker
 from bot.settings import SettingError, load_layers
-from bot.stages import credentials
 from bot.wording import count
 from memory.record.engines import engine_for
 from memory.record.size import SQLITE, count_rows
@@ -223,14 +219,8 @@ def mask_value(value: object, choices: Collection[str] = ()) -> object:
 
 async def _check(place: Reported) -> dict[str, str]:
     """Return what the doctor finds, by kinds; the sentences may hold names and addresses."""
-    probes = doctor.Probes(
-        database=lambda: asyncio.to_thread(_examine_database, place),
-        place=lambda layers, brain: place_of(brain, credentials(layers)),
-        models=_ask_nobody,
-        has_embedded=is_installed,
-        features=partial(examine_features, may_connect=False),
-    )
-    findings = await doctor.examine(place.config, place.data, place.environ, probes)
+    probes = doctor.Probes(place.config, place.data, place.environ, may_connect=False)
+    findings = await doctor.examine(probes)
     told: dict[str, str] = {}
     for finding in findings:
         kind = finding.name.partition(" of ")[0]
@@ -249,20 +239,6 @@ _CHECKS = (
     "key",
     "embedded model",
 )
-
-
-async def _ask_nobody(*about: object) -> Sequence[Any]:
-    """No endpoint is asked."""
-    return ()
-
-
-def _examine_database(place: Reported) -> str:
-    try:
-        return engine_for(
-            find_database(load_layers(place.config, place.environ), place.data)
-        ).examine()
-    except SettingError:
-        return ""
 
 
 def _describe_data(place: Reported) -> dict[str, Any]:

@@ -19,5 +19,5 @@ async def examine(settings: Settings, may_connect: bool) -> Sequence[Finding]:
         return ()
     if not is_installed():
         advice = "Run: python main.py add semantic"
-        return (Finding(NAME, False, "The packages of search.semantic are missing.", advice),)
-    return (Finding(NAME, True, "Its model is installed."),)
+        return (Finding(NAME, "broken", "The packages of search.semantic are missing.", advice),)
+    return (Finding(NAME, "ok", "Its model is installed."),)

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 
 from agent.tools.groups import HAS_GROUPS
-from bot.checks import Finding, Risk
+from bot.checks import Finding
 from bot.settings import Settings
 from plugins.shell import box
 from plugins.shell.settings import ShellSettings
@@ -24,38 +24,46 @@ def check_box(settings: Settings, is_there: bool, is_installed: bool) -> Finding
     """Return whether the commands of the tool `shell` run, and are confined."""
     if not HAS_GROUPS:
         advice = "Take tools.shell out of the configuration."
-        return Finding("commands", False, "The tool shell is off: it needs Linux or macOS.", advice)
+        return Finding(
+            "commands", "broken", "The tool shell is off: it needs Linux or macOS.", advice
+        )
     if is_there:
-        return Finding("commands", True, "They can be confined (bubblewrap).")
+        return Finding("commands", "ok", "They can be confined (bubblewrap).")
     if settings.tools.shell_unboxed:
-        return Finding("commands", True, "They are not confined (tools.shell_unboxed).")
+        return Finding("commands", "ok", "They are not confined (tools.shell_unboxed).")
     advice = "Or switch the tool off: take tools.shell out of the configuration."
     if not is_installed:
         sentence = "The tool shell is on, and refuses all: bubblewrap is missing."
-        return Finding("commands", False, sentence, f"Install it: apt install bubblewrap. {advice}")
+        return Finding(
+            "commands", "broken", sentence, f"Install it: apt install bubblewrap. {advice}"
+        )
     sentence = (
         "The tool shell is on, and refuses all: bubblewrap may make no namespaces here, as in most "
         "containers."
     )
     return Finding(
-        "commands", False, sentence, f"See docs/deploy.md#commands-in-a-sandbox. {advice}"
+        "commands", "broken", sentence, f"See docs/deploy.md#commands-in-a-sandbox. {advice}"
     )
 
 
-def list_risks(settings: Settings) -> Iterator[Risk]:
+def list_risks(settings: Settings) -> Iterator[Finding]:
     """Yield the risks of commands, where the tool is on."""
     if not settings.section(ShellSettings).shell:
         return
     if settings.tools.shell_unboxed:
-        yield Risk(
+        yield Finding(
+            "commands",
             "high",
             "Commands run outside a sandbox, and can do all that the bot's account can.",
             'take "shell_unboxed" out of the configuration',
         )
     elif not shutil.which("bwrap"):
-        yield Risk(
+        yield Finding(
+            "commands",
             "low",
             "Commands are on, but can't run: bubblewrap is missing.",
             "apt install bubblewrap",
         )
-    yield Risk("note", "The model may ask to run commands.", "/config tools.shell false")
+    yield Finding(
+        "commands", "note", "The model may ask to run commands.", "/config tools.shell false"
+    )

@@ -6,14 +6,15 @@ in memory from then on, so that a message costs no query.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from agent.models.base import Model
 from bot.listing import title_of
@@ -65,6 +66,13 @@ class Account(Struct, frozen=True):
         return f"spend_limit_{self.kind}"
 
 
+class MonthPage(Struct):
+    """The bills of a month, by scope, and the notes of what was said and lifted in it."""
+
+    bills: defaultdict[str, Bill] = field(default_factory=lambda: defaultdict(Bill))
+    notes: set[tuple[str, str]] = field(default_factory=set)
+
+
 def find_reached_share(account: Account) -> float:
     """Return the greatest share of the limit that is told of and is reached; 0: none."""
     if not account.is_in_force:
@@ -85,6 +93,21 @@ def format_warning(account: Account) -> str:
         so_far=describe_spent(account),
         setting=account.setting,
     )
+
+
+def _list_warnings(account: Account) -> Iterator[tuple[str, str]]:
+    """Yield what is to be said of an account, each with the note that it was said."""
+    if find_reached_share(account):
+        yield note_of(account), format_warning(account)
+    if account.is_in_force and account.bill.unknown:
+        yield (
+            f"unknown of {account.limit:g}",
+            _(
+                "(Some calls of this month have no known price, so they don't count towards "
+                "`{setting}`. /usage shows them.)",
+                setting=account.setting,
+            ),
+        )
 
 
 def format_refusal(account: Account) -> str:
@@ -166,29 +189,26 @@ class MonthAccounts(SpendingRules):
     ) -> None:
         self._store, self._rules = store, rules
         self._changes, self._clock = changes, clock
-        self._month = ""
-        self._bills: defaultdict[str, Bill] = defaultdict(Bill)
-        self._notes: set[tuple[str, str]] = set()
+        self._pages: dict[str, MonthPage] = {}
 
     async def load(self) -> None:
-        """Read what was spent and said so far this month."""
-        month, since = self._month_now(), self.since
-        read = self._store.read
-        notes = await read(lambda db: record.notes(db, month))
-        by_conversation = await read(lambda db: record.bills_by_conversation(db, since))
-        people = await read(lambda db: record.bills_by_person(db, since))
-        whole = await read(lambda db: record.bill(db, since=since))
-        self._notes, self._month = notes, month
-        self._bills.clear()
-        self._bills.update(_join_branches(by_conversation))  # a limit holds for them together
-        self._bills.update({_scope(person): bill for person, bill in people.items()})
-        self._bills[ALL] = whole
+        """Read what was spent and said so far this month, and in the one before: a clock that is
+        set back, or another time zone, leads there."""
+        began, zone = self.since, self._rules.zone
+        last = datetime.fromtimestamp(began - 1, zone).replace(day=1, hour=0, minute=0, second=0)
+        spans = (began, math.inf), (last.timestamp(), began)
+        self._pages = {
+            _month_of(int(since // _QUARTER), zone): await self._store.read(
+                partial(_read_page, since=since, until=until, zone=zone)
+            )
+            for since, until in spans
+        }
 
     def book(self, key: ConversationKey, person: str, spent: Spent) -> None:
         """Add a call to the month's accounts: the chat's, that of who spoke, and that of all."""
-        self._turn_the_page()
+        bills = self._page.bills
         for scope in (key.home, _scope(person), ALL):
-            self._bills[scope] = self._bills[scope].plus(spent)
+            bills[scope] = bills[scope].plus(spent)
 
     @property
     def since(self) -> float:
@@ -198,7 +218,6 @@ class MonthAccounts(SpendingRules):
 
     def accounts(self, key: ConversationKey, user: str = "") -> tuple[Account, ...]:
         """Return the conversation's account, that of all, and that of a user who is no owner."""
-        self._turn_the_page()
         limits = self._rules.settings
         chat = self._account("chat", key.home, limits.spend_limit_chat)
         total = self._account("total", ALL, limits.spend_limit_total)
@@ -240,16 +259,19 @@ class MonthAccounts(SpendingRules):
         self, key: ConversationKey, user: str = "", conversation: Conversation | None = None
     ) -> list[str]:
         """Return the warnings to give now, once: the lines under the reply."""
-        near = filter(find_reached_share, self._list_limited(key, user))
-        due = [a for a in near if (a.scope, note_of(a)) not in self._notes]
-        for account in due:
-            await self._note(account.scope, note_of(account))
-        return [format_warning(account) for account in due]
+        said = {
+            (a.scope, note): say
+            for a in self._list_limited(key, user)
+            for note, say in _list_warnings(a)
+        }
+        due = [one for one in said if one not in self._page.notes]
+        for scope, note in due:
+            await self._note(scope, note)
+        return [said[one] for one in due]
 
     async def note_once(self, scope: str, text: str) -> bool:
         """Keep that something was said this month; False: it was before."""
-        self._turn_the_page()
-        is_new = (scope, text) not in self._notes
+        is_new = (scope, text) not in self._page.notes
         if is_new:
             await self._note(scope, text)
         return is_new
@@ -287,22 +309,34 @@ class MonthAccounts(SpendingRules):
         return lifted
 
     def _account(self, kind: AccountKind, scope: str, limit: float) -> Account:
-        return Account(scope, self._bills[scope], limit, (scope, LIFTED) in self._notes, kind)
+        page = self._page
+        return Account(scope, page.bills[scope], limit, (scope, LIFTED) in page.notes, kind)
 
     def _month_now(self) -> str:
         return _month_of(int(self._clock() // _QUARTER), self._rules.zone)
 
-    def _turn_the_page(self) -> None:
+    @property
+    def _page(self) -> MonthPage:
+        """The page of the month that the clock says now. Those of others stay, since clocks are set
+        back."""
         month = self._month_now()
-        if month != self._month:
-            self._month = month
-            self._bills.clear()
-            self._notes.clear()
+        if month not in self._pages:
+            self._pages[month] = MonthPage()
+        return self._pages[month]
 
     async def _note(self, scope: str, text: str) -> None:
-        month = self._month
-        self._notes.add((scope, text))
+        month = self._month_now()
+        self._page.notes.add((scope, text))
         await self._store.write(lambda db: record.note(db, month, scope, text))
+
+
+def _read_page(database: Database, since: float, until: float, zone: tzinfo) -> MonthPage:
+    by_conversation = record.bills_by_conversation(database, since, until)
+    people = record.bills_by_person(database, since, until)
+    bills = defaultdict(Bill, _join_branches(by_conversation))  # a limit holds for them together
+    bills.update({_scope(person): bill for person, bill in people.items()})
+    bills[ALL] = record.bill(database, since=since, until=until)
+    return MonthPage(bills, record.notes(database, _month_of(int(since // _QUARTER), zone)))
 
 
 def _join_branches(bills: Mapping[str, Bill]) -> dict[str, Bill]:

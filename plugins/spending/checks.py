@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bot.checks import Risk
+from bot.checks import Finding
 from bot.settings import Settings
 from plugins.spending.settings import SpendingSettings
 
 
-def list_risks_with_users(settings: Settings) -> Iterator[Risk]:
+def list_risks_with_users(settings: Settings) -> Iterator[Finding]:
     """Yield what is a risk where others than the owners are let in."""
     limits = settings.section(SpendingSettings)
     if not (limits.spend_limit_total or limits.spend_limit_user):
         sentence = "Others have access, and nothing limits what they can spend."
-        yield Risk("low", sentence, "/config spend_limit_user 5")
+        yield Finding("spending", "low", sentence, "/config spend_limit_user 5")

@@ -140,10 +140,13 @@ def bills_by_conversation(
     return {row[0] or "": Bill(*row[1:]) for row in query.tuples().execute(database)}
 
 
-def bills_by_person(database: Database, since: float = 0) -> dict[str, Bill]:
-    """Return the bill of each person since a time, by their name."""
+def bills_by_person(
+    database: Database, since: float = 0, until: float = math.inf
+) -> dict[str, Bill]:
+    """Return the bill of each person within a time, by their name."""
     columns = tables.Usage
-    query = columns.select(columns.person, *_SUMS).where(columns.at >= since)
+    within = (columns.at >= since) & (columns.at < until)
+    query = columns.select(columns.person, *_SUMS).where(within)
     return {
         row[0]: Bill(*row[1:]) for row in query.group_by(columns.person).tuples().execute(database)
     }

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bot.checks import Risk
+from bot.checks import Finding
 from bot.settings import Settings
 from plugins.web_tools.settings import WebToolSettings
 
 
-def list_risks(settings: Settings) -> Iterator[Risk]:
+def list_risks(settings: Settings) -> Iterator[Finding]:
     """Yield the tools that are on."""
     tools = settings.section(WebToolSettings)
     if tools.web_fetch:
-        yield Risk("note", "The model may ask to read pages.", "/config tools.web_fetch false")
+        yield Finding(
+            "web tools", "note", "The model may ask to read pages.", "/config tools.web_fetch false"
+        )
     if tools.can_search:
-        yield Risk(
+        yield Finding(
+            "web tools",
             "note",
             "The model may ask to search the web.",
             'take "web_search" out of the configuration',

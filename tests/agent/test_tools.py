@@ -238,7 +238,12 @@ async def test_a_refusal_is_its_own_sentence() -> None:
 
 @pytest.mark.parametrize(
     ("fault", "is_async"),
-    [(KeyError("secret"), True), (StopIteration(), False), (SystemExit(3), True)],
+    [
+        (KeyError("secret"), True),
+        (StopIteration(), False),
+        (SystemExit(3), True),
+        (asyncio.CancelledError(), True),  # of a task that it awaits
+    ],
 )
 async def test_a_crash_is_a_sentence_for_the_model_and_a_traceback_for_the_log(
     fault: BaseException, is_async: bool, caplog: pytest.LogCaptureFixture

@@ -6,9 +6,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -82,6 +84,35 @@ async def test_a_tick_that_fails_is_logged_and_the_next_one_comes(
     assert "tried again the next night" in caplog.text
     assert schedule.next_tick is not None
     await schedule.stop()
+
+
+async def test_a_clock_that_is_set_back_or_forward_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("bot.schedule.MINUTE", 0.001)
+    counts = Counter[str]()
+
+    def counting(name: str) -> Callable[[], Coroutine[Any, Any, None]]:
+        async def work() -> None:
+            counts[name] += 1
+            if counts[name] == 1:
+                raise OSError("the disk is gone")
+
+        return work
+
+    schedule = Schedule(lambda: UTC, counting("night"), [counting("often"), counting("rarely")])
+    schedule.every_minute(counting("minute"))
+    with time_machine.travel(datetime(2026, 11, 28, 12, tzinfo=UTC), tick=True) as clock:
+        await schedule.start()
+        for days in (0, -1, -400, 2, 400):
+            clock.shift(timedelta(days=days))
+            before = Counter(counts)
+            await until(lambda: all(counts[n] > before[n] + 1 for n in ("minute", "often")))  # noqa: B023
+            if days > 0:
+                await until(lambda: counts["night"] > before["night"])  # noqa: B023
+        await schedule.stop()
+    assert counts["rarely"] > 1, "one that fails keeps nothing else from being done"
+    assert "what is done every 10 minutes failed" in caplog.text
 
 
 def in_days(days: float) -> Callable[[], float]:

@@ -404,7 +404,8 @@ def test_a_channel_comes_from_an_installed_package_by_its_entry_point(
         (r"\\`a` b", r"\\`a` B"),
         ("``a`b`` c", "``a`b`` C"),
         ("`a b", "`A B"),
-        ("`a\nb` c", "`A\nB` C"),
+        ("`a\nb` c", "`a\nb` C"),
+        ("`a\n\nb` c", "`A\n\nB` C"),
         ("a\n~~~\nb\n~~~\nc", "A\n~~~\nb\n~~~\nC"),
     ],
 )

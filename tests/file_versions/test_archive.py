@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,61 @@ def test_a_crash_while_a_tool_runs_loses_nothing(tmp_path: Path) -> None:
         log.write('{"seq": 2, "ba')  # a line that was cut off
     assert restore(tmp_path) == {}
     assert (tmp_path / "audience/files/a.txt").read_text() == "mine"
+
+
+def make_bytes(file: Path) -> None:
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join((*lines[:1], b"\xff\x00 no line\n", *lines[2:])))
+
+
+def make_folder(file: Path) -> None:
+    file.unlink()
+    (file / "inside").mkdir(parents=True)
+
+
+def make_loop(file: Path) -> None:
+    file.unlink()
+    file.symlink_to(file)
+
+
+@pytest.mark.parametrize("damage", [make_bytes, make_folder, make_loop])
+@pytest.mark.parametrize("name", ["log.jsonl", "state.json"])
+def test_a_damaged_file_is_put_aside_until_its_chat_is_forgotten(
+    tmp_path: Path, name: str, damage: Callable[[Path], None]
+) -> None:
+    for turn in (1, 2, 3):
+        change(tmp_path, turn, {"files/a.txt": f"v{turn}"})
+    change(tmp_path, 4, {"files/b.txt": "b"})
+    versions = tmp_path / "versions"
+    damage(versions / name)
+    change(tmp_path, 5, {"files/b.txt": "b5"})
+    rows = opened(tmp_path).rows()
+    assert (rows[-1].turn, rows[-1].path) == (5, "files/b.txt")
+    assert rows == opened(tmp_path).rows()
+    if name == "log.jsonl":
+        aside = versions / "log.jsonl.damaged"
+        assert os.path.lexists(aside)
+        (lost,) = (row for row in rows if row.kind == "lost")
+        known = {step.path: step.is_lost for step in steps(tmp_path, lost.seq)}
+        assert not any(known.values())
+        unknown = {step.path: step.is_lost for step in steps(tmp_path, lost.seq - 1)}
+        assert all(unknown.values()), "what the file held then may stand in a line that is lost"
+    assert restore(tmp_path, rows[-1].batch - 1) == {}
+    assert (tmp_path / "audience/files/b.txt").read_text() == "b"
+    opened(tmp_path).forget(lambda row: row.turn == 9, is_asked=False)
+    assert name != "log.jsonl" or os.path.lexists(aside)
+    opened(tmp_path).forget(lambda row: bool(row.turn))
+    assert not versions.exists()
+
+
+def test_of_damaged_lines_only_those_count_by_which_a_change_is_missing(tmp_path: Path) -> None:
+    for turn in (1, 2, 3):
+        change(tmp_path, turn, {"files/a.txt": f"v{turn}"})
+    log = tmp_path / "versions/log.jsonl"
+    log.write_bytes(log.read_bytes().replace(b"\n", b"\n{}\n", 1))
+    assert [row.kind for row in opened(tmp_path).rows()] == ["tool"] * 3
+    assert restore(tmp_path, 1) == {}
+    assert (tmp_path / "audience/files/a.txt").read_text() == "v1"
 
 
 def test_a_file_and_a_folder_take_the_places_of_one_another(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 from channels.message import Reply
@@ -100,6 +101,43 @@ async def test_a_turn_that_came_since_is_not_taken_back_by_an_old_button(tmp_pat
         old = await press(bot, edited, "Restore files")
         assert "Turns that are still in the context have changed `a.txt` since" in old.text
         assert file.read_text() == "2"
+
+
+async def test_a_damaged_list_of_changes_is_said_to_be_and_keeps_nothing_from_working(
+    tmp_path: Path,
+) -> None:
+    versions = tmp_path / "data/versions/pipe-main"
+    async with run_bot(tmp_path, [*writes("a.txt", "1"), *writes("a.txt", "2")]) as bot:
+        await bot.says("One")
+        log = versions / "log.jsonl"
+        log.unlink()
+        log.mkdir()
+        assert (await bot.says("/files")).text == (
+            "The list of file changes was damaged, so some are not known any more; the damaged "
+            "file is kept as `log.jsonl.damaged`."
+        )
+        await bot.says("Two")
+        undone = await bot.says("/undo")
+        assert "The list of file changes was damaged" in undone.text
+        assert not [one for one in undone.actions if "Restore" in one.label]
+        assert "1 file change" in (await bot.says("/forget chat")).text
+        await bot.says("/forget chat yes")
+        assert not versions.exists()
+
+
+async def test_a_folder_of_versions_that_can_t_be_used_is_told_in_a_sentence(
+    tmp_path: Path,
+) -> None:
+    versions = tmp_path / "data/versions/pipe-main"
+    async with run_bot(tmp_path, [*writes("a.txt", "1"), *writes("a.txt", "2")]) as bot:
+        await bot.says("One")
+        shutil.rmtree(versions)
+        versions.write_text("no folder")
+        assert (await bot.says("Two")).text == "Done."
+        told = f"{versions} can't be used: it is not a regular file."
+        for command in ("/files", "/files restore t1", "/forget chat yes"):
+            assert (await bot.says(command)).text == told
+        assert "Undone" in (await bot.says("/undo")).text
 
 
 async def test_forgetting_deletes_versions_and_the_setting_keeps_none(tmp_path: Path) -> None:

@@ -14,15 +14,19 @@ from agent.tools.page import text_of
 from bot.attachments import safe_name
 from bot.logs import make_masker
 from bot.received import command_line
+from channels.discord import rendering as discord
 from channels.kit.delivery import pieces
+from channels.kit.html import render_html
 from channels.mail.reading import read as read_mail
 from channels.settings import TelegramSettings
+from channels.slack import rendering as slack
 from channels.splitting import split
 from channels.telegram.rendering import LONGEST, rendered
 from channels.telegram.telegram import Telegram
 from channels.terminal import display
 from channels.terminal.display import StreamedAnswer, without_controls
 from channels.web.markup import html
+from channels.whatsapp import rendering as whatsapp
 from memory.context.audit import AuditSource, Candidate, audit
 from memory.context.corrected import HeldValues, choose_certain
 from memory.context.corrections import find_corrections
@@ -75,6 +79,14 @@ def _at_telegram(text: str) -> None:
     for part in pieces(platform, text):
         rendered(part)
     next(split(text, LONGEST, platform.length), "")
+
+
+def _in_dialects(text: str) -> None:
+    """A reply as Discord, Slack and WhatsApp measure it, and as HTML has it."""
+    discord.length(text)
+    slack.length(text)
+    whatsapp.rendered(text)
+    render_html(text)
 
 
 def _daily_file(text: str) -> None:
@@ -158,6 +170,7 @@ _mask = make_masker(lambda: ["a" * 8, "sk-secret", "1" * 6])
 PARSERS: dict[str, Callable[[str], object]] = {
     "the splitting of replies": lambda text: list(split(text, 4096)),
     "a reply at Telegram": _at_telegram,
+    "a reply in other dialects": _in_dialects,
     "the page": html,
     "the terminal's tools": lambda text: display.tool(text, text, "ok", 80),
     "the terminal's controls": without_controls,

@@ -4,7 +4,8 @@ clocks jump."""
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import product
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -16,6 +17,7 @@ from plugins.jobs.recurrence import (
     check,
     count_missed,
     describe,
+    in_zone,
     next_time,
     postpone,
 )
@@ -238,6 +240,44 @@ def test_quiet_hours_put_off_until_their_end() -> None:
         assert on_the_wall(postpone(at(2026, 11, 22, *clock), quiet, BERLIN)) == later
 
 
+JUMPING = (
+    *("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Cairo", "Asia/Beirut"),
+    *("America/Santiago", "Antarctica/Troll", "Africa/Casablanca"),
+)
+"""Zones that jump at two, at midnight, by half an hour, by two hours, and for Ramadan."""
+
+
+def days_of_jumps(zone: ZoneInfo) -> list[datetime]:
+    """Return the beginnings of the days in 2026 that have more or less than 24 hours."""
+    days = [datetime(2026, 1, 1) + timedelta(n) for n in range(360)]
+    return [d for d in days if in_zone(d + timedelta(1), zone) - in_zone(d, zone) != 86_400]
+
+
+@pytest.mark.parametrize("name", JUMPING)
+def test_what_comes_daily_comes_once_on_the_days_on_which_clocks_jump(name: str) -> None:
+    zone = ZoneInfo(name)
+    assert len(days_of_jumps(zone)) >= 2
+    for day, hour, minute in product(days_of_jumps(zone), range(5), (0, 15, 30)):
+        anchor = in_zone(datetime(2026, 1, 1, hour, minute), zone)
+        for rule in (f"cron {minute} {hour} * * *", "days 1"):
+            moment, came = in_zone(day - timedelta(1), zone) - 1, []
+            for _time in range(3):
+                moment = next_time(rule, anchor, moment, zone)
+                came.append(datetime.fromtimestamp(moment, zone).date())
+            assert came == [day.date() + timedelta(n) for n in (-1, 0, 1)], (rule, came)
+
+
+@pytest.mark.parametrize("name", JUMPING)
+def test_quiet_hours_end_on_the_days_on_which_clocks_jump(name: str) -> None:
+    zone = ZoneInfo(name)
+    for day, quiet in product(days_of_jumps(zone), ("22:00-07:00", "00:30-02:30", "01:00-03:00")):
+        for seconds in range(0, 2 * 86_400, 900):
+            moment = in_zone(day - timedelta(1), zone) + seconds
+            later = postpone(moment, quiet, zone)
+            assert moment <= later <= moment + 12 * 3_600
+            assert postpone(later, quiet, zone) == later
+
+
 def test_rules_that_never_happen_or_mean_nothing_are_refused() -> None:
     for rule in ("cron 0 0 30 2 *", "cron x", "whenever"):
         with pytest.raises(RuleError):
@@ -249,6 +289,11 @@ def test_a_rule_is_told_in_words() -> None:
     last = "on the last Friday of every month at 17:00"
     assert describe("cron 0 17 * * 5L", 0, BERLIN) == last
     assert describe("cron 0 9 * * 1#1", 0, BERLIN) == "on the first Monday of every month at 09:00"
+    assert describe("cron 0 9 1 1,4,7,10 *", 0, BERLIN) == (
+        "on day 1 of Jan, Apr, Jul and Oct at 09:00"
+    )
+    assert describe("cron 0 9 31 12 *", 0, BERLIN) == "every year on 31 Dec at 09:00"
+    assert describe("cron 0 9 1 1 1", 0, BERLIN) == "cron 0 9 1 1 1"
     assert describe("cron 0 9 L * *", 0, BERLIN) == "on the last day of every month at 09:00"
     assert describe("every 5400", 0, BERLIN) == "every 90 minutes"
     assert describe("days 2", at(2026, 11, 1, 7, 0), BERLIN) == "every 2 days at 07:00"

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agent.models.selection import place_of
-from bot.checks import Finding, examine_features
-from bot.stages import credentials
+from bot.checks import Finding
 from plugins.mcp.checks import check_servers
 from plugins.mcp.settings import parse_servers
 from plugins.operations.doctor import Probes, examine
@@ -19,35 +17,22 @@ from plugins.operations.doctor import Probes, examine
 
 async def examined(folder: Path, servers: Mapping[str, Any]) -> dict[str, Finding]:
     """Return what the doctor finds with these servers in the configuration, by name."""
-
-    async def well() -> str:
-        return ""
-
-    async def no_models(*about: object) -> tuple[()]:
-        return ()
-
     config = folder / "config.yaml"
     config.write_text(yaml.safe_dump({"mcp": {"servers": dict(servers)}}))
-    probes = Probes(
-        well,
-        lambda layers, brain: place_of(brain, credentials(layers)),
-        no_models,
-        lambda: True,
-        examine_features,
-    )
-    return {one.name: one for one in await examine(config, folder / "data", {}, probes)}
+    probes = Probes(config, folder / "data", {}, may_connect=False)
+    return {one.name: one for one in await examine(probes)}
 
 
 @pytest.mark.parametrize(
     ("servers", "found"),
     [
         ({}, None),
-        ({"a": {"command": "sh"}}, Finding("MCP servers", True, "What 1 of them need is there.")),
+        ({"a": {"command": "sh"}}, Finding("MCP servers", "ok", "What 1 of them need is there.")),
         (
             {"a": {"command": "no-such-program"}, "b": {"url": "http://127.0.0.1:9/"}},
             Finding(
                 "MCP servers",
-                False,
+                "broken",
                 "Programs are missing: a (no-such-program).",
                 "Install them, or correct mcp.servers.",
             ),

@@ -50,7 +50,7 @@ TOLD = {
     "objects": "",
     "newer": "[a part of the kind 'hologram' is left out]\nActed.",
     "pages": "Acted.",
-    "wrong": "its answer breaks the protocol",
+    "wrong": "Acted.",
     "refuses": "The server refused this: The notes are locked.",
     "closed": "it does not list its tools (The server refused this: The notes are locked).",
     "latin": "caf\N{REPLACEMENT CHARACTER}",

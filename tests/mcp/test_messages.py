@@ -18,6 +18,7 @@ from mcp_types.jsonrpc import (
     JSONRPCRequest,
     JSONRPCResponse,
 )
+from mcp_types.methods import validate_server_result
 
 from plugins.mcp.layers import LARGE
 from plugins.mcp.messages import (
@@ -261,6 +262,37 @@ def test_a_long_list_of_tools_keeps_its_names_and_the_schemas_for_which_there_is
     assert [one.name for one in listed.tools] == [f"t{n}" for n in range(900)]
     assert listed.tools[0].input_schema == schema
     assert listed.tools[-1].input_schema == {"type": "object"}
+
+
+SCHEMAS = st.fixed_dictionaries(
+    {},
+    optional=dict.fromkeys(("type", "properties", "required", "anyOf", "$schema"), JSON),
+)
+TOOLS = st.fixed_dictionaries(
+    {},
+    optional={
+        "name": TEXT | JSON,
+        "inputSchema": SCHEMAS | JSON,
+        "execution": st.fixed_dictionaries({}, optional={"taskSupport": JSON}) | JSON,
+        **dict.fromkeys(("description", "title", "annotations", "icons", "_meta"), JSON),
+        "outputSchema": SCHEMAS | JSON,
+    },
+)
+
+
+@FEW
+@given(tools=st.lists(TOOLS | JSON, max_size=5))
+def test_a_tool_that_is_none_costs_itself_and_none_of_the_others(tools: list[Any]) -> None:
+    good = {"name": "good", "description": "Good.", "inputSchema": {"type": "object", "x": 1}}
+    message = {"jsonrpc": "2.0", "id": 1, "result": {"tools": [*tools, good]}}
+    (read,) = ask(1).read(json.dumps(message).encode())
+    assert isinstance(read, JSONRPCResponse)
+    for version in ("2024-11-05", "2025-11-25"):
+        validate_server_result("tools/list", version, read.result)  # or the SDK takes none of them
+    listed = ListToolsResult.model_validate(read.result).tools
+    names = (one.get("name") for one in tools if isinstance(one, dict))
+    assert [one.name for one in listed] == [*(n for n in names if isinstance(n, str)), "good"]
+    assert listed[-1].input_schema == good["inputSchema"]
 
 
 # --- lines ----------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from memory.events import Event, Events, Listener, Verdict
+from memory.events import Event, EventName, Events, Listener, Verdict
+from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
 from tests.memory.rooms import Lodge
 
@@ -113,6 +114,55 @@ async def test_a_listener_that_fails_or_sleeps_is_passed_over(
     await lodge.close()
     assert "bad failed over turn_start" in caplog.text
     assert "slow took longer than 0.01 s over turn_start" in caplog.text
+
+
+NONSENSE: list[object] = [
+    *(5, True, "veto", {"veto": "no"}, object(), Verdict, ("a", ())),
+    *(Verdict(veto=5), Verdict(veto=None), Verdict(inject=5), Verdict(inject=(5,))),  # type: ignore[arg-type]
+    *(RuntimeError("x"), asyncio.CancelledError(), SystemExit(3), TimeoutError()),
+]
+
+
+async def test_nonsense_of_a_listener_costs_what_it_says_and_nothing_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    answers = iter(NONSENSE)
+
+    async def hear(event: Event) -> Verdict:
+        answer = next(answers)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer  # type: ignore[return-value]
+
+    def fails(name: EventName) -> bool:
+        raise OSError("broken")
+
+    good = hearing([], verdict=Verdict("no", ("x",)))
+    events = Events([Listener("bad", hear, 1), good, Listener("worse", hear, minds=fails)])
+    event = Event("turn_start", ConversationKey("pipe/main", "pipe-main"))
+    for number, _nonsense in enumerate(NONSENSE, 1):
+        assert events.minds("turn_start")
+        assert await events.emit(event) == Verdict("no", ("x",))
+        assert sum("bad " in record.getMessage() for record in caplog.records) == number
+    listed = Verdict("", ["a", "b"])  # type: ignore[arg-type]
+    one = Verdict(inject="a\ud800")  # type: ignore[arg-type]
+    lists = Events([hearing([], verdict=listed), hearing([], verdict=one)])
+    assert await lists.emit(event) == Verdict("", ("a", "b", "a?"))
+
+
+async def test_a_turn_that_is_stopped_while_a_listener_hears_is_stopped() -> None:
+    hears = asyncio.Event()
+
+    async def hear(event: Event) -> None:
+        hears.set()
+        await asyncio.Event().wait()
+
+    key = ConversationKey("pipe/main", "pipe-main")
+    telling = asyncio.create_task(Events([Listener("slow", hear)]).emit(Event("error", key)))
+    await hears.wait()
+    telling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await telling
 
 
 async def test_the_end_of_a_session_keeps_no_one_from_stopping(

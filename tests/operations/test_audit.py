@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from bot.checks import Risk
+from bot.checks import Finding, exit_code
 from main import main
 from memory.record.engines.sqlite import connect
 from memory.record.migrations import migrate
-from plugins.operations.audit import audit, exit_code, installation, report
+from plugins.operations.audit import audit, installation, report
 from tests.bot.in_process import run_main
 
 TOKEN = "a-token-that-nobody-guesses-0123456789"
@@ -70,7 +70,7 @@ class Installation:
         self.keeps("INSERT INTO user VALUES (?, ?, ?, '', '', 1)", kind, name, role)
 
     @property
-    def risks(self) -> list[Risk]:
+    def risks(self) -> list[Finding]:
         if not self.config.exists():
             self.make("config.json", json.dumps(self.settings), 0o644)
         one = installation(self.config, self.data, self.environ)
@@ -180,7 +180,7 @@ def test_what_is_open_or_weak_is_said_with_its_fix(
     risks = place.risks
     (found,) = (risk for risk in risks if words in risk.sentence)
     assert found.severity == severity
-    assert fix in found.fix
+    assert fix in found.advice
     assert exit_code(risks) == 1
     assert found.sentence in report(risks, has_colours=False)
 
@@ -253,4 +253,4 @@ def test_what_users_may_set_without_a_bound_is_told(place: Installation) -> None
     place.lets_in("person", "telegram/7", "user")
     (risk,) = (risk for risk in place.risks if risk.severity == "low")
     assert risk.sentence == "People who are not owners may set these to anything: model."
-    assert risk.fix == "/config users_may_set --unset"
+    assert risk.advice == "/config users_may_set --unset"

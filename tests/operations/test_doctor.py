@@ -5,38 +5,44 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from agent.models.base import ModelRefused, ModelUnlisted
 from agent.models.brain import Brain
 from agent.models.listed import ListedModel
-from agent.models.selection import ModelEndpoint, place_of
-from bot.checks import Finding
-from bot.settings import Layers
-from bot.stages import credentials
+from bot.checks import Finding, exit_code
+from bot.settings import Layers, Settings
 from plugins.operations import doctor
-from plugins.operations.doctor import Probes, examine, exit_code, report
+from plugins.operations.doctor import Probes, examine, report
 
 
-async def sound() -> str:
-    return ""
+class Seen(Probes, frozen=True):
+    """An installation of which a test says what is to be seen there."""
+
+    fault: str = ""
+    listed: Sequence[str] = ("big", "small")
+    error: Exception | None = None
+    is_embedded: bool = True
+
+    def look_at_database(self) -> str:
+        return self.fault
+
+    async def list_models(self, layers: Layers, brain: Brain) -> Sequence[ListedModel]:
+        if self.error:
+            raise self.error
+        return [ListedModel(name) for name in self.listed]
+
+    def has_embedded(self) -> bool:
+        return self.is_embedded
+
+    async def examine_features(self, settings: Settings) -> Sequence[Finding]:
+        return ()
 
 
-async def two_models(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
-    return (ListedModel("big"), ListedModel("small"))
-
-
-async def refused(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
-    raise ModelRefused("The endpoint refuses the key; check OPENAI_API_KEY.")
-
-
-def place(layers: Layers, brain: Brain) -> ModelEndpoint:
-    return place_of(brain, credentials(layers))
-
-
-HEALTHY = Probes(sound, place, two_models, lambda: True)
+Found = dict[str, Finding]
+REFUSED = ModelRefused("The endpoint refuses the key; check OPENAI_API_KEY.")
 
 
 class Checkup:
@@ -46,8 +52,8 @@ class Checkup:
         self.config, self.data = folder / "config.json", folder / "data"
         self.config.write_text("{}")
 
-    async def examined(self, probes: Probes = HEALTHY, **environ: str) -> dict[str, Finding]:
-        findings = await examine(self.config, self.data, environ, probes)
+    async def examined(self, seen: dict[str, Any] | None = None, **environ: str) -> Found:
+        findings = await examine(Seen(self.config, self.data, environ, **(seen or {})))
         return {finding.name: finding for finding in findings}
 
 
@@ -70,14 +76,12 @@ async def test_a_new_machine_without_a_key_is_well(bot: Checkup) -> None:
 
 
 async def test_a_database_that_is_damaged_is_named(bot: Checkup) -> None:
-    async def damaged() -> str:
-        return "The database is damaged: row 3 is missing from an index."
-
-    finding = (await bot.examined(replace(HEALTHY, database=damaged)))["database"]
+    damaged = "The database is damaged: row 3 is missing from an index."
+    finding = (await bot.examined({"fault": damaged}))["database"]
 
     assert finding == Finding(
         "database",
-        False,
+        "broken",
         "The database is damaged: row 3 is missing from an index.",
         "Restore a backup: python main.py restore FILE",
     )
@@ -106,7 +110,7 @@ async def test_settings_that_do_not_fit_are_named_and_end_the_round(bot: Checkup
 
 
 async def test_without_key_and_embedded_model_nobody_answers(bot: Checkup) -> None:
-    found = await bot.examined(replace(HEALTHY, has_embedded=lambda: False))
+    found = await bot.examined({"is_embedded": False})
 
     assert not found["embedded model"].is_ok
     assert "OPENAI_API_KEY" in found["embedded model"].advice
@@ -119,7 +123,7 @@ async def test_a_named_model_without_a_key_is_named(bot: Checkup) -> None:
 
 
 async def test_an_endpoint_that_has_the_model_is_well(bot: Checkup) -> None:
-    probes = replace(HEALTHY, has_embedded=lambda: False)
+    probes = {"is_embedded": False}
     for model in ("auto", "big"):
         found = await bot.examined(probes, OPENAI_API_KEY="sk-hush", PARLEY_MODEL=model)
         assert all(finding.is_ok for finding in found.values())
@@ -131,22 +135,18 @@ async def test_an_endpoint_without_the_model_says_which_there_are(bot: Checkup) 
 
     assert found["endpoint"] == Finding(
         "endpoint",
-        False,
+        "broken",
         "It answers, but does not list the model 'gone'.",
         "Set one that it lists, such as: big, small",
     )
 
 
 async def test_an_endpoint_that_refuses_or_hangs_is_told_of(bot: Checkup) -> None:
-    found = await bot.examined(replace(HEALTHY, models=refused), OPENAI_API_KEY="sk-hush")
+    found = await bot.examined({"error": REFUSED}, OPENAI_API_KEY="sk-hush")
     assert found["endpoint"].sentence == "The endpoint refuses the key; check OPENAI_API_KEY."
     assert "sk-hush" not in report(list(found.values()))
 
-    async def hanging(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
-        raise TimeoutError
-
-    hung = replace(HEALTHY, models=hanging)
-    found = await bot.examined(hung, OPENAI_BASE_URL="http://127.0.0.1:1")
+    found = await bot.examined({"error": TimeoutError()}, OPENAI_BASE_URL="http://127.0.0.1:1")
     assert found["endpoint"].sentence == "The endpoint has not answered for 15 seconds."
 
 
@@ -159,7 +159,7 @@ async def test_the_key_of_the_provider_that_is_set_is_looked_for(bot: Checkup) -
     without = await bot.examined(OPENAI_API_KEY="sk-another")
     assert without["key"] == Finding(
         "key",
-        False,
+        "broken",
         "GROQ_API_KEY is not set, and 'llama' needs it.",
         "Put GROQ_API_KEY into the environment or .env.",
     )
@@ -183,15 +183,12 @@ async def test_the_places_of_agents_and_summaries_are_looked_at_too(bot: Checkup
     ]
     assert found["key of summaries"].sentence == "MISTRAL_API_KEY is not set, and 'small' needs it."
     assert "does not list the model 'gone'" in found["endpoint of writer"].sentence
-    assert found["key of home"] == Finding("key of home", True, "None is set, and none is needed.")
+    assert found["key of home"] == Finding("key of home", "ok", "None is set, and none is needed.")
 
 
 async def test_a_provider_that_lists_nothing_is_believed(bot: Checkup) -> None:
-    async def unlisted(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
-        raise ModelUnlisted("It does not say which models there are.")
-
     bot.config.write_text('{"model": "mine", "brain": {"provider": "azure"}}')
-    probes = replace(HEALTHY, models=unlisted)
+    probes = {"error": ModelUnlisted("It does not say which models there are.")}
     found = await bot.examined(probes, AZURE_OPENAI_API_KEY="k")
     assert found["key"].sentence == "AZURE_OPENAI_ENDPOINT is not set, and 'mine' needs it."
     found = await bot.examined(
@@ -201,12 +198,10 @@ async def test_a_provider_that_lists_nothing_is_believed(bot: Checkup) -> None:
 
 
 async def test_a_model_is_known_by_the_name_that_its_provider_takes(bot: Checkup) -> None:
-    async def listed(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
-        return (ListedModel("llama3.1:latest"), ListedModel("gemini-2.5-flash"))
-
+    listed = ("llama3.1:latest", "gemini-2.5-flash")
     for provider, model in (("ollama", "llama3.1"), ("gemini", "models/gemini-2.5-flash")):
         bot.config.write_text(f'{{"model": "{model}", "brain": {{"provider": "{provider}"}}}}')
-        found = await bot.examined(replace(HEALTHY, models=listed), GEMINI_API_KEY="k")
+        found = await bot.examined({"listed": listed}, GEMINI_API_KEY="k")
         assert found["endpoint"].is_ok
 
 
@@ -238,7 +233,10 @@ def test_a_data_folder_that_cannot_be_written_or_is_full_is_named(
 
 
 def test_the_report_says_what_to_do_and_the_exit_code_agrees() -> None:
-    good, bad = Finding("python", True, "Python 3.11."), Finding("key", False, "None.", "Set one.")
+    good, bad = (
+        Finding("python", "ok", "Python 3.11."),
+        Finding("key", "broken", "None.", "Set one."),
+    )
 
     assert report([good, bad]) == (
         "ok   python: Python 3.11.\nBAD  key: None.\n     Set one.\n\nTo fix: 1."

@@ -203,6 +203,7 @@ FAULTY = (
     "return 'x'",
     "raise ValueError('x')",
     "raise SystemExit(3)",
+    "import asyncio; raise asyncio.CancelledError",
     "return Reply('x', {1: 2})",
     "return Reply('x', {'n': 2**80})",
     r"return Reply('\ud800')",

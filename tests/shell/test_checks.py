@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from bot.checks import Risk
+from bot.checks import Finding
 from bot.settings.schema import validate
 from plugins.shell.checks import check_box, examine, list_risks
 from tests.tables import each_row
@@ -50,5 +50,5 @@ def test_the_risks_of_commands(
     values: dict[str, bool], has_box: bool, severities: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: "bwrap" if has_box else None)
-    found: list[Risk] = [*list_risks(validate(values))]
+    found: list[Finding] = [*list_risks(validate(values))]
     assert [risk.severity for risk in found] == severities

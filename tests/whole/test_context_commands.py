@@ -534,7 +534,7 @@ async def test_undo_stops_the_running_turn_first(tmp_path: Path) -> None:
 
 async def test_what_can_not_be_taken_back_is_answered_with_a_sentence(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        assert "nothing to undo" in (await bot.says("/undo")).text
+        assert "No turn is in context" in (await bot.says("/undo")).text
         await talk(bot, 2)
         for line, sentence in {
             "/undo 0": "takes a number of turns",
@@ -551,7 +551,7 @@ async def test_what_can_not_be_taken_back_is_answered_with_a_sentence(tmp_path: 
 async def test_retry_asks_the_last_question_again_as_a_new_turn(tmp_path: Path) -> None:
     script = [Say("Hello."), Say("A bad answer."), Say("A good answer.")]
     async with run_bot(tmp_path, script) as bot:
-        assert "nothing to undo" in (await bot.says("/retry")).text
+        assert "No turn is in context" in (await bot.says("/retry")).text
         await say_all(bot, "Hi", "//etc or **what**?")
         reply = await bot.says("/retry")
         assert reply.data is not None

@@ -102,7 +102,7 @@ async def test_a_question_that_begins_with_a_slash_is_no_command(tmp_path: Path)
 async def test_what_can_t_be_asked_again_makes_no_branch(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         for line, told in {
-            "/regenerate": "There is nothing to undo",
+            "/regenerate": "No turn is in context",
             "/regenerate t1": "There is no turn t1; nothing has been said yet.",
             "/edit t1 words": "There is no turn t1; nothing has been said yet.",
             "/regenerate two words": "“two words” is no model's name",

@@ -1,0 +1,263 @@
+"""The things that no dialect of Markdown may do, over generated texts: lose a word or an address,
+leave a mark open, or split what belongs together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from html import escape, unescape
+from html.parser import HTMLParser
+from itertools import count
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from channels.discord import rendering as discord
+from channels.feishu.cards import converted, size
+from channels.kit.html import render_html
+from channels.kit.markdown import join_links
+from channels.slack import rendering as slack
+from channels.splitting import Length, split
+from channels.telegram import rendering as telegram
+from channels.terminal import display
+from channels.whatsapp import rendering as whatsapp
+
+_VOID = {"br", "hr", "img"}
+
+
+def _in_discord(markdown: str) -> str:
+    text = discord.rendered(markdown)
+    # A backslash takes the meaning of a sign; what has none apart is a mark.
+    assert text.count("```") % 2 == 0, text
+    marks = re.sub(r"\\.|```.*?```|`+[^`]+`+|<http[^>]*>", "", text, flags=re.DOTALL)
+    assert all(marks.count(mark) % 2 == 0 for mark in ("**", "~~")), text
+    return text
+
+
+def _in_slack(markdown: str) -> str:
+    return " ".join(_told(slack.blocks(markdown)))
+
+
+def _told(value: Any) -> Iterator[str]:
+    """Yield the texts and addresses in blocks."""
+    if isinstance(value, dict):
+        yield from (
+            str(value[name]) for name in ("text", "url") if isinstance(value.get(name), str)
+        )
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from _told(one)
+
+
+def _in_whatsapp(markdown: str) -> str:
+    text = whatsapp.rendered(markdown)
+    assert text.count("```") % 2 == 0, text
+    # A sign within a word is none of a mark.
+    plain = re.sub(r"```.*?```|`[^`]+`|(?<=[^\W_])[*_~](?=[^\W_])", "", text, flags=re.DOTALL)
+    for line in plain.split("\n"):
+        assert all(line.count(sign) % 2 == 0 for sign in "*_~"), text
+    return text
+
+
+def _in_telegram(markdown: str) -> str:
+    shown = telegram.rendered(markdown)
+    ends = len(shown.text.encode("utf-16-le")) // 2
+    assert all(0 <= one.offset < one.offset + one.length <= ends for one in shown.entities)
+    return " ".join((shown.text, *(str(one.url) for one in shown.entities)))
+
+
+class _Balanced(HTMLParser):
+    """A reader of HTML that insists on each tag being closed by its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.told: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert not (tag == "a" and "a" in self.open), "a link within a link"
+        self.open += [] if tag in _VOID else [tag]
+        self.told += [value for _name, value in attrs if value]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert tag in _VOID or self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.told.append(data)
+
+
+def _in_html(markdown: str) -> str:
+    reader = _Balanced()
+    reader.feed(render_html(markdown) or escape(markdown))
+    assert not reader.open
+    return unquote(" ".join(reader.told))
+
+
+def _in_feishu(markdown: str) -> str:
+    return unescape(converted(markdown))
+
+
+def _at_the_terminal(markdown: str) -> str:
+    # A word or an address that is wider than the screen goes on below.
+    return re.sub(r"\s+", " ", display.markdown(markdown, 2_000))
+
+
+DIALECTS: dict[str, tuple[Callable[[str], str], Length]] = {
+    "discord": (_in_discord, discord.length),
+    "slack": (_in_slack, slack.length),
+    "whatsapp": (_in_whatsapp, lambda text: whatsapp.units(whatsapp.rendered(text))),
+    "telegram": (_in_telegram, telegram.measure),
+    "html": (_in_html, len),
+    "feishu": (_in_feishu, size),
+    "terminal": (_at_the_terminal, len),
+}
+
+# In a text, each "@" becomes a word of its own, and each "%" an address of its own.
+_SPANS = st.sampled_from(
+    [
+        *(
+            "@",
+            "@ @",
+            "**@**",
+            "*@*",
+            "~~@~~",
+            "***@***",
+            "`@`",
+            "@**@**@",
+            "**@ *@* @**",
+            "*@***@**",
+        ),
+        *("[@](%)", "**[@](%)**", "[**@** `@`](%)", "[@](% '@')", "<%>", "%", "![@](%)"),
+        *("[![@](%)](%)", "[@][1]", "@\\*@", "@_@", "@ & @ < @ > @", "@\n@", "@  \n@", "2*@*4"),
+    ]
+)
+_LINES = st.lists(_SPANS, min_size=1, max_size=5).map(" ".join)
+_ROWS = st.lists(
+    st.sampled_from(["@", "[@](%)", "`@`", "**@**", "", "重@"]), min_size=1, max_size=4
+)
+
+
+def _in_lines(mark: str) -> Callable[[str], str]:
+    margin = " " * len(mark) if mark != "> " else mark
+    return lambda text: mark + text.replace("\n", f"\n{margin}")
+
+
+def _table(rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "--:|" * len(rows[0]), *lines[1:]])
+
+
+_BLOCKS = st.recursive(
+    st.one_of(
+        _LINES,
+        st.tuples(st.integers(1, 6), _SPANS).map(
+            lambda one: "#" * one[0] + " " + one[1].replace("\n", "")
+        ),
+        st.sampled_from(["---", "```py\n@\n\n@ **@\n```", "    @\n    @", "~~~\n@ ``` @\n~~~"]),
+        st.sampled_from(["[@]: %", "[1]: %", "> ", "[@]: % '@'"]),
+        st.lists(_ROWS, min_size=1, max_size=4).map(_table),
+    ),
+    lambda blocks: st.lists(blocks, min_size=1, max_size=3).flatmap(
+        lambda some: st.sampled_from(
+            [
+                "\n".join(map(_in_lines("- "), some)),
+                "\n".join(_in_lines(f"{n}. ")(one) for n, one in enumerate(some, 3)),
+                _in_lines("> ")("\n\n".join(some)),
+            ]
+        )
+    ),
+    max_leaves=6,
+)
+
+
+def _numbered(shape: str) -> str:
+    """Return the text of a shape, its words and addresses being different from one another."""
+    number = count(100)
+    return re.sub(
+        "[@%]",
+        lambda found: (
+            f"w{next(number)}x" if found[0] == "@" else f"https://a{next(number)}.example/b"
+        ),
+        shape,
+    )
+
+
+TEXTS = st.lists(_BLOCKS, min_size=1, max_size=5).map("\n\n".join).map(_numbered)
+
+
+def _lost(markdown: str, shown: Iterable[str]) -> list[str]:
+    told = " ".join(shown)
+    names = re.findall(r"w\d+x|https://a\d+\.example/b", markdown)
+    titles = re.findall(r"\(\S+ '(\w+)'\)", markdown)  # shown by hovering, where there is that
+    return [name for name in names if name not in told and name not in titles]
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@given(markdown=TEXTS)
+@settings(max_examples=60)
+def test_no_word_and_no_address_is_lost_and_no_mark_left_open(name: str, markdown: str) -> None:
+    show, _length = DIALECTS[name]
+    assert not _lost(markdown, [show(markdown)]), markdown
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@given(markdown=TEXTS)
+@settings(max_examples=15)
+def test_neither_is_in_pieces(name: str, markdown: str) -> None:
+    show, length = DIALECTS[name]
+    # Code within a list, once it is split, may begin where nothing begins code.
+    assume(not re.search(r"^[ >\-\d.]+[`~]{3}", markdown, re.MULTILINE))
+    pieces = [*split(markdown, 300, length)]
+    assert all(length(piece) <= 300 for piece in pieces)
+    shown = [show(piece) for piece in pieces]
+    assert not _lost(markdown, shown), pieces
+
+
+@pytest.mark.parametrize(
+    ("markdown", "joined"),
+    [
+        ("[a][1] b\n\n[1]: x://y", "[a](<x://y>) b\n\n"),
+        ("[a] b\n\n[A]: x://y", "[a](<x://y>) b\n\n"),
+        ("[a][]\n[a]: <x://y>", "[a](<x://y>)\n"),
+        ("[a][2]\n\n[1]: x://y", "[a][2]\n\n[1]: x://y"),
+        ("`[a][1]`\n\n[1]: x://y", "`[a][1]`\n\n[1]: x://y"),
+        ("```\n[1]: x://y\n```\n[a][1]", "```\n[1]: x://y\n```\n[a][1]"),
+        ("[1](z) \\[1]\n\n[1]: x://y", "[1](z) \\[1]\n\n[1]: x://y"),
+        ("[a][1]\n\n[1]: x://y 'title'", "[a][1]\n\n[1]: x://y 'title'"),
+    ],
+)
+def test_an_address_comes_to_the_words_that_lead_there(markdown: str, joined: str) -> None:
+    assert join_links(markdown) == joined
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_what_has_no_words_shows_its_address(name: str) -> None:
+    for markdown in ("![](https://a.example/b)", "x [](https://a.example/b)"):
+        assert "https://a.example/b" in DIALECTS[name][0](markdown)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize(
+    "markdown",
+    [
+        "*w1x " * 240 + "w2x* " * 240,
+        "![" * 240 + "w1x" + "](a)" * 240,
+        "".join("  " * level + "- w1x\n" for level in range(100)),
+        "> " * 25 + "w1x\n" + "*a " * 150 + "w2x" + " a*" * 150,
+        "".join("  " * level + "- a\n" for level in range(28)) + " " * 58 + "*a _b " * 50 + "w1x",
+    ],
+)
+def test_no_text_is_nested_too_deeply_to_be_shown(name: str, markdown: str) -> None:
+    assert not _lost(markdown, [DIALECTS[name][0](markdown)])
+
+
+@given(st.text("*_~`[]()|<>!#-+.\\ \n1a", max_size=60))
+def test_what_looks_like_markup_and_is_none_stays_balanced(markdown: str) -> None:
+    _in_html(markdown)
+    for show in (discord.rendered, whatsapp.rendered):
+        letters = [sign for sign in show(markdown) if sign == "a"]
+        assert len(letters) >= markdown.count("a"), markdown
