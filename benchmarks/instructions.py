@@ -36,7 +36,7 @@ STEPS = 300
 RATE = 0.3
 LEAST = 3
 """Sentences in which a feature is, for it to have a weight."""
-BIAS = {"en": 0.0, "de": 1.0, "zh": -4.0}
+BIAS = {"en": -1.0, "de": 1.0, "zh": -5.0}
 """Added to the weight of each language: less finds less, with fewer false alarms."""
 
 Row = tuple[str, str, str]

@@ -167,7 +167,8 @@ _LEAD = lazy(
     |actually|alright|sorry|additionally|furthermore|lastly
     |finally|moreover|in\ addition|fyi|look|listen|(?:one|another)\ (?:more\ |last\ )?thing
     |(?:quick\ |important\ |side\ )?note(?!\ (?:for|to|that)\b)|important|and\ then
-    |(?:like|as)\ i\ (?:already\ )?(?:said|told\ you|mentioned)|wie\ (?:schon\ )?gesagt|ach(?:\ ja)?
+    |(?:(?:new|neue)\ )?(?:rule|regel)(?=\s?:)|ach(?:\ ja)?
+    |(?:like|as)\ i\ (?:already\ )?(?:said|told\ you|mentioned)|wie\ (?:schon\ )?gesagt
     |und|aber|übrigens
     |außerdem|ausserdem|hallo|danke|noch\ (?:was|etwas|eins)|eins\ noch|ach\ so|na\ gut|gut|super
     |zudem|ferner|nebenbei|wichtig|hinweis|achtung|entschuldigung|ja|tja|naja|moin|servus)\b

