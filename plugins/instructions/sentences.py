@@ -31,6 +31,7 @@ class SaidSentence(Struct, frozen=True):
 
 _FENCE = lazy(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
 _INLINE = lazy(r"`[^`\n]{1,300}`")
+_OBJECT = lazy(r"\{[^{}\n]*+(?:\{[^{}\n]*+\}[^{}\n]*+)*+\}")
 _QUOTED_LINE = lazy(r"^[ \t]*>.*$", re.MULTILINE)
 _QUOTATION = lazy(
     r"\"[^\"]{1,2000}\"|“[^“”]{1,2000}”|„[^„“”\"]{1,2000}[“”\"]|«[^«»]{1,2000}»"
@@ -89,6 +90,8 @@ def mask_foreign_words(text: str) -> str:
     and quotations, mails, logs of chats, and what was pasted to be worked on."""
     if "`" in text or "~~~" in text:
         text = _INLINE.sub(_as_name, _FENCE.sub(_as_nothing, text))
+    if "{" in text:
+        text = _OBJECT.sub(_as_name, text)
     quoting = text
     if ">" in text:
         text = _QUOTED_LINE.sub(_as_nothing, text)

@@ -375,6 +375,7 @@ async def test_a_preview_shows_what_raised_settings_bring_back(lodge: Lodge, see
     await conversation.editor.drop([chance.randint(1, 9)])
     if chance.random() < 0.5:
         await conversation.compactor.compact_range([*range(2, 5)])
+    await lodge.settle()  # a summary that is written meanwhile would change what is sent
     lodge.limit(full_turns=chance.randint(2, 6), max_terse_entries=chance.randint(3, 20))
     before = conversation.context.replayed
     preview = await conversation.compactor.forecaster.preview()
