@@ -60,8 +60,9 @@ class Scroll:
             return ""
 
     def next_steps(self, reply: Reply) -> None:
-        if reply.actions:
-            self._put(display.next_steps(reply.actions, self._screen.width))
+        steps = [one for one in reply.actions if f"`{one.command}`" not in reply.text]
+        if steps:
+            self._put(display.next_steps(steps, self._screen.width))
 
     def question(self, text: str) -> None:
         self._screen.echo("\n" + display.question(text, self._screen.width))
