@@ -145,7 +145,7 @@ def _quotation(message: Json, known: Surroundings) -> tuple[str, str] | None:
 def _quote(parent: Json, known: Surroundings) -> tuple[str, str] | None:
     """Quote the beginning of a thread in which the bot is spoken to later."""
     words = readable(parent.get("text", ""), known)
-    if parent.get("subtype") == "assistant_app_thread":  # which nobody wrote
+    if parent.get("subtype") in ("assistant_app_thread", "tombstone"):  # which nobody wrote
         return None
     if parent.get("user") == known.bot:
         return ("You", words) if words else None

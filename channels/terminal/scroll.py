@@ -60,9 +60,8 @@ class Scroll:
             return ""
 
     def next_steps(self, reply: Reply) -> None:
-        steps = [one for one in reply.actions if f"`{one.command}`" not in reply.text]
-        if steps:
-            self._put(display.next_steps(steps, self._screen.width))
+        if steps := display.next_steps(reply.actions, self._screen.width, reply.text):
+            self._put(steps)
 
     def question(self, text: str) -> None:
         self._screen.echo("\n" + display.question(text, self._screen.width))
