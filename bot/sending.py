@@ -74,8 +74,8 @@ class Sender:
         async def close() -> None:
             try:
                 await has_cards.close_question(address, question, how)
-            except Exception:
-                log.exception("the question %s still offers its answers", question)
+            except Exception as error:  # noqa: BLE001 - an SDK may raise anything
+                log.warning("a question still offers its answers: %s", type(error).__name__)
 
         self.queues.put((address.channel, address.chat, address.thread), close)
 
