@@ -67,10 +67,10 @@ class EventBus:
             for topic in [topic for topic in self._running if is_gone(topic)]:
                 del self._running[topic]
 
-    def announce(self, event: Activity) -> None:
-        """Tell all watchers of all topics."""
-        for watchers in self._watchers.values():
-            for watcher in watchers:
+    def announce(self, event: Activity, but: str = "") -> None:
+        """Tell all watchers of all topics, or of all but one."""
+        for topic, watchers in self._watchers.items():
+            for watcher in watchers if topic != but else ():
                 watcher.take(event)
 
     def is_watched(self, topic: str) -> bool:

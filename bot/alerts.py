@@ -38,6 +38,7 @@ class Alerts:
         self._store, self._delivery, self._access = store, delivery, access
         self._clock = clock
         self._told: dict[str, float] = {}
+        self._places: dict[str, Address] = {}
         self.tasks = BackgroundTasks()
 
     def model_refused(self, sentence: str, heard_at: Address | None) -> None:
@@ -77,7 +78,12 @@ class Alerts:
             f"The channel {channel} does not work ({_reason_of(error)}). What could not be sent "
             "there is sent at the next start."
         )
-        self.tasks.start(self._tell(f"channel {channel}", sentence, without=channel))
+        self.tasks.start(self._tell(_down(channel), sentence, without=channel))
+
+    def find_told(self, channel: str) -> Address | None:
+        """Return the address at which an owner was told that this channel is down; None where none
+        was."""
+        return self._places.get(_down(channel))
 
     def reply_put_aside(self, outbound: Outbound) -> None:
         """Note that a reply was tried again and again, and each time the bot broke or could not
@@ -114,6 +120,7 @@ class Alerts:
                 with self._delivery.speaking_to(address):
                     told = _("To you as an owner: {sentence}", sentence=explain(sentence))
                 await self._delivery.tell(address, told)
+                self._places[cause] = address
             return address is not None
         except StoreError:
             log.exception("the owner could not be told")
@@ -132,6 +139,10 @@ class Alerts:
 
     async def _last_place(self, names: list[str]) -> AddressColumns | None:
         return await self._store.read(lambda db: people.last_place(db, names))
+
+
+def _down(channel: str) -> str:
+    return f"channel {channel}"
 
 
 def _reason_of(error: BaseException) -> str:

@@ -14,6 +14,7 @@ from bot.completions import clear_up
 from bot.forms import Forms
 from bot.kernel import Kernel
 from bot.queues import KeyedQueues
+from bot.received import key_of
 from bot.sending import Sender
 from bot.stopping import stop_on_signals
 from channels.base import (
@@ -79,22 +80,23 @@ class App(Kernel, frozen=True):
         try:
             await channel.listen(self.bot)
         except ChannelError as error:
-            self._announce(str(error))
-            await self._tell_owner(channel.name, error)
+            await self._tell_of_end(channel.name, error, str(error))
             raise
         except Exception as error:
             log.exception("the channel %s has ended", channel.name)
-            await self._tell_owner(channel.name, error)
             sentence = (
                 f"The channel {channel.name} has ended because of a fault ({error}); the log has "
                 "the details (`python main.py logs`)."
             )
-            self._announce(sentence)
+            await self._tell_of_end(channel.name, error, sentence)
             raise ChannelError(sentence) from error
 
-    async def _tell_owner(self, channel: str, error: BaseException) -> None:
+    async def _tell_of_end(self, channel: str, error: BaseException, sentence: str) -> None:
+        """Tell an owner that a channel has ended, and whoever watches any other chat."""
         self.sender.recent.channel_down(channel, error)
         await self.alerts.tasks.idle()
+        told = self.alerts.find_told(channel)
+        self._announce(sentence, key_of(told).id if told else "")
 
     async def begin(self) -> None:
         """Read what holds for all conversations."""
@@ -139,9 +141,9 @@ class App(Kernel, frozen=True):
         for sentence in said:
             await self.alerts.report_damage(sentence)
 
-    def _announce(self, text: str) -> None:
+    def _announce(self, text: str, but: str = "") -> None:
         log.info("%s", text)
-        self.bus.announce(Notice(text))
+        self.bus.announce(Notice(text), but)
 
     @property
     def _work(self) -> tuple[KeyedQueues, ...]:

@@ -75,6 +75,10 @@ class Sending(Protocol):
         """Send a reply, after those that go to the same chat before it."""
         ...
 
+    def close_question(self, address: Address, question: str, how: str) -> None:
+        """Have the message that asks this say how it ended, behind what goes there before it."""
+        ...
+
     async def excuse(self) -> None:
         """Note that the bot stops in good order: what is cut short of this did not fail."""
         ...
@@ -264,6 +268,10 @@ class Delivery:
     def send(self, outbound: Outbound) -> None:
         """Hand a reply to its channel, after those that go to the same chat before it."""
         self.sender.send(outbound)
+
+    def close_question(self, address: Address, question: str, how: str) -> None:
+        """Have the message that asks this say how it ended, and offer no more answers to it."""
+        self.sender.close_question(address, question, how)
 
     async def list_unanswered(self, is_meant: Scope = everything) -> list[Received]:
         """Messages that were taken in and not answered by the process before this one."""

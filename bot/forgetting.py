@@ -123,10 +123,10 @@ class Forgetting:
 
     async def _retire_one(self, key: ConversationKey, before: float) -> bool:
         async with self._turns.exclusive(key):
-            if not await self._conversations.is_idle(key, before):
+            if self._turns.is_awaited(key) or not await self._conversations.is_idle(key, before):
                 return False
             conversation = await self._conversations.get(key, is_restart=False)
-            if is_gone := await conversation.retire():
+            if is_gone := await conversation.retire(lambda: self._turns.is_awaited(key)):
                 self._tell_watchers([key])
         await self._conversations.branches.take_up()  # the chat may have led to it
         return is_gone

@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 BUILT_IN = ("discord", "feishu", "mail", "matrix", "slack", "wecom", "whatsapp")
 """Packages of this project that have a `CHANNEL`."""
+TELEGRAM = "telegram"
+"""The messenger that its token alone switches on."""
 
 
 class Unavailable(Struct):
@@ -97,7 +99,12 @@ def find_type(name: str, plugins: Path) -> ChannelType:
         points = metadata.entry_points(group=ENTRY_POINTS, name=name)
         found = next((point.load() for point in points), None)
     if not isinstance(found, ChannelType):
-        near = nearest(name, (*BUILT_IN, "telegram", "web"))
+        if name == TELEGRAM:
+            raise ChannelError(
+                "Telegram is not named under channels: it runs where TELEGRAM_BOT_TOKEN stands in "
+                '.env. Its settings stand beside channels: "telegram": {…}.'
+            )
+        near = nearest(name, (*BUILT_IN, TELEGRAM, "web"))
         hint = f" Did you mean {near}?" if near else ""
         raise ChannelError(
             f"There is no channel {name}: neither one of the bot's own, nor {plugins / name}.py "

@@ -104,10 +104,19 @@ class RunningBot(Struct, frozen=True):
                     inbound.address.channel, is_command=received.line is not None
                 )
                 if received.row:
-                    self.dispatch(received)
+                    self.dispatch(self._as_meant(inbound, received))
                 else:
                     await self._dispatch_privately(received)
         return Accepted(inbound.id, is_new)
+
+    def _as_meant(self, inbound: Inbound, received: Received) -> Received:
+        """Return a message with the command that its words stand for, if a feature says so."""
+        person = self.access.identify(received.address)
+        if person is None or received.line is not None or received.files:
+            return received
+        meanings = (find(inbound, received.key, person) for find in self.features.meant)
+        line = next((command_line(meant) for meant in meanings if meant), None)
+        return received if line is None else replace(received, line=line)
 
     def dispatch(self, received: Received) -> None:
         """Send a message that is on disk to its command, or into its conversation's line."""

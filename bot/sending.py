@@ -20,7 +20,7 @@ from msgspec.structs import astuple, replace
 from bot.logs import is_off_record, off_record
 from bot.queues import KeyedQueues
 from bot.recent import RecentActivity
-from channels.base import Channel, ChannelError
+from channels.base import Channel, ChannelError, WithCards
 from channels.message import Action, Address, Form, Outbound, Reply
 from memory.record import mailbox
 from memory.record.mailbox import AddressColumns, Kind, OutboxRow
@@ -62,6 +62,22 @@ class Sender:
                 await self._send(channel, outbound, tries)
 
         self.queues.put(chat, send)
+
+    def close_question(self, address: Address, question: str, how: str) -> None:
+        """Have the message that asks this say how it ended, where a channel can change messages,
+        behind what goes to that chat before it."""
+        channel: object = self._channels.get(address.channel)
+        if not isinstance(channel, WithCards):
+            return
+        has_cards = channel
+
+        async def close() -> None:
+            try:
+                await has_cards.close_question(address, question, how)
+            except Exception as error:  # noqa: BLE001 - an SDK may raise anything
+                log.warning("a question still offers its answers: %s", type(error).__name__)
+
+        self.queues.put((address.channel, address.chat, address.thread), close)
 
     async def _send(self, channel: Channel, outbound: Outbound, tries: int) -> None:
         whole = (outbound.address, outbound.reply_to)

@@ -101,7 +101,7 @@ class BotStart(Struct, frozen=True):
         if not channels:
             raise CommandRefused(
                 "No channel is set up: name one in the configuration under channels "
-                "(docs/channels.md)."
+                '(documentation: "Channels").'
             )
         return channels
 

@@ -183,6 +183,10 @@ class Turns:
         times = [said.at for waiting in self._waiting.values() for said in waiting]
         return time.monotonic() - min(times) if times else 0.0
 
+    def is_awaited(self, key: ConversationKey) -> bool:
+        """Return whether somebody has said something here that no turn has begun to answer."""
+        return bool(self._waiting.get(key.id) or self._coming[key.id])
+
     def is_running(self, key: ConversationKey) -> bool:
         """Return whether a turn runs in this conversation."""
         return self._tasks.has(key)

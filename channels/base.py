@@ -521,6 +521,16 @@ class WithSound(Protocol):
 
 
 @runtime_checkable
+class WithCards(Protocol):
+    """A channel whose messages with questions can be changed when a question is over."""
+
+    async def close_question(self, address: Address, question: str, how: str) -> None:
+        """Have the message that asks this (`Action.question`) at an address say how it ended, and
+        offer no more answers to it. One that says so already is left as it is."""
+        ...
+
+
+@runtime_checkable
 class Everywhere(Protocol):
     """A channel that any number of processes may serve at once, where `is_everywhere`: a reply is
     handed to each of them, for whoever follows the chat there. Any other channel runs once."""

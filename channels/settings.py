@@ -82,7 +82,7 @@ class RunningChannels(BaseModel):
         strict=False,
         max_length=100,
         description="The messengers that the bot is at; in the configuration each is an object "
-        'under its name: `"channels": {"discord": {}}` (see channels.md).',
+        'under its name: `"channels": {"discord": {}}` (documentation: "Channels").',
         json_schema_extra={
             "wants": "messengers by their names, each with an object of its settings",
             "fixed": True,

@@ -47,11 +47,25 @@ class LearnedWindow(Struct, frozen=True):
     instead_of: int
 
 
+class RefusedSize(Struct, frozen=True):
+    """The smallest request that a model has refused without naming its window, and the largest one
+    below that which it has accepted since (0: none), in tokens."""
+
+    refused: int
+    accepted: int = 0
+
+    @property
+    def target(self) -> int:
+        """Return the size to which a request is shortened that would be refused."""
+        return self.accepted or self.refused // 2
+
+
 class KnownModels(Struct):
     """The facts learned of models in all conversations, by the model's name: reported tokens for
     each that the meter counted, the window that an overflow named, the sizes of requests that were
     accepted lately, the models that have counted something that they were not sent, the ratios that
-    a refusal has confirmed, and the models that have reported less than any window holds."""
+    a refusal has confirmed, the models that have reported less than any window holds, and the sizes
+    that were refused for a window that nobody named."""
 
     ratios: dict[str, float] = field(default_factory=dict)
     windows: dict[str, LearnedWindow] = field(default_factory=dict)
@@ -59,6 +73,7 @@ class KnownModels(Struct):
     measured: set[str] = field(default_factory=set)
     proved: dict[str, float] = field(default_factory=dict)
     partial: set[str] = field(default_factory=set)
+    refused: dict[str, RefusedSize] = field(default_factory=dict)
 
     def ratio(self, model: str) -> float:
         return self.ratios.get(model, 1.0)
@@ -66,6 +81,7 @@ class KnownModels(Struct):
     def forget_windows(self) -> None:
         """Forget all windows: a person has said which window or which model it is."""
         self.windows.clear()
+        self.refused.clear()
 
 
 class Anchor(Struct, frozen=True):
@@ -144,6 +160,31 @@ class Calibration:
         offset = anchor.reported - ratio * anchor.raw
         return Scale(ratio, offset, is_measured, anchor.raw, anchor.extra)
 
+    def find_refused(self, view: View, model: str) -> RefusedSize | None:
+        """Return what is known of the model's window, where a request made from `view` would surely
+        be refused."""
+        known = self.models.refused.get(model)
+        return known if known and self._size(view, model) >= known.refused else None
+
+    def note_refused(self, view: View, model: str) -> None:
+        """Note that a request made from `view` was refused, and nobody knows for which window."""
+        size, known = self._size(view, model), self.models.refused.get(model)
+        if known is None or size < known.refused:
+            self.models.refused[model] = RefusedSize(size)
+
+    def _size(self, view: View, model: str) -> int:
+        """Return the size of a request without what an overflow in this conversation says of it."""
+        return round(view.tokens / self._refused.get(model, 1.0))
+
+    def _note_accepted(self, model: str, accepted: int) -> None:
+        known = self.models.refused.get(model)
+        if known is None:
+            return
+        if accepted >= known.refused:  # it was refused for another reason, or the model has changed
+            del self.models.refused[model]
+        elif accepted > known.accepted:
+            self.models.refused[model] = replace(known, accepted=accepted)
+
     async def learn(self, view: View, reported: int, model: str, cached: int = 0) -> bool:
         """Correct the meter by what the provider reports of the request made from `view`, `cached`
         tokens of it or besides it. False: that is so little that the provider has not read all of
@@ -186,6 +227,7 @@ class Calibration:
     async def _believe(self, view: View, belief: Belief, model: str) -> None:
         self.cuts.newest.pop(model, None)
         self.models.accepted.setdefault(model, deque(maxlen=_LATELY)).append(belief.size)
+        self._note_accepted(model, belief.size)
         self._refused.pop(model, None)
         self._doubts.pop(model, None)
         self.anchor = Anchor(

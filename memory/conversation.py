@@ -497,15 +497,22 @@ class Conversation:
             is_left = True
         return replace(gone, is_left=is_left)
 
-    async def retire(self) -> bool:
+    async def retire(self, is_awaited: Callable[[], bool] = lambda: False) -> bool:
         """Delete the transcript, after its content has reached the daily memory files, which stay.
-        False: it has not, so nothing was deleted. No turn may be running."""
+        False: it has not, or somebody waits for an answer here by then (`is_awaited`), so nothing
+        was deleted. No turn may be running."""
         row, read = self.context.row, self._services.store.read
+        known = {event.id for event in await self.context.history()}
         shared = (await read(lambda db: branches.lineage(db, row)))[-1].after_turn
         told = await read(lambda db: summaries.find_recorded_turns(db, row))
         await self.editor.clear("new", told | {*range(1, shared + 1)})  # which stays where it is
         await self.compactor.summaries.idle()
         await self._keep_excerpts(shared)
+        if is_awaited():
+            new = [event.id for event in await self.context.history() if event.id not in known]
+            if new:
+                await self.editor.undo(new[0])  # it goes on as it was
+            return False
         async with self.context.changing:
             if await self._services.store.read(lambda db: summaries.list_open_jobs(db, row)):
                 return False

@@ -64,7 +64,16 @@ class RequestFitter:
 
     async def fit(self, prefix: PromptPrefix) -> View:
         """Do what the strategy in force wants done now, see to it that the request is below the
-        ceiling, and return what the model sees then. Raises NoRoom."""
+        ceiling, and return what the model sees then. A turn that is as long as what the model has
+        refused for a window that nobody knows is shortened at once. Raises NoRoom."""
+        view, limits = await self._fit(prefix), self._state.limits
+        known = self._calibration.find_refused(view, limits.model)
+        if known is None:
+            return view  # nearly always
+        tighter = limits.but(window=known.target, output_reserved=0)
+        return await self._climb(prefix, tighter, emergency.STEPS[:1])
+
+    async def _fit(self, prefix: PromptPrefix) -> View:
         state = self._state
         state.prefix_sent = prefix
         await self._compactor.between.note_changed_prompt(prefix)
@@ -179,6 +188,8 @@ class RequestFitter:
             most = view.tokens - round(view.scale.part(own) * (1 - share))
             tighter = limits.but(window=most, output_reserved=0)
             if await self._take_step(view, tighter, emergency.STEPS[-1], why):
+                if why == emergency.REASON:
+                    self._calibration.note_refused(view, limits.model)
                 return True
         return False
 

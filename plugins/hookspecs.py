@@ -11,7 +11,7 @@ import pluggy
 from agent.prompt import PromptSection
 from agent.tools.base import RemoteTools
 from channels.base import Logins
-from channels.message import Address, Reply
+from channels.message import Address, Inbound, Reply
 from memory.events import Listener
 from memory.keys import ConversationKey
 from memory.mirror import Mirror
@@ -27,6 +27,7 @@ from plugins.api import (
     HookContext,
     InForce,
     Offer,
+    Person,
     SaidWords,
     Tool,
     Verb,
@@ -263,6 +264,14 @@ def parley_approvals() -> object:
 def parley_logins() -> Logins:
     """Return the logins on the page, and the keys to OpenAI's protocol. Without them nobody signs
     in."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_meant() -> Callable[[Inbound, ConversationKey, Person], str]:
+    """Return a function that says which command a message in words stands for ("": none), such as a
+    typed "yes" where a question waits in this conversation. It is asked for each message that is
+    neither a command nor has files, and must be quick."""
     raise NotImplementedError
 
 

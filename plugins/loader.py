@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from agent.prompt import PromptHook, PromptSection
 from channels.base import Logins
-from channels.message import Reply
+from channels.message import Inbound, Reply
 from memory.events import Listener
 from memory.keys import ConversationKey
 from memory.ledger import Ledger
@@ -47,6 +47,7 @@ from plugins.api import (
     HookContext,
     InForce,
     Offer,
+    Person,
     SaidWords,
     Tool,
     Verb,
@@ -116,6 +117,7 @@ class Loaded(Struct):
     speech_to_text: list[Any] = field(default_factory=list)
     text_to_speech: list[Any] = field(default_factory=list)
     notes: list[Callable[[OpenTurn], Sequence[str | Reply]]] = field(default_factory=list)
+    meant: list[Callable[[Inbound, ConversationKey, Person], str]] = field(default_factory=list)
     rows: list[FeatureRows] = field(default_factory=list)
     spending: list[Any] = field(default_factory=list)
     approvals: list[Any] = field(default_factory=list)
@@ -360,6 +362,7 @@ def _take_runtime(manager: pluggy.PluginManager, name: str, plugin: Any) -> Load
         remote_tools=guard("parley_remote_tools", None, _is_remote_tools),
         stops=guard("parley_stop", False, _any),
         notes=guard("parley_notes", [], is_notes),
+        meant=guard("parley_meant", "", lambda found: isinstance(found, str)),
         said=ask("parley_said"),
         in_force=guard("parley_in_force", ("", {}), _is_in_force),
         offers=ask("parley_offers"),

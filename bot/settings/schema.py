@@ -168,7 +168,8 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
     )
     database: Annotated[str, StringConstraints(pattern=r"^\S*$", max_length=1_000)] = Field(
         default="",
-        description="The address of a PostgreSQL database that keeps the record (see scaling.md); "
+        description="The address of a PostgreSQL database that keeps the record "
+        '(documentation: "Beyond one process"); '
         "empty: it is an SQLite file in the data folder.",
         json_schema_extra={
             "wants": "a secret that holds an address like postgresql://user:password@host/name",
@@ -179,7 +180,7 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
     broker: Annotated[str, StringConstraints(pattern=r"^\S*$", max_length=1_000)] = Field(
         default="",
         description="The address of a RabbitMQ server, over which several processes are one bot "
-        "(see scaling.md); empty: there is one process.",
+        '(documentation: "Beyond one process"); empty: there is one process.',
         json_schema_extra={
             "wants": "a secret that holds an address like amqps://user:password@host/",
             "fixed": True,
@@ -188,8 +189,9 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
     )
     hooks: Annotated[tuple[Rule, ...], BeforeValidator(parse)] = Field(
         default=(),
-        description="Rules that say what happens on an event (see hooks.md); in the "
-        "configuration they may also be under runtime.",
+        description="Rules that say what happens on an event "
+        '(documentation: "Hook rules"); in the configuration '
+        "they may also be under runtime.",
         json_schema_extra={
             "wants": "a list of rules, each with an id, on and action",
             "holds": "from the next event on",

@@ -50,8 +50,9 @@ NO_CONTENT = (
 )
 _MOST_FETCHED = 200  # messages of one chat that were written while the bot was away
 _AT_ONCE = 8  # chats that are looked at for them
-_GONE = {10003, 10004, 50001, 50007, 50013}
-"""Unknown channel or server, no access, no messages to this person, no permission to write."""
+_GONE = {10003, 10004, 50001, 50007, 50013, 50083, 50278, 160005}
+"""Unknown channel or server, no access, no messages to this person, no permission to write, a
+thread that is archived, no server shared with this person any more, a thread that is locked."""
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]*)?")
 _WAIT = 5.0  # seconds, where Discord, or what stands before it, names a date or nothing
 _END = "end"

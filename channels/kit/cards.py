@@ -1,5 +1,5 @@
-"""Questions that were asked in a chat: once one is answered, by a button or in words, its message
-says what was chosen and has no more buttons for it.
+"""Questions that were asked in a chat: once one is answered or over, its message says how and has
+no more buttons for it.
 
 What an answer is stands in its action (`Action.question`). The text of a message is kept until all
 of its questions are answered, and only of the newest messages; off the record, in memory alone.
@@ -108,15 +108,29 @@ class Cards:
         )
         if answered is None or not is_done:
             return None
-        message, card, chosen = answered
-        del chat.cards[message]
-        left = [action for action in card.actions if action.question != chosen.question]
-        label = f"✓ {chosen.label} ({who})" if who else f"✓ {chosen.label}"
-        settled = Card(f"{card.text}\n\n{label}", left, card.is_private)
+        message, _card, chosen = answered
+        how = f"✓ {chosen.label} ({who})" if who else f"✓ {chosen.label}"
+        return message, await self._settle(place, chat, message, chosen.question, how)
+
+    async def close(self, place: Location, question: str, how: str) -> tuple[str, Card] | None:
+        """Return the message that asks this, as it is to be now that the question is over; None
+        where there is none."""
+        chat = await self._find(place)
+        for message, card in reversed(chat.cards.items()):
+            if any(action.question == question for action in card.actions):
+                return message, await self._settle(place, chat, message, question, how)
+        return None
+
+    async def _settle(
+        self, place: Location, chat: _Chat, message: str, question: str, how: str
+    ) -> Card:
+        card = chat.cards.pop(message)
+        left = [action for action in card.actions if action.question != question]
+        settled = Card(f"{card.text}\n\n{how}", left, card.is_private)
         if any(action.question for action in left):
             chat.cards[message] = settled
         await self._keep(place, chat)
-        return message, settled
+        return settled
 
     async def _find(self, place: Location) -> _Chat:
         name = _name(place)

@@ -20,6 +20,7 @@ from channels.base import (
     WebhookAnswer,
     WebhookCall,
 )
+from channels.kit.cards import Card
 from channels.kit.delivery import MessageSender, pieces
 from channels.kit.drafts import Drafts
 from channels.kit.frames import ODD_SHAPE
@@ -161,9 +162,20 @@ class Messenger:
         is_done = not outbound.reply.problem
         settled = await self._delivery.cards.settle(place, outbound.reply_to, is_done=is_done)
         if settled:
-            task = asyncio.create_task(self._delivery.settle(place, *settled))
-            self._settling.add(task)
-            task.add_done_callback(self._settling.discard)
+            self._show_settled(place, *settled)
+
+    async def close_question(self, address: Address, question: str, how: str) -> None:
+        """Have the message that asks this say how it ended."""
+        if self._delivery.cards is None:
+            return
+        place = self.platform.place_of(address, "")
+        if closed := await self._delivery.cards.close(place, question, how):
+            self._show_settled(place, *closed)
+
+    def _show_settled(self, place: Location, message: str, card: Card) -> None:
+        task = asyncio.create_task(self._delivery.settle(place, message, card))
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
 
     def parts(self, reply: Reply) -> list[Reply]:
         """Each message by itself; pictures and choices go with the last."""

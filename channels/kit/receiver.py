@@ -226,9 +226,10 @@ class MessageReceiver:
         address = address_of(self._platform.name, pressed)
         try:
             if self._bot.admits(address):
-                inbound = Inbound(id_of(pressed.place, pressed.press), address, "")
+                who = _seen_name(pressed)
+                inbound = Inbound(id_of(pressed.place, pressed.press), address, "", who)
                 with speaking(self._bot.language_of(address)):
-                    chosen, who = (pressed.label, pressed.data), _seen_name(pressed)
+                    chosen = (pressed.label, pressed.data)
                     await self._carry_out(chosen, pressed.place, inbound, who)
                 if Press.of(pressed.data).is_answer:  # a question that was answered goes
                     await self._delivery.take_back(pressed.place, pressed.place.message)
@@ -257,8 +258,9 @@ class MessageReceiver:
             return
         if command := await self._choices.react(reacted.place, reacted.emoji):
             press = f"{reacted.sender.id}{reacted.emoji}"
-            inbound = Inbound(id_of(reacted.place, press), address, command)
-            await self._submit(inbound, reacted.place, _seen_name(reacted))
+            who = _seen_name(reacted)
+            inbound = Inbound(id_of(reacted.place, press), address, command, who)
+            await self._submit(inbound, reacted.place, who)
 
 
 def address_of(channel: str, event: Event) -> Address:

@@ -100,9 +100,17 @@ def _is_ours(known: Surroundings) -> bool:
     return known.parent is not None and known.bot in people_in(known.parent)
 
 
+def _is_said_here(parent: Json, message: Json, known: Surroundings) -> bool:
+    """Return whether the beginning of a thread is in its conversation: a person has said it to the
+    bot, and was answered in that thread."""
+    is_to_bot = mentions(parent, known.bot) or not is_group(message["channel"])
+    is_of_person = parent.get("subtype") in _SAID and not parent.get("bot_id")
+    return known.opens and is_to_bot and is_of_person and parent.get("user") != known.bot
+
+
 def hear(message: Json, known: Surroundings) -> IncomingMessage:
     thread = thread_of(message) or (message["ts"] if known.opens else "")
-    parent = None if _is_ours(known) else known.parent
+    parent = None if known.parent and _is_said_here(known.parent, message, known) else known.parent
     files = [file for file in message.get("files", ()) if file.get("mode") in _FETCHED]
     left_out = {"links to shared files"} if len(files) < len(message.get("files", ())) else set()
     return IncomingMessage(
@@ -137,6 +145,10 @@ def _quotation(message: Json, known: Surroundings) -> tuple[str, str] | None:
 def _quote(parent: Json, known: Surroundings) -> tuple[str, str] | None:
     """Quote the beginning of a thread in which the bot is spoken to later."""
     words = readable(parent.get("text", ""), known)
+    if parent.get("subtype") in ("assistant_app_thread", "tombstone"):  # which nobody wrote
+        return None
+    if parent.get("user") == known.bot:
+        return ("You", words) if words else None
     name = known.sender(parent.get("user", "")).name
     return (name or parent.get("username") or "Somebody", words) if words else None
 

@@ -269,9 +269,9 @@ class Slack(Platform):
             self._removed.set()
 
     async def _beginning(self, handler: IncomingHandler, message: Mapping[str, Any]) -> Json | None:
-        """Return the first message of the thread in a channel that this one stands in."""
+        """Return the first message of the thread that this one stands in."""
         channel, thread = message["channel"], incoming.thread_of(message)
-        if not thread or not incoming.is_group(channel):
+        if not thread:
             return None
         if (channel, thread) not in self._beginnings:
             found = await self._look_up(

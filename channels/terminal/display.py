@@ -118,8 +118,12 @@ def _pages(source: str, has_parts: bool = False) -> Iterator[RenderableType]:
             yield Text(rest)
 
 
-def next_steps(actions: Sequence[Action], width: int) -> str:
-    """Render what can be said next; of many the first, since the reply has them all."""
+def next_steps(actions: Sequence[Action], width: int, text: str = "") -> str:
+    """Render what can be said next, but for what the reply's text names; of many the first. "":
+    there is nothing more."""
+    actions = [action for action in actions if f"`{action.command}`" not in text]
+    if not actions:
+        return ""
     commands = [one_line(action.command) for action in actions[:_MOST_STEPS]]
     if len(actions) > _MOST_STEPS:
         commands.append("…")

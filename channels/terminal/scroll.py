@@ -60,8 +60,8 @@ class Scroll:
             return ""
 
     def next_steps(self, reply: Reply) -> None:
-        if reply.actions:
-            self._put(display.next_steps(reply.actions, self._screen.width))
+        if steps := display.next_steps(reply.actions, self._screen.width, reply.text):
+            self._put(steps)
 
     def question(self, text: str) -> None:
         self._screen.echo("\n" + display.question(text, self._screen.width))

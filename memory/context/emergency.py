@@ -153,7 +153,7 @@ def describe(
     window = refused or (0 if fitted else limits.window)
     if not window:
         return (
-            f"(The model refused this request as too long: {done}. Nothing is deleted. With "
+            f"(The model refuses requests as long as this one: {done}. Nothing is deleted. With "
             f"another model, `/context undo`{times} brings it back.)"
         )
     return (

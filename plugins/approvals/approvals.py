@@ -12,7 +12,7 @@ import re
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
@@ -26,7 +26,7 @@ from bot.delivery import Delivery
 from bot.links import Links
 from bot.ports import Processes
 from channels.language import _, explain
-from channels.message import Action, Address, Reply
+from channels.message import Action, Address, Inbound, Reply
 from memory.keys import ConversationKey
 from memory.record.store import StoreError
 from plugins.api import CommandError, Person
@@ -41,12 +41,19 @@ _SEARCH = "search "  # before the address, where a yes covers searches there
 _LONGEST_LABEL = 40  # characters of what a button names
 
 
+_YES = frozenset({"yes", "y", "allow", "ja", "j", "erlauben", "是", "是的", "可以", "允许", "同意"})
+_NO = frozenset({"no", "n", "deny", "nein", "ablehnen", "不", "不要", "不行", "否", "拒绝"})
+"""Words by which a person answers without a button, in the languages that the bot speaks."""
+_SLACK = 2.0  # seconds by which a platform's clock may be behind
+
+
 Answer = Literal["no", "once", "always"]
 """A no, a yes to exactly what was shown, or a yes to all that it covers, until the next start."""
 
 
 class _Question(Struct):
-    """A question that waits; `askers` counts the tool calls that want what it covers."""
+    """A question that waits since `asked_at` (seconds since 1970); `askers` counts the tool calls
+    that want what it covers."""
 
     name: str
     key: ConversationKey
@@ -54,15 +61,19 @@ class _Question(Struct):
     wanted: Permission
     answer: asyncio.Future[Answer] = field(default_factory=asyncio.Future)
     askers: int = 0
+    is_over: bool = False
+    asked_at: float = field(default_factory=time.time)
 
 
 class GivenAnswer(Struct, frozen=True):
-    """A person's answer, given at an address, to the question of this name."""
+    """A person's answer, given at an address, to the question of this name. `who` is their name,
+    where others read along."""
 
     name: str
     person: Person
     address: Address
     answer: Answer
+    who: str = ""
 
 
 Verdict = Literal["taken", "refused", "unknown"]
@@ -111,6 +122,7 @@ class Approvals:
                 async with asyncio.timeout(self._patience):
                     return await asyncio.shield(question.answer)
         except TimeoutError:
+            self._end(question, lambda: f"✗ {_('Nobody answered in time.')}")
             raise ToolError(
                 f"{NOT_RUN} nobody allowed it within {_minutes(self._patience)}."
             ) from None
@@ -118,6 +130,16 @@ class Approvals:
             question.askers -= 1
             if not question.askers:
                 self._questions.pop(question.name, None)
+                self._end(question, lambda: f"✗ {_('Stopped before it was answered.')}")
+
+    def _end(self, question: _Question, how: Callable[[], str]) -> None:
+        """Have the message that asks say how its question ended; the first end counts."""
+        if question.is_over:
+            return
+        question.is_over = True
+        with self._delivery.speaking_to(question.address, question.key.id):
+            said = how()
+        self._delivery.close_question(question.address, question.name, said)
 
     async def _put_question(
         self, key: ConversationKey, address: Address, wanted: Permission
@@ -166,9 +188,32 @@ class Approvals:
         waiting = (one for one in self._questions.values() if one.key.home == key.home)
         return [self._reply(one) for one in waiting]
 
-    async def answer(self, name: str, person: Person, address: Address, said: Answer) -> None:
+    def read(self, inbound: Inbound, key: ConversationKey, person: Person) -> str:
+        """Return the command that a typed yes or no stands for, where this person may give it and
+        could have seen what it answers; "" for other messages. Where more than one question waits,
+        it answers none of them: they are shown again."""
+        word = inbound.text.strip().rstrip(".!。！").casefold()
+        if word not in _YES and word not in _NO:
+            return ""
+        written = inbound.at.timestamp() + _SLACK
+        waiting = [
+            one
+            for one in self._questions.values()
+            if one.key.home == key.home
+            and not one.answer.done()
+            and one.asked_at <= written
+            and self._may(one, person, inbound.address)
+        ]
+        if len(waiting) != 1:
+            return "/approve" if waiting else ""
+        name = waiting[0].name
+        return f"/approve {name} {ONCE}" if word in _YES else f"/deny {name}"
+
+    async def answer(
+        self, name: str, person: Person, address: Address, said: Answer, who: str = ""
+    ) -> None:
         """Take a person's answer, given at an address. Raises CommandError."""
-        answer = GivenAnswer(name.strip().upper(), person, address, said)
+        answer = GivenAnswer(name.strip().upper(), person, address, said, who)
         verdict = self.take(answer)
         if verdict == "unknown":
             body = msgspec.json.encode(answer)
@@ -194,19 +239,26 @@ class Approvals:
         question = self._questions.get(answer.name)
         if question is None or question.answer.done():
             return "unknown"
-        person, address = answer.person, answer.address
-        is_here = (address.channel, address.chat) == (
-            question.address.channel,
-            question.address.chat,
-        ) or self._links.key_of(address).id == question.key.home
-        is_asker = is_here and address.is_private and not question.wanted.is_for_owner
-        may = person.is_owner or is_asker or (is_here and answer.answer == "no")
-        if not may:
+        is_no = answer.answer == "no" and self._is_here(question, answer.address)
+        if not (is_no or self._may(question, answer.person, answer.address)):
             return "refused"
-        if answer.answer == "always" and question.wanted.covers:
-            self._allowed.add((question.key.id, question.wanted.covers))
+        covers = question.wanted.covers
+        if answer.answer == "always" and covers:
+            self._allowed.add((question.key.id, covers))
         question.answer.set_result(answer.answer)
+        self._end(question, lambda: _describe(answer, covers))
         return "taken"
+
+    def _is_here(self, question: _Question, address: Address) -> bool:
+        """Return whether an address is in the chat that was asked, or in one linked to it."""
+        asked = question.address
+        is_same = (address.channel, address.chat) == (asked.channel, asked.chat)
+        return is_same or self._links.key_of(address).id == question.key.home
+
+    def _may(self, question: _Question, person: Person, address: Address) -> bool:
+        """Return whether this person may allow what is asked."""
+        is_asker = self._is_here(question, address) and address.is_private
+        return person.is_owner or (is_asker and not question.wanted.is_for_owner)
 
     def count_waited(self, key: ConversationKey) -> float:
         """Seconds for which turns of a conversation have waited for a person, since the start."""
@@ -239,6 +291,14 @@ def _buttons(name: str, covers: str) -> tuple[Action, ...]:
     is_search = site != covers
     label = _("Allow searches at {what}", what=what) if is_search else _("Allow {what}", what=what)
     return once, Action(label, f"/approve {name}", question=name), no
+
+
+def _describe(answer: GivenAnswer, covers: str) -> str:
+    """Return what a person chose, as it stands below a question: by the label of its button."""
+    once, *rest = _buttons(answer.name, covers)
+    labels = {"once": once.label, "always": rest[0].label if covers else once.label}
+    label = labels.get(answer.answer, rest[-1].label)
+    return f"✓ {label} ({answer.who})" if answer.who else f"✓ {label}"
 
 
 def _clip_site(site: str) -> str:

@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from bot.kernel import Kernel
 from channels.language import _
-from plugins.api import Ask, Command, CommandError, Reply, command, hookimpl
+from channels.message import Inbound
+from memory.keys import ConversationKey
+from plugins.api import Ask, Command, CommandError, Person, Reply, command, hookimpl
 from plugins.approvals.approvals import ANSWER, ONCE, Answer, Approvals
 
 
@@ -23,6 +25,10 @@ class ApprovalsFeature:
     @hookimpl
     def parley_approvals(self) -> Approvals:
         return self._approvals
+
+    @hookimpl
+    def parley_meant(self) -> Callable[[Inbound, ConversationKey, Person], str]:
+        return self._approvals.read
 
     @hookimpl
     def parley_calls(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
@@ -69,4 +75,4 @@ def _show_waiting(ask: Ask) -> Reply:
 async def _answer(ask: Ask, name: str, words: Sequence[str], said: Answer) -> None:
     if len(words) != 1:
         raise CommandError(_("/{name} needs the name from the question, like K7QM.", name=name))
-    await ask.service(Approvals).answer(words[0], ask.person, ask.address, said)
+    await ask.service(Approvals).answer(words[0], ask.person, ask.address, said, ask.speaker)

@@ -31,8 +31,8 @@ from plugins.wording import amount, cell, literal
 from plugins.wording import table as wording_table
 
 NONE_GIVEN = (
-    "There are no agents in the configuration, so the default one answers. docs/agents.md shows "
-    "how to add some."
+    "There are no agents in the configuration, so the default one answers "
+    '(documentation: "Agents").'
 )
 
 

@@ -359,7 +359,7 @@ def nothing_compacts(facts: Facts) -> Advice | None:
         "there is none, and context.auto_compact is false.",
         strategy=limits.strategy,
     )
-    do = _("Turn it on, or write a rule of your own (docs/hooks.md).")
+    do = _('Turn it on, or write a rule of your own (documentation: "Hook rules").')
     return Advice(found, do, (here("context.auto_compact", "true"),))
 
 

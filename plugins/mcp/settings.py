@@ -171,7 +171,10 @@ def find_plain_secret(written: Any) -> str:
     return ""
 
 
-_SERVERS = "servers by their name, each with a command or a url (see mcp.md)"
+_SERVERS = (
+    "servers by their name, each with a command or a url "
+    '(documentation: "Tools of other programs (MCP)")'
+)
 _TURN = {"holds": "from the next turn on"}
 
 

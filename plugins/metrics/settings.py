@@ -19,8 +19,8 @@ class MetricsSettings(SettingsSection):
     enabled: bool = Field(
         default=False,
         description="Serve metrics for Prometheus at /metrics of the web server, with "
-        "PARLEY_METRICS_TOKEN or the page's token, or from this machine where there is none (see "
-        "monitoring.md).",
+        "PARLEY_METRICS_TOKEN or the page's token, or from this machine where there is none "
+        '(documentation: "Watching the bot").',
         json_schema_extra={"wants": "true or false", **START},
     )
     port: int = Field(

@@ -145,7 +145,8 @@ def _web(one: Installation) -> Iterator[_Risk]:
             "medium",
             f"The web page listens at {web.host} without encryption: anyone on the way "
             "can read along.",
-            'set "web": {"host": "127.0.0.1"} and put a proxy with https in front (docs/web.md)',
+            'set "web": {"host": "127.0.0.1"} and put a proxy with https in front '
+            '(documentation: "Web")',
         )
     for name in web.trusted_proxies:
         network = ip_network(name, strict=False)

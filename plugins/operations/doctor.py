@@ -192,7 +192,7 @@ def check_messengers(
         health = channel.health if isinstance(channel, WithHealth) else None
         name, is_down = f"channel {channel.name}", health is not None and health.state == "down"
         sentence = health.reason if health and is_down else "It has everything it needs."
-        advice = f"docs/channels.md says how {channel.name} is set up." if is_down else ""
+        advice = 'Check how it is set up (documentation: "Channels").' if is_down else ""
         found.append(Finding(name, "broken" if is_down else "ok", sentence, advice))
     return found
 

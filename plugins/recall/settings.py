@@ -18,6 +18,7 @@ class SearchSettings(SettingsSection):
     semantic: bool = Field(
         default=False,
         description="Let the model's search also find messages that say the same in other words. "
-        "It needs `python main.py add semantic` and 150 MB of memory (see memory.md).",
+        "It needs `python main.py add semantic` and 150 MB of memory "
+        '(documentation: "Memory").',
         json_schema_extra={"wants": "true or false", "holds": "within a minute"},
     )

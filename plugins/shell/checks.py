@@ -41,9 +41,8 @@ def check_box(settings: Settings, is_there: bool, is_installed: bool) -> Finding
         "The tool shell is on, and refuses all: bubblewrap may make no namespaces here, as in most "
         "containers."
     )
-    return Finding(
-        "commands", "broken", sentence, f"See docs/deploy.md#commands-in-a-sandbox. {advice}"
-    )
+    page = 'Documentation: "Running the bot permanently", "Commands in a sandbox".'
+    return Finding("commands", "broken", sentence, f"{page} {advice}")
 
 
 def list_risks(settings: Settings) -> Iterator[Finding]:

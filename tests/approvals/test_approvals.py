@@ -7,12 +7,13 @@ import json
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from channels.message import Outbound, Reply
+from channels.message import Address, Inbound, Outbound, Reply
 from plugins.approvals.approvals import Approvals
 from plugins.shell import feature as plugin
 from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
@@ -316,3 +317,70 @@ async def test_a_yes_for_once_is_for_what_was_shown_alone(tmp_path: Path) -> Non
 def unasked(bot: TestBot) -> list[Reply]:
     """Return what nobody had asked for: the questions."""
     return [outbound.reply for outbound in bot.sent if not outbound.reply_to]
+
+
+@pytest.mark.parametrize(
+    ("said", "is_allowed"),
+    [("yes", True), ("Yes.", True), ("ja!", True), ("是的", True), ("NO", False), ("Nein", False)],
+)
+async def test_a_typed_yes_or_no_answers_the_question_that_waits(
+    tmp_path: Path, said: str, is_allowed: bool
+) -> None:
+    fetch = Call("web_fetch", json.dumps({"url": "http://127.0.0.1:9/"}), "c")
+    script = [Say(calls=(fetch,)), Say("Done.")]
+    async with run_bot(tmp_path, script, {"tools": {"web_fetch": True}}) as bot:
+        assert (await bot.writes("Read it", id="q")) is not None
+        await question(bot)
+        told = (await bot.says(said)).text
+        assert told == ("Allowed once." if is_allowed else "Denied; it goes on without it.")
+        assert (await bot.reply_to("q")).reply.text == "Done."
+        assert ("the person said no" in results(bot)[0]) is not is_allowed
+
+
+async def test_two_questions_are_not_answered_by_one_yes_and_other_words_are_a_message(
+    tmp_path: Path,
+) -> None:
+    calls = tuple(
+        Call("web_fetch", json.dumps({"url": f"http://127.0.0.{n}/"}), f"c{n}") for n in (1, 2)
+    )
+    script = [Say(calls=calls), Say("Read."), Say("Weather."), Say("You are welcome.")]
+    async with run_bot(tmp_path, script, {"tools": {"web_fetch": True}}) as bot:
+        await bot.writes("Read both", id="q")
+        await until(lambda: len(unasked(bot)) == 2)
+        for word in ("yes", "no"):
+            shown = await bot.says(word)
+            assert [action.label for action in shown.actions].count("Deny") == 2
+        await bot.writes("yes, and how is the weather?", id="more")
+        await bot.says(unasked(bot)[0].actions[-1].command)
+        assert (await bot.says("No.")).text.startswith("Denied")
+        assert (await bot.reply_to("q")).reply.text == "Read."
+        assert (await bot.reply_to("more")).reply.text == "Weather."
+        assert (await bot.says("yes")).text == "You are welcome."
+
+
+async def test_nobody_elses_yes_counts_in_a_group(tmp_path: Path) -> None:
+    script: list[Answer] = [running_it("true"), *map(Say, ("Asked.", "So?", "What?", "Well?"))]
+    async with shared(tmp_path, script) as bot:
+        await bot.writes("Do it", "family", "ann", "q")
+        await question(bot)
+        for number, word in enumerate(("yes", "no")):
+            await bot.writes(word, "family", "ann", f"other{number}")
+        await bot.writes("yes", "ann", "boss", "elsewhere")
+        assert (await bot.reply_to("elsewhere")).reply.text == "Asked."
+        assert (await bot.says("/approve", "family", "ann")).text.startswith("Allow this?")
+        assert (await bot.says("yes", "family", "boss")).text == "Allowed once."
+        for message in ("q", "other0", "other1"):
+            await bot.reply_to(message)
+        assert plugin.NO_BOX in results(bot)[0]
+
+
+async def test_a_yes_from_before_the_question_is_none(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, [running_it("true"), Say("No."), Say("Yes?")], SHELL) as bot:
+        await bot.writes("Do it", id="q")
+        asked = (await question(bot)).reply
+        before = datetime.now(UTC) - timedelta(minutes=1)
+        early = Inbound("early", Address("pipe", "main"), "yes", at=before)
+        await (await bot.api()).submit(early)
+        assert (await bot.says("/approve")).text == asked.text
+        assert (await bot.says("no")).text.startswith("Denied")
+        assert (await bot.reply_to("early")).reply.text == "Yes?"

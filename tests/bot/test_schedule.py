@@ -23,7 +23,7 @@ from bot.settings.layers import WrittenSetting
 from memory.context.summary import TASKS
 from memory.keys import ConversationKey
 from tests.fakes.openai_server import Answer, Fail, Received, Say
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from tests.whole.test_forget import echo, found_in
 from tests.whole.testbot import TestBot, run_bot
 
@@ -147,6 +147,30 @@ async def test_an_idle_conversation_goes_once_it_is_remembered(tmp_path: Path) -
         await bot.says("It is me again.")
         assert bot.sent[-1].turn == "t3", "turn ids do not begin anew"
         assert len(bot.sent_to_model()) == 2
+
+
+async def test_what_somebody_writes_to_meanwhile_stays_and_goes_on_as_it_was(
+    tmp_path: Path,
+) -> None:
+    gate = asyncio.Event()
+
+    def script(request: Received) -> Answer:
+        return Say("They live somewhere.", gate=gate) if request.is_summary else Say("Yes.")
+
+    async with run_bot(tmp_path, script) as bot:
+        await bot.says(f"I live in {MARK}.")
+        deleting = asyncio.create_task(retain(bot))
+        await until(lambda: bot.server.summaries)
+        await bot.writes("It is me again.", id="back")
+        gate.set()
+        await asyncio.wait_for(deleting, PATIENCE)
+        assert (await bot.reply_to("back")).turn == "t2"
+        assert MARK in str(bot.sent_to_model())
+        assert await rows(bot, "message") == 4
+        await retain(bot)
+        assert await rows(bot, "message") == 0
+        told = (await bot.says("/memory")).text
+        assert [told.count(f"pipe/main · t{turn}\n") for turn in (1, 2)] == [1, 1]
 
 
 async def test_what_a_restart_finds_idle_is_summarised_with_one_call(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from bot.app import App
 from bot.assembly import assemble
 from bot.settings import load_layers
-from channels.base import Bot, Channel, ChannelError, Notice
+from channels.base import Activity, Bot, Channel, ChannelError, Notice
 from channels.message import Address, Outbound
 from tests.waiting import PATIENCE
 from tests.whole.testbot import TestChannel
@@ -67,6 +67,26 @@ async def test_what_a_channel_fails_with_is_heard_at_the_others_and_raised_in_th
         platform.may_fail.set()
         heard = await asyncio.wait_for(anext(happening), PATIENCE)
     assert heard == Notice("The token is wrong; correct it.")
+    channel.leave()
+    with pytest.raises(ChannelError, match="The token is wrong"):
+        await running
+
+
+async def test_an_owner_who_watches_hears_once_that_a_channel_has_ended(tmp_path: Path) -> None:
+    channel, platform = TestChannel(), Platform(ChannelError("The token is wrong; correct it."))
+    app = await assembled(tmp_path, [channel, platform])
+    running = asyncio.create_task(app.run())
+    bot = await channel.api()
+    await channel.says("/version")
+    noticed: list[Activity] = []
+    watchers = [await channel.watches(noticed, chat) for chat in ("main", "other")]
+    with bot.watch(Address("pipe", "other")) as happening:
+        platform.may_fail.set()
+        assert isinstance(await asyncio.wait_for(anext(happening), PATIENCE), Notice)
+    assert "The token is wrong" in (await channel.reply_to("")).reply.text
+    for watching in watchers:
+        watching.cancel()
+    assert len(noticed) == 1
     channel.leave()
     with pytest.raises(ChannelError, match="The token is wrong"):
         await running

@@ -391,6 +391,8 @@ def test_a_channel_comes_from_an_installed_package_by_its_entry_point(
     assert find_type("pigeon", tmp_path / "plugins").name == "pigeon"
     with pytest.raises(ChannelError, match="There is no channel dove"):
         find_type("dove", tmp_path / "plugins")
+    with pytest.raises(ChannelError, match="it runs where TELEGRAM_BOT_TOKEN stands"):
+        find_type("telegram", tmp_path / "plugins")
 
 
 @each_row(

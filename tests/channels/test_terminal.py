@@ -434,6 +434,8 @@ def test_of_many_next_steps_the_first_are_shown() -> None:
     steps = [Action(str(number), f"/do {number}") for number in range(1, 19)]
     assert plain(display.next_steps(steps[:2], 80)) == "  Next: /do 1 · /do 2\n"
     assert plain(display.next_steps(steps, 80)).endswith("/do 6 · …\n")
+    assert plain(display.next_steps(steps[:2], 80, "Try `/do 1`.")) == "  Next: /do 2\n"
+    assert not display.next_steps(steps[:1], 80, "Try `/do 1`.")
 
 
 def test_no_color_leaves_the_weight_and_takes_the_colour(monkeypatch: pytest.MonkeyPatch) -> None:

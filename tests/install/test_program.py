@@ -20,11 +20,15 @@ from channels.program import EXTRAS, ROOT, as_called
 from main import main
 from tests.install.test_portable import _files, _tree
 
-OF_CHECKOUT = re.compile(r"main\.py|\bmake (?:run|channel|clean)|requirements[\w-]*\.txt|\.venv")
+OF_CHECKOUT = re.compile(
+    r"main\.py|\bmake (?:run|channel|clean)|requirements[\w-]*\.txt|\.venv"
+    r"|docs/[\w-]+\.md|\bsee [\w-]+\.md"
+)
+PAGES = re.compile(r'documentation: "([^"]+)"', re.IGNORECASE)
 
 
-def _said(file: Path) -> list[str]:
-    """The texts of a module that are no docstrings and may be said to somebody."""
+def _said(file: Path, what: re.Pattern[str] = OF_CHECKOUT) -> list[str]:
+    """The texts of a module that are no docstrings, may be said to somebody and have this."""
     tree = _tree(file)
     documents = {
         id(node.body[0].value)
@@ -40,7 +44,7 @@ def _said(file: Path) -> list[str]:
         and isinstance(node.value, str)
         and id(node) not in documents
         and " " in node.value
-        and OF_CHECKOUT.search(node.value)
+        and what.search(node.value)
     ]
 
 
@@ -63,6 +67,18 @@ def test_no_sentence_of_the_wheel_names_what_only_a_checkout_has(
     assert len(found) > 40
     for file, text, called in found:
         assert file in left_out or not OF_CHECKOUT.search(called), (file, text, called)
+
+
+def test_a_page_of_the_documentation_is_named_by_its_title() -> None:
+    titles = {
+        page.read_text("utf-8").partition("\n")[0].removeprefix("# ")
+        for page in (ROOT / "docs").glob("*.md")
+    }
+    named = {
+        title for file in _files() for text in _said(file, PAGES) for title in PAGES.findall(text)
+    }
+    assert len(named) > 6
+    assert named <= titles
 
 
 def test_a_checkout_is_called_as_it_is() -> None:

@@ -255,6 +255,7 @@ RUNTIME = {
     "parley_in_force": "a function",
     "parley_prompt_section": "a promptsection",
     "parley_notes": "a function",
+    "parley_meant": "a function",
     "parley_routes": "a function",
     "parley_runs": "an object with refusal, prepare, answer",
     "parley_speech_to_text": "an object with is_wanted, transcribe",

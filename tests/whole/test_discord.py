@@ -13,6 +13,7 @@ from channels.discord import interactions
 from channels.discord.platform import WRONG_TOKEN
 from channels.kit.receiver import MessageReceiver
 from tests.fakes.discord_gateway import MESSAGE_CONTENT
+from tests.fakes.discord_rules import Refused
 from tests.fakes.discord_server import APPLICATION, GENERAL, KITCHEN, OWN_ROLE, DiscordServer
 from tests.fakes.openai_server import Answer, Received, Say
 from tests.waiting import PATIENCE
@@ -298,3 +299,20 @@ async def test_an_answer_that_comes_too_late_for_its_command_comes_as_a_message(
         answer = await bot.discord.shown("You are discord/42")
         assert answer.interaction == 0
         assert bot.discord.interactions[used].answered == 0
+
+
+@pytest.mark.parametrize(("status", "code"), [(400, 50083), (403, 160005), (403, 50013)])
+async def test_a_thread_that_takes_no_messages_any_more_is_no_fault_of_the_channel(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, status: int, code: int
+) -> None:
+    async with at_discord(tmp_path, echo) as bot:
+        thread = bot.ann.at(bot.discord.thread("aside"))
+        await bot.discord.gateway.is_known()
+        bot.discord.refusals += [Refused(status, code, "It is locked.")] * 3
+        thread.says(f"<@{APPLICATION}> one")
+        await bot.discord.until(lambda: len(bot.discord.refusals) < 3)
+        await bot.is_idle()
+        bot.discord.refusals.clear()
+        bot.ann.says("two")
+        await bot.discord.shown("re: two")
+    assert "waits for the next start" not in caplog.text

@@ -182,7 +182,7 @@ async def test_a_refusal_of_a_short_request_names_no_window_that_had_nothing_to_
             await bot.says(f"question {number} " + "word " * 60)
         said = (await bot.says("Anyone?")).text
     assert said.startswith("Yes.")
-    assert "refused this request as too long" in said
+    assert "refuses requests as long as this one" in said
     assert "128,000" not in said
 
 

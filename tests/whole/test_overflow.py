@@ -307,11 +307,15 @@ async def test_results_are_shortened_for_a_window_that_nobody_names(
         tmp_path, answering(reply), settings, window=window, overflow=too_long
     ) as bot:
         await bot.says("Hello")
-        for line in ("look at it", "look again"):
+        refusals = []
+        for line in ("look at it", "look again", "look once more"):
+            before = bot.server.refused
             reply_heard = await heard_in(bot, line)
             assert reply_heard.startswith("Fine."), reply_heard
             assert "long tool results were shortened" in reply_heard
             assert len(results(answered(bot)[-1])) >= 3, "none was read anew"
+            refusals.append(bot.server.refused - before)
+        assert sum(refusals) < 5, "what was refused is not tried again and again"
 
 
 async def test_a_short_question_that_is_refused_as_too_long_is_not_sent_again(

@@ -9,7 +9,7 @@ from unittest.mock import AsyncMock
 import pytest
 
 from plugins.shell.box import Ran
-from tests.fakes.openai_server import Call, Hang, Say, echo
+from tests.fakes.openai_server import Answer, Call, Hang, Received, Say, echo
 from tests.fakes.slack_people import BOT_USER
 from tests.fakes.slack_server import SlackServer, documented_manifest
 from tests.whole.slack_testbot import SlackTestBot, at_slack
@@ -228,6 +228,24 @@ async def test_where_only_mentions_are_heard_they_are_answered(tmp_path: Path) -
 async def test_a_thread_that_the_bot_began_is_its_own(tmp_path: Path) -> None:
     async with at_slack(tmp_path, echo) as bot:
         general = bot.slack.channel()
-        began = bot.slack.keep(general, BOT_USER, "Good morning, all!")
-        bot.ann.says("Good morning!", general, began.ts)
-        assert (await bot.slack.shown("Good morning!", general)).thread == began.ts
+        began = bot.slack.keep(general, BOT_USER, "Good morning, all! Lunch is at noon.")
+        bot.ann.says("Really?", general, began.ts)
+        assert (await bot.slack.shown("Really?", general)).thread == began.ts
+        assert "You wrote:\n> Good morning, all! Lunch is at noon.\n\nReally?" in last_said(bot)
+
+
+@pytest.mark.parametrize("threads", ["channels", "everywhere"])
+async def test_a_thread_below_an_answer_in_private_knows_that_answer(
+    tmp_path: Path, threads: str
+) -> None:
+    def reply(request: Received) -> Answer:
+        return Say(f"It is {len(request.body['messages'])}.")
+
+    async with at_slack(tmp_path, reply, {"slack": {"threads": threads}}) as bot:
+        said = bot.ann.says("How many?")
+        answer = await bot.slack.shown("It is 2.")
+        bot.ann.says("What is?", thread=said.ts if threads == "everywhere" else answer.ts)
+        await bot.slack.shown("It is 4." if threads == "everywhere" else "It is 2.")
+        await bot.slack.until(lambda: len(bot.model.turns) == 2)
+        quoted = "" if threads == "everywhere" else "You wrote:\n> It is 2.\n\n"
+        assert last_said(bot) == f"{quoted}What is?"

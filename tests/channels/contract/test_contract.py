@@ -336,7 +336,7 @@ async def test_a_reaction_approves_and_another_stops(
 
 
 @needs("settle")
-@pytest.mark.parametrize("way", ["chosen", "typed", "refused"])
+@pytest.mark.parametrize("way", ["chosen", "typed", "refused", "said", "stopped"])
 async def test_a_question_that_was_answered_says_so_and_has_no_more_buttons(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
@@ -350,7 +350,8 @@ async def test_a_question_that_was_answered_says_so_and_has_no_more_buttons(
     monkeypatch.setattr(Approvals, "_new_name", lambda *_: "K7QM")
     asks = Say(calls=(Call("shell", json.dumps({"command": "echo hello"}), "c1"),))
     settings = {"tools": {"shell": True, "shell_unboxed": True}}
-    async with at_platform(stage, tmp_path, [asks, Say("It is done.")], settings):
+    script = [asks, *([] if way == "stopped" else [Say("It is done.")])]
+    async with at_platform(stage, tmp_path, script, settings):
         await stage.say("Write it down")
         asked = await stage.shown("Allow this?")
         if way == "refused":
@@ -360,9 +361,11 @@ async def test_a_question_that_was_answered_says_so_and_has_no_more_buttons(
         if way == "chosen":
             await choose(stage, "Allow once", "Allow this?")
         else:
-            await stage.say("/approve k7qm once")
-        await stage.shown("It is done.")
-        seen = await stage.shown("✓ Allow once")
+            words = {"said": "Yes.", "stopped": "/stop"}
+            await stage.say(words.get(way, "/approve k7qm once"))
+        if way != "stopped":
+            await stage.shown("It is done.")
+        seen = await stage.shown("✗ Stopped" if way == "stopped" else "✓ Allow once")
         assert (seen.id, seen.buttons) == (asked.id, ())
         assert "echo hello" in seen.text
         assert "Answer with a number" not in seen.text
