@@ -81,7 +81,8 @@ class AtTerminal:
         await self._types(line, words)
 
     async def presses(self, label: str, command: str, words: str) -> None:
-        await self.glass.until(lambda: command in self.glass.text.rpartition("Next: ")[2])
+        # named by the text itself, or offered below it
+        await self.glass.until(lambda: command in self.glass.text)
         await self._types(command, words)
 
     async def fills(self, text: str, words: str) -> None:
