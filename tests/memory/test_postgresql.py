@@ -248,6 +248,14 @@ async def test_a_second_bot_on_a_database_is_refused_unless_both_share_it(postgr
         await worker.close()
 
 
+async def test_a_bot_that_starts_while_another_one_ends_waits_for_that(postgresql: str) -> None:
+    engine = PostgresqlEngine(postgresql)
+    ending = await Store.open(engine, "alone")
+    starting = asyncio.create_task(Store.open(engine, "alone"))
+    await ending.close()
+    await (await starting).close()
+
+
 async def test_two_writers_in_each_others_way_both_write(postgresql: str) -> None:
     """Each holds what the other wants: the server ends one, which is carried out again."""
     engine = PostgresqlEngine(postgresql)

@@ -40,6 +40,7 @@ PATIENCE = 30.0
 """Seconds for which a server that can't be reached is waited for."""
 _LONGEST_IDLE = 5_000  # milliseconds
 _PAUSE = 0.2  # seconds between two attempts
+_ENDING = 2.0  # seconds in which the server ends the connection of a bot that has just stopped
 _OLDEST = 15
 _MIGRATING = 0x5061_726C  # the number of the advisory lock that a process holds while it migrates
 _RUNNING = _MIGRATING + 1  # the number of the one that a bot holds while it runs
@@ -236,13 +237,16 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
         if not self._claim:
             return
         how = "_shared" if self._claim == "shared" else ""
-        found = self.execute_sql(f"SELECT pg_try_advisory_lock{how}(?)", (_RUNNING,)).fetchone()
-        if not found[0]:
-            self.disconnect()
-            raise StoreError(
-                "Another Parley works on this database; stop it, or name another one in the "
-                "setting database. (Several processes are one bot with the setting broker.)"
-            )
+        deadline = time.monotonic() + _ENDING
+        query = f"SELECT pg_try_advisory_lock{how}(?)"
+        while not self.execute_sql(query, (_RUNNING,)).fetchone()[0]:
+            if time.monotonic() > deadline:
+                self.disconnect()
+                raise StoreError(
+                    "Another Parley works on this database; stop it, or name another one in the "
+                    "setting database. (Several processes are one bot with the setting broker.)"
+                )
+            time.sleep(_PAUSE)
 
     def _connect_anew(self, deadline: float) -> None:
         """Connect anew. Raises OperationalError where there is no server until `deadline`, or it
