@@ -1,43 +1,249 @@
-"""The share of corrections that are found in dialogues which the finder was not made from.
+"""The weights by which corrections are found, learnt and measured.
 
-python -m benchmarks.corrections
+python -m benchmarks.corrections            # shares of corrections found, and of false alarms
+python -m benchmarks.corrections --learn    # learn the weights anew and write them
 
-`benchmarks/corrections/*.jsonl` holds dialogues that were written by two minds which did not know
-the finder: messages before, the message that corrects, and the value that ends with the one that
-holds instead; or none, where a message only sounds like a correction. `fresh.jsonl` is for
-measuring; `known.jsonl` may be learnt from. A correction is found where both values are, wholly or
-in part; a wrong one ends another value, which is worse than to find none.
+`benchmarks/corrections/*.jsonl` holds dialogues that were written for this by minds which did not
+know the finder: messages before, the message that corrects, and the value that ends with the one
+that holds instead; or none, where a message only sounds like a correction. Those whose names begin
+with "fresh" are for measuring; the others are learnt from, with those in
+`tests/memory/corrections/` and the days with the bot of `benchmarks/instructions/`, in which nobody
+corrects a value. The model is a logistic regression over the pairs of a message and none of them.
+
+A correction is found where both values are, wholly or in part; a wrong one ends another value,
+which is worse than to find none.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.context import correction_score
+from memory.context.correction_pairs import BACK, Message, find_pairs
+from memory.context.correction_score import describe_message, describe_sentence, list_features
 from memory.context.corrections import Correction, find_corrections
+from memory.linear import STEP, pack
 
 HERE = Path(__file__).parent / "corrections"
+DAYS = HERE.parent / "instructions"
+TESTS = HERE.parent.parent / "tests" / "memory" / "corrections"
+WEIGHTS = Path(correction_score.__file__).with_name("correction_weights.bin")
+BEFORE = 4
+"""Messages of a day that come before one."""
+PENALTY, OF_WORDS = 0.01, 0.3
+"""The share of a weight by which it is drawn to nothing in a step, and that of a word's."""
+STEPS = 300
+RATE = 0.3
+PLAIN = 3
+"""How often the plain dialogues of the tests count."""
+OFTEN = 3.0
+"""How much a correction counts beside another message, when their words are learnt."""
+LEAST = 3
+"""Messages in which a feature is, for it to have a weight."""
+
+Row = dict[str, Any]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 
-def main() -> None:
-    for path in sorted(HERE.glob("*.jsonl")):
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        print(*(f"{path.stem}, {line}" for line in measure(rows)), sep="\n")
+def read_rows(path: Path) -> list[Row]:
+    """Return the dialogues of a file; of a whole conversation, one for each message of the
+    person."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".jsonl":
+        found = [json.loads(line) for line in text.splitlines()]
+        return [row for one in found for row in (_part(one) if "before" not in one else [one])]
+    rows = []
+    for line in text.splitlines():
+        said, *values = line.split("\t")
+        *before, last = said.split(" | ")
+        old, new = values or (None, None)
+        rows.append({"before": before, "said": last, "old": old, "new": new})
+    return rows
 
 
-def measure(rows: list[dict[str, Any]]) -> Iterator[str]:
+def _part(conversation: Row) -> Iterator[Row]:
+    said = conversation["said"]
+    for at, (who, text, *values) in enumerate(said):
+        if who == "p":
+            before = [one[1] for one in said[max(0, at - BACK) : at]]
+            old, new = values or (None, None)
+            yield {"before": before, "said": text, "old": old, "new": new}
+
+
+def read_days(path: Path) -> Iterator[Row]:
+    """Yield the messages of days, none of which corrects a value."""
+    said = [line.split("\t")[2] for line in path.read_text(encoding="utf-8").splitlines()]
+    for at, message in enumerate(said):
+        yield {"before": said[max(0, at - BEFORE) : at], "said": message}
+
+
+def read_all() -> Iterator[Row]:
+    """Yield all that is learnt from. The first message of a dialogue corrects nothing; one that
+    names the old value too corrects it also where that was said long before."""
+    dialogues = (path for path in HERE.glob("*.jsonl") if not path.stem.startswith("fresh"))
+    plain = (*TESTS.glob("*.tsv"), *TESTS.glob("*.txt"))
+    for path in (*sorted(dialogues), *sorted(plain) * PLAIN):
+        for row in read_rows(path):
+            yield row
+            if row["before"]:
+                yield {"before": [], "said": row["before"][0]}
+            if row.get("old") and row["old"] in row["said"]:
+                yield row | {"before": []}
+    for path in sorted(DAYS.glob("days*.tsv")):
+        yield from read_days(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """The pairs of dialogues.
+
+    `hashes` and `owners` are of the same length: a feature, and the number of the pair that has it.
+    `messages` has the number of each pair's message, `factors` divide the sums of their weights.
+    """
+
+    hashes: Integers
+    owners: Integers
+    messages: Integers
+    factors: Floats
+    is_meant: Floats
+
+
+def read_pairs(rows: Iterable[Row]) -> Pairs:
+    """Return the pairs of dialogues. One whose values make no pair teaches nothing."""
+    hashes: list[int] = []
+    sizes: list[int] = []
+    messages: list[int] = []
+    is_meant: list[bool] = []
+    for number, row in enumerate(rows):
+        said, before = Message(row["said"]), [Message(text) for text in reversed(row["before"])]
+        pairs = find_pairs(said, before)
+        meant = [_is_meant(pair.old.text, pair.new.text, row) for pair in pairs]
+        if row.get("old") and not any(meant):
+            continue
+        for pair, own in zip(pairs, list_features(pairs, said, before), strict=True):
+            found = [*set(describe_sentence(pair.sentence, said)), *own]
+            hashes.extend(crc32(feature.encode()) for feature in found)
+            sizes.append(len(found))
+            messages.append(number)
+        is_meant.extend(meant)
+    return Pairs(
+        np.array(hashes, np.int64),
+        np.repeat(np.arange(len(sizes)), sizes),
+        np.unique(np.array(messages, np.int64), return_inverse=True)[1],
+        1 / np.sqrt(np.array(sizes, np.float64) + correction_score.LENGTH),
+        np.array(is_meant, np.float64),
+    )
+
+
+def learn(said: Pairs) -> tuple[Integers, Floats]:
+    """Return the hashes of features, in order, and the weights that choose best among the pairs of
+    a message and none."""
+    kept, places, owners = _place(said.hashes, said.owners, said.messages[said.owners])
+    count = int(said.messages[-1]) + 1
+    corrects = np.bincount(said.messages, said.is_meant, minlength=count) > 0
+
+    def find_slope(weights: Floats) -> Floats:
+        sums = np.bincount(owners, weights[places], minlength=len(said.factors))
+        odds = np.exp(np.clip(sums * said.factors, -30, 30))
+        total = np.bincount(said.messages, odds, minlength=count) + 1
+        right = np.bincount(said.messages, odds * said.is_meant, minlength=count)
+        share = odds * said.is_meant / np.maximum(right, 1e-30)[said.messages]
+        wanted = np.where(corrects[said.messages], share, 0.0)
+        wrong = (odds / total[said.messages] - wanted) * said.factors
+        return np.bincount(places, wrong[owners], minlength=len(weights)) + PENALTY * weights
+
+    return kept, descend(np.zeros(len(kept)), find_slope)
+
+
+def learn_words(corrections: Sequence[str], others: Sequence[str]) -> tuple[Integers, Floats]:
+    """Return the weights of the words by which a message is looked at further."""
+    told = [{*describe_message(text)} for text in (*corrections, *others)]
+    hashes = np.array([crc32(feature.encode()) for one in told for feature in one], np.int64)
+    sizes = np.array([len(one) for one in told])
+    factors = 1 / np.sqrt(sizes + correction_score.LENGTH)
+    owners = np.repeat(np.arange(len(told)), sizes)
+    kept, places, owners = _place(hashes, owners, owners)
+    corrects = np.arange(len(told)) < len(corrections)
+    counted = np.where(corrects, OFTEN, 1.0) * factors
+
+    def score(weights: Floats) -> Floats:
+        sums: Floats = np.bincount(owners, weights[places], minlength=len(told)) * factors
+        return np.clip(sums, -30, 30)
+
+    def find_slope(weights: Floats) -> Floats:
+        wrong = (1 / (1 + np.exp(-score(weights))) - corrects) * counted
+        return np.bincount(places, wrong[owners], minlength=len(weights)) + OF_WORDS * weights
+
+    weights = descend(np.zeros(len(kept)), find_slope)
+    passed = score(weights) > correction_score.LEAST
+    print(
+        f"{passed[corrects].mean():.3f} of corrections and {passed[~corrects].mean():.3f} of others"
+    )
+    return kept, weights
+
+
+def _place(
+    hashes: Integers, owners: Integers, messages: Integers
+) -> tuple[Integers, Integers, Integers]:
+    """Return the features that have a weight, since they are in several messages, and where each of
+    those is, with its owner."""
+    once = np.unique(np.stack([hashes, messages]), axis=1)[0]
+    kept, counts = np.unique(once, return_counts=True)
+    kept = kept[counts >= LEAST]
+    places = np.searchsorted(kept, hashes)
+    places[places == len(kept)] = 0
+    is_known = kept[places] == hashes
+    return kept, places[is_known], owners[is_known]
+
+
+def descend(weights: Floats, find_slope: Callable[[Floats], Floats]) -> Floats:
+    """Return weights with a smaller loss, by Adam over all messages at once."""
+    mean, square = np.zeros_like(weights), np.zeros_like(weights)
+    for step in range(1, STEPS + 1):
+        slope = find_slope(weights)
+        mean = 0.9 * mean + 0.1 * slope
+        square = 0.999 * square + 0.001 * slope**2
+        rate = RATE * (1 - step / STEPS)
+        weights = weights - rate * (mean / (1 - 0.9**step)) / (
+            np.sqrt(square / (1 - 0.999**step)) + 1e-8
+        )
+    return weights
+
+
+def write(*models: tuple[Integers, Floats]) -> int:
+    """Write the weights that are not nothing; return their number."""
+    kept = np.concatenate([hashes for hashes, _ in models])
+    weights = np.concatenate([one for _, one in models])
+    order = np.argsort(kept, kind="stable")
+    kept, weights = kept[order], weights[order]
+    stored = np.clip(np.rint(weights / STEP), -127, 127).astype(np.int8)
+    is_kept = stored != 0
+    WEIGHTS.write_bytes(pack(kept[is_kept].astype("<u4").tobytes(), stored[is_kept].tobytes()))
+    return int(np.count_nonzero(is_kept))
+
+
+def measure(rows: list[Row]) -> Iterator[str]:
     """Yield what was found, by language."""
     for language in sorted({row["language"] for row in rows}):
         own = [row for row in rows if row["language"] == language]
         found, wrong, false, count = 0, 0, 0, 0
         for row in own:
             pairs = _find(row)
-            count += row["old"] is not None
-            if row["old"] is None:
+            is_correction = bool(row.get("old"))
+            count += is_correction
+            if not is_correction:
                 false += bool(pairs)
-            elif any(_is_meant(pair, row) for pair in pairs):
+            elif any(_is_meant(pair.old, pair.new, row) for pair in pairs):
                 found += 1
             else:
                 wrong += bool(pairs)
@@ -48,18 +254,33 @@ def measure(rows: list[dict[str, Any]]) -> Iterator[str]:
         )
 
 
-def _find(row: dict[str, Any]) -> list[Correction]:
+def _find(row: Row) -> list[Correction]:
     said = [*row["before"], row["said"]]
     return [one for one in find_corrections(said) if one.at == len(said) - 1]
 
 
-def _is_meant(found: Correction, row: dict[str, Any]) -> bool:
-    return _overlap(found.old, row["old"]) and _overlap(found.new, row["new"])
+def _is_meant(old: str, new: str, row: Row) -> bool:
+    return bool(row.get("old")) and _overlap(old, row["old"]) and _overlap(new, row["new"])
 
 
 def _overlap(one: str, other: str) -> bool:
     first, second = ("".join(text.casefold().split()) for text in (one, other))
     return first in second or second in first
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--learn", action="store_true", help="learn the weights and write them")
+    if parser.parse_args().learn:
+        rows = [*read_all()]
+        corrections = [row["said"] for row in rows if row.get("old")]
+        others = [row["said"] for row in rows if not row.get("old")]
+        for path in sorted(DAYS.glob("*.tsv")):
+            others += [row["said"] for row in read_days(path)]
+        words = learn_words(corrections, others)
+        print(f"{len(rows)} messages, {write(learn(read_pairs(rows)), words)} weights")
+    for path in sorted(HERE.glob("fresh*.jsonl")):
+        print(*(f"{path.stem}, {line}" for line in measure(read_rows(path))), sep="\n")
 
 
 if __name__ == "__main__":

@@ -41,8 +41,8 @@ TURNS = 25
 class Indexer:
     """The indexer of a store, shared by all of its conversations."""
 
-    def __init__(self, store: Store) -> None:
-        self._store, self.notes, self.corrections = store, NoteSearch(), CorrectionBook()
+    def __init__(self, store: Store, corrections: CorrectionBook) -> None:
+        self._store, self.notes, self.corrections = store, NoteSearch(), corrections
         self._waiting: list[int] = []
         self._tasks = BackgroundTasks()
 

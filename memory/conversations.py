@@ -84,7 +84,10 @@ class Conversations:
         """Make the conversations of `services`; others find those that are in memory in
         `loaded`."""
         self.services, self._clock = services, clock
-        self._mirror, self._indexer = services.mirror(), Indexer(services.store)
+        self._mirror, self._indexer = (
+            services.mirror(),
+            Indexer(services.store, services.corrections),
+        )
         self._loaded = loaded or LoadedConversations(Branches(services.store))
         self.models, self.branches = self._loaded.models, self._loaded.branches
         self.long_term: defaultdict[str, AudienceState] = defaultdict(AudienceState)

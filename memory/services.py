@@ -20,6 +20,7 @@ from memory.ledger import ChatBills, Ledger, Spent
 from memory.mirror import Mirror
 from memory.record.forget import FeatureRows
 from memory.record.offload import Offloader
+from memory.record.search.corrected import CorrectionBook
 from memory.record.search.likeness import Likeness
 from memory.record.store import Store
 from memory.record.summaries import Summary
@@ -62,8 +63,8 @@ class MemoryServices(Struct, frozen=True):
     (`context.compaction_approval`); whoever
     holds an audience's lock in `telling` alone decides what it is told; `feature_rows` are rows
     that features keep for turns, `ledger` keeps what calls to models cost, `chat_bills` adds it up
-    by chat, `request_log` keeps what was sent to them, `mirror` the files of conversations, and
-    `likeness` what they mean."""
+    by chat, `request_log` keeps what was sent to them, `mirror` the files of conversations,
+    `likeness` what they mean, and `corrections` the values that people corrected in them."""
 
     store: Store
     meter: Meter
@@ -87,6 +88,7 @@ class MemoryServices(Struct, frozen=True):
     request_log: type[RequestLog] = RequestLog
     mirror: type[Mirror] = Mirror
     likeness: Likeness = field(default_factory=Likeness)
+    corrections: CorrectionBook = field(default_factory=CorrectionBook)
     telling: defaultdict[str, asyncio.Lock] = field(
         default_factory=lambda: defaultdict(asyncio.Lock)
     )

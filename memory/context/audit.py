@@ -136,7 +136,8 @@ class AuditSource(Struct, frozen=True, dict=True):
     """The source of a text, and all that is compared, found once for several attempts: messages of
     people and replies, oldest first, arguments of tool calls, and what is summarised already, with
     the requests in it that are `known`. It has so many `tokens` (0: nobody knows).
-    `is_in_any_language`: a person said in which one it is to be written."""
+    `is_in_any_language`: a person said in which one it is to be written. `corrections` are those in
+    the turns, by their places (None: they are looked for)."""
 
     asked: Sequence[str]
     answered: Sequence[str] = ()
@@ -146,6 +147,7 @@ class AuditSource(Struct, frozen=True, dict=True):
     turns: Sequence[Turn] = ()
     known: Requests = NONE
     is_in_any_language: bool = False
+    corrections: Sequence[Correction] | None = None
 
     def prepare(self) -> None:
         """Find what is compared, which takes most of the time of an audit, before there is a text
@@ -194,9 +196,11 @@ class AuditSource(Struct, frozen=True, dict=True):
         return [turn.question.text for turn in self.turns]
 
     @cached_property
-    def _corrections(self) -> list[Correction]:
+    def _corrections(self) -> Sequence[Correction]:
+        if self.corrections is not None:
+            return self.corrections
         replies = [turn.reply.text if turn.reply else "" for turn in self.turns]
-        return find_corrections(self._said, replies, self._words_of)
+        return find_corrections(self._said, replies)
 
     @cached_property
     def _words_of(self) -> WordsOf:

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from memory.context.correction_words import STRONG
-from memory.context.corrections import Correction, content_words, in_force, split_sentences
+from memory.context.correction_sentences import content_words
+from memory.context.corrections import Correction, in_force
 from memory.context.ended_values import EndedValue, find_changeable, show_corrected
 from memory.context.values import SCANNED, Value, find_values
 
@@ -44,7 +44,7 @@ def choose_certain(found: Iterable[Correction], said: Sequence[str]) -> list[Cor
 def _is_plain(one: Correction, message: str) -> bool:
     if one.kind == "name" and re.search(rf"{_ARTICLE}{re.escape(one.old)}", message, re.IGNORECASE):
         return False
-    return _says(message, one.old) or any(map(STRONG.search, split_sentences(message)))
+    return one.is_certain or _says(message, one.old)
 
 
 def says_old(one: Correction, sentence: str) -> bool:

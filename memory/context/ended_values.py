@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 
 from msgspec import Struct
 
-from memory.context.correction_words import QUOTED
-from memory.context.corrections import content_words
+from memory.context.correction_sentences import QUOTED, content_words
 from memory.context.values import NO_NAMES, Value, find_values
 from memory.messages import Role
 from memory.patterns import lazy

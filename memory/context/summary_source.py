@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.context import summary as words
 from memory.context.audit import AuditSource
+from memory.context.corrections import Correction
 from memory.context.extract import read_finished, read_open
 from memory.context.lines import lines_of
 from memory.context.receipt import Receipt
@@ -17,12 +19,13 @@ from memory.turns import Turn
 
 
 class SummarySource(Struct, frozen=True):
-    """Turns, the summary that it continues, and those that stood for
-    some of the turns until now."""
+    """Turns, the summary that it continues, those that stood for some of the turns until now, and
+    the corrections that were heard, with their turns (None: they are yet to be found)."""
 
     turns: tuple[Turn, ...]
     prior: Summary | None = None
     stood: tuple[Summary, ...] = ()
+    corrected: tuple[tuple[int, Correction], ...] | None = None
 
     @property
     def rest(self) -> tuple[Turn, ...]:
@@ -86,7 +89,15 @@ class SummarySource(Struct, frozen=True):
             turns=self.turns,
             known=Requests(tuple(read_open(self.so_far)), tuple(read_finished(self.so_far))),
             is_in_any_language=is_in_any_language,
+            corrections=self._corrections(),
         )
+
+    def _corrections(self) -> list[Correction] | None:
+        if self.corrected is None:
+            return None
+        places = {turn.number: at for at, turn in enumerate(self.turns)}
+        heard = ((places.get(number), one) for number, one in self.corrected)
+        return [replace(one, at=at) for at, one in heard if at is not None]
 
     def pick_new(self, said: str, diary: str) -> str:
         """Return the part of a model's answer that is new to the daily memory."""

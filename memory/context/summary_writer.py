@@ -28,6 +28,7 @@ from memory.record import daily, offload, summaries, transcript
 from memory.record.daily import Section
 from memory.record.database import Database
 from memory.record.offload import Offloader
+from memory.record.search.corrected import HeardCorrection
 from memory.record.summaries import Job, Summary
 from memory.services import MemoryServices
 from memory.tasks import BackgroundTasks, cancel_and_wait, run_shielded
@@ -416,19 +417,25 @@ class SummaryWriter:
         no more."""
         after, row = await self.summary_of(spec.after) if spec.after else 0, self._row
 
-        def read(database: Database) -> tuple[list[Entry], Summary | None]:
+        book = self._services.corrections
+
+        def read(
+            database: Database,
+        ) -> tuple[list[Entry], Summary | None, tuple[HeardCorrection, ...] | None]:
             entries = transcript.entries_of_turns(database, row, spec.turns)
             # What it continues is as a person has edited it, if they did and it was not forgotten.
             ids = (one for one in (spec.edited, after) if one)
             found = (summaries.summary(database, one) for one in ids)
-            return entries, next((one for one in found if one is not None), None)
+            before = next((one for one in found if one is not None), None)
+            return entries, before, book.heard(database, row)
 
-        entries, before = await self._services.store.read(read)
+        entries, before, heard = await self._services.store.read(read)
         turns = self._leave_out_taken_away(entries)
         there = {turn.number for turn in turns}
         stood = [await self._find_range(event, made) for event, made in spec.ranges]
         whole = (one for one in stood if one is not None and there.issuperset(one.turns))
-        return SummarySource(turns, before, tuple(whole))
+        corrected = None if heard is None else tuple((one.turn, one.correction) for one in heard)
+        return SummarySource(turns, before, tuple(whole), corrected)
 
     async def _find_range(self, event: int, made: int) -> Summary | None:
         """Return the summary of the turns that an event removed, as a person has edited it, if they

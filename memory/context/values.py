@@ -11,6 +11,8 @@ from msgspec import Struct
 
 from memory.context.facts import find_facts
 from memory.context.names import MONTH_OF
+from memory.context.numerals import NUMBER_WORDS
+from memory.context.values_chinese import find_chinese, simplify
 from memory.patterns import lazy
 
 SCANNED = 20_000
@@ -41,14 +43,11 @@ _DAYS = (
 )
 _DAY_OF = {name: str(number) for number, names in enumerate(_DAYS) for name in names}
 _LATIN_DAYS = "|".join(name for name in _DAY_OF if name.isascii() and len(name) > 1)
-_NUMERALS = "零一二三四五六七八九"
 _WEEKDAY = lazy(rf"\b({_LATIN_DAYS})s?\b|(?:星期|礼拜|周)([一二三四五六日天])", re.IGNORECASE)
 _IN_WEEKDAYS = ("day", "tag", "mittwoch", "sonnabend", "星期", "礼拜", "周")
-_CJK_TIME = lazy(
-    r"(凌晨|早上|上午|中午|下午|傍晚|晚上)?([一二三四五六七八九十两]{1,3}|\d{1,2})点(半|"
-    r"[一二三四五六七八九十]{1,3}分)?"
+_DAY = lazy(
+    r"(?<![\d路街巷弄])(?<!\d月)(?<![一二三四五六七八九十]月)([一二三四五六七八九十]{1,3}|\d{1,2})[号日](?![楼站台线路门])"
 )
-_CJK_DAY = lazy(r"(?<![\d月路街巷弄])([一二三四五六七八九十]{1,3}|\d{1,2})[号日](?![楼站台线路门])")
 _DAY = lazy(
     r"\b(\d{1,2})(?:st|nd|rd|th)\b"
     r"|\b(?:am|der|den|dem|vom|zum)\s(\d{1,2})\.(?=\s*(?:,|sondern|auf|statt|$))",
@@ -57,10 +56,48 @@ _DAY = lazy(
 _MONTHS = "|".join(sorted(MONTH_OF, key=len, reverse=True))
 _MONTH_BEFORE = lazy(rf"\b(?:{_MONTHS})\.?\s$", re.IGNORECASE)
 _MONTH_BEHIND = lazy(rf"\s(?:of\s)?(?:{_MONTHS})\b", re.IGNORECASE)
-_CJK_MONEY = lazy(r"(?<![\d.,])(\d[\d.,]{0,20})\s?([百千万亿])(?:美元|欧元|元|块钱?|人民币)?")
+_HALF_WORDS = lazy(
+    r"\b(?:(half past|quarter past|quarter to|halb|viertel nach|viertel vor|dreiviertel))\s"
+    r"([^\W\d_]{2,9}|\d{1,2})\b",
+    re.IGNORECASE,
+)
+_IN_HALVES = ("half ", "quarter ", "halb ", "viertel")
+_MINUTES = {
+    "half past": 30,
+    "quarter past": 15,
+    "quarter to": -15,
+    "halb": -30,
+    "viertel nach": 15,
+    "viertel vor": -15,
+    "dreiviertel": -15,
+}
+_MONTH = lazy(rf"\b(?!(?:may|mar|dec|jan)\b)({_MONTHS})\b", re.IGNORECASE)
+_MAY = lazy(r"(?<=\w\s)May\b(?!\s[Ii]\b)")
+_WORD = lazy(r"[^\W\d_]{3,18}(?:[- ](?:one|two|three|four|five|six|seven|eight|nine)\b)?")
 _DIGIT = lazy(r"(?<![A-Za-z0-9_./:-])(?<!\d,)\d{1,9}(?![A-Za-z0-9_/:-]|[.,]\d)")
 _ANY_DIGIT = lazy(r"\d")
 _CHINESE = lazy(r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
+_SCORE = lazy(r"(?<![\d:.])\d{1,3}:\d(?![\d:])")
+_DOMAIN = lazy(
+    r"(?<![\w@./:-])[a-z0-9][a-z0-9-]{1,60}(?:\.[a-z0-9-]{2,60}){0,3}\.(?:com|org|net|io|de|at|ch|cn|"
+    r"eu|uk|us|fr|app|dev|info|local)\b(?:/[\w./-]{0,100}\w)?",
+    re.IGNORECASE,
+)
+_CODE = lazy(
+    r"(?<![A-Za-z0-9À-ÿ'’.&-])(?:[A-Z]{1,3}\d{1,3}|\d{1,3}[A-Z]|[B-HJ-Z]|X{0,2}[SL])"
+    r"(?!(?![\u3400-\u9fff])[\w'’&-]|\.\w)"
+)
+_AT_HOUR = lazy(
+    r"\b(?:at|um|gegen)\s(\d{1,2})(?![\d:%€$/-]|[.,]\d|\s?(?:[ap]\.?m\b|Uhr|o'clock|euro|"
+    r"percent|prozent|degrees|grad|[A-Z]))",
+    re.IGNORECASE,
+)
+_ORDINAL = lazy(
+    r"\b(?:(second|zweite[nrsm]?)|(third|dritte[nrsm]?)|(fourth|vierte[nrsm]?)|"
+    r"(fifth|fünfte[nrsm]?)|(sixth|sechste[nrsm]?)|(seventh|siebte[nrsm]?)|(eighth|achte[nrsm]?)|(ninth|neunte[nrsm]?)|"
+    r"(tenth|zehnte[nrsm]?)|(first|erste[nrsm]?))\b(?!\s(?:thought|of all|mal|time))",
+    re.IGNORECASE,
+)
 _VERSION = lazy(r"(?<![A-Za-z0-9])[vV]\d+(?:\.\d+){1,3}")
 _JOINED = lazy(
     r"(?<![A-Za-z0-9-])(?:\d[\d-]{3,20}\d|(?:\+\d{1,3}|"
@@ -82,17 +119,20 @@ NO_NAMES = _NO_PART | _TITLES
 
 def find_values(text: str, *, has_names: bool = True) -> list[Value]:
     """Return the values of a text, in order."""
-    text = text[:SCANNED]
+    said = text = text[:SCANNED]
+    if not text.isascii():
+        text = simplify(text)
     found: list[Value] = []
     taken = bytearray(len(text))
-    finders = [_weekdays, _cjk, _joined, _day_numbers, _facts, _digits]
+    finders = [_weekdays, _domains, find_chinese, _joined, _day_numbers]
+    finders += [_codes, _facts, _digits, _words]
     if has_names:
         finders.append(_names)
     for finder in finders:
         for kind, start, end, forms in finder(text):
             if start < end and not any(taken[start:end]):
                 taken[start:end] = b"\1" * (end - start)
-                found.append(Value(kind, text[start:end], start, end, forms))
+                found.append(Value(kind, said[start:end], start, end, forms))
     return sorted(found, key=lambda value: value.start)
 
 
@@ -108,38 +148,6 @@ def _weekdays(text: str) -> _Places:
         yield "weekday", found.start(), found.end(), frozenset({day})
 
 
-def _cjk(text: str) -> _Places:
-    if text.isascii():
-        return
-    for found in _CJK_TIME.finditer(text) if "点" in text else ():
-        hour = read_numeral(found[2])
-        is_late = found[1] in ("下午", "傍晚", "晚上") and hour < 12
-        minute = "30" if found[3] == "半" else "00"
-        forms = {f"{hour + 12 * is_late}:{minute}"}
-        if not found[1]:
-            forms.add(f"{hour + 12}:{minute}")
-        yield "time", found.start(), found.end(), frozenset(forms)
-    for found in _CJK_DAY.finditer(text) if "号" in text or "日" in text else ():
-        yield "day", found.start(), found.end(), frozenset({str(read_numeral(found[1]))})
-    for found in _CJK_MONEY.finditer(text) if _ANY_DIGIT.search(text) else ():
-        scale = {"百": 100, "千": 1_000, "万": 10_000, "亿": 100_000_000}[found[2]]
-        digits = found[1].replace(",", "").rstrip(".")
-        if digits.count(".") < 2:
-            value = f"{float(digits) * scale:.6f}".rstrip("0").rstrip(".")
-            yield "number", found.start(), found.end(), frozenset({value})
-
-
-def read_numeral(text: str) -> int:
-    """Return the number of a Chinese numeral below a hundred, or of digits."""
-    if text.isdigit():
-        return int(text)
-    text = text.replace("两", "二")
-    tens, mark, ones = text.rpartition("十")
-    if not mark:
-        return _NUMERALS.find(text[-1])
-    return (_NUMERALS.find(tens) if tens else 1) * 10 + (_NUMERALS.find(ones) if ones else 0)
-
-
 def _joined(text: str) -> _Places:
     """Numbers of phones, and the like: digits with hyphens that are no date."""
     if not _ANY_DIGIT.search(text):
@@ -149,6 +157,27 @@ def _joined(text: str) -> _Places:
     for found in _JOINED.finditer(text):
         if not found[0].isdigit() and not re.fullmatch(r"\d{4}-\d{1,2}-\d{1,2}", found[0]):
             yield "identifier", found.start(), found.end(), frozenset({found[0]})
+
+
+def _domains(text: str) -> _Places:
+    """Addresses on the web that have no scheme."""
+    for found in _DOMAIN.finditer(text) if "." in text else ():
+        yield "url", found.start(), found.end(), frozenset({found[0].casefold()})
+
+
+def _codes(text: str) -> _Places:
+    """Results of games, sizes, gates, and hours without minutes."""
+    if _ANY_DIGIT.search(text):
+        for found in _SCORE.finditer(text):
+            yield "score", found.start(), found.end(), frozenset({found[0]})
+        for found in _AT_HOUR.finditer(text):
+            hour = int(found[1])
+            if 0 < hour < 25:
+                forms = frozenset({f"{hour}:00", f"{hour + 12}:00"})
+                yield "time", found.start(1), found.end(1), forms
+    for found in _CODE.finditer(text):
+        kind = "identifier" if _ANY_DIGIT.search(found[0]) else "code"
+        yield kind, found.start(), found.end(), frozenset({found[0].casefold()})
 
 
 def _facts(text: str) -> _Places:
@@ -185,6 +214,38 @@ def _day_numbers(text: str) -> _Places:
 def _digits(text: str) -> _Places:
     for found in _DIGIT.finditer(text):
         yield "number", found.start(), found.end(), frozenset({found[0].lstrip("0") or "0"})
+
+
+def _words(text: str) -> _Places:
+    """Yield times, numbers and months in words."""
+    folded = text.casefold()
+    if any(map(folded.__contains__, _IN_HALVES)):
+        yield from _halves(text)
+    for found in _WORD.finditer(text):
+        word, (start, end) = found[0].casefold(), found.span()
+        if word not in NUMBER_WORDS:  # of "two three", or "zwei-drei", the first
+            word = re.split("[ -]", word)[0]
+            end = start + len(word)
+        if word in NUMBER_WORDS:
+            yield "number", start, end, frozenset({str(NUMBER_WORDS[word])})
+    for found in _ORDINAL.finditer(text):
+        number = (found.lastindex or 0) % 10 + 1
+        yield "ordinal", found.start(), found.end(), frozenset({str(number)})
+    for pattern in (_MONTH, _MAY):
+        for found in pattern.finditer(text):
+            month = str(MONTH_OF[found[0].casefold()])
+            yield "month", found.start(), found.end(), frozenset({month})
+
+
+def _halves(text: str) -> _Places:
+    """Yield times of half and quarter hours."""
+    for found in _HALF_WORDS.finditer(text):
+        word = found[2].casefold()
+        hour = int(word) if word.isdigit() else NUMBER_WORDS.get(word, word in ("one", "eins"))
+        if 0 < hour < 25:
+            at = hour * 60 + _MINUTES[found[1].casefold()]
+            forms = {f"{(at + more) // 60}:{at % 60:02}" for more in (0, 720)}
+            yield "time", found.start(), found.end(), frozenset(forms)
 
 
 def _names(text: str) -> _Places:

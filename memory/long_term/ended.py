@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memory.context.corrections import content_words
+from memory.context.correction_sentences import content_words
 from memory.context.ended_values import EndedValue, find_places, show_corrected
 from memory.long_term.document import MemoryLine, Source
 from memory.record import daily, fence

@@ -9,20 +9,13 @@ seen, and takes a tenth of a millisecond for a sentence.
 
 from __future__ import annotations
 
-import sys
-from array import array
-from bisect import bisect_left
 from collections.abc import Iterator
-from functools import lru_cache
-from importlib.resources import files
 from math import sqrt
-from zlib import crc32
 
+from memory.linear import read_weights
 from memory.patterns import lazy
 from plugins.instructions.sentences import SaidSentence
 
-STEP = 1 / 4
-"""The value of one step of a stored weight, which is a signed byte."""
 LENGTH = 20
 """Features that are added to a sentence's own before the sum is divided by their root: a long
 sentence does not count for more than a short one, and a very short one not for much more."""
@@ -33,15 +26,8 @@ _CJK = ("\u3400", "\u9fff")
 
 def score(sentence: SaidSentence, language: str) -> float:
     """Return the score of a sentence; more than 0 is an instruction, more than 1 surely one."""
-    hashes, weights = _table()
     found = set(features(sentence, language))
-    total = 0
-    for feature in found:
-        hashed = crc32(feature.encode())
-        at = bisect_left(hashes, hashed)
-        if at < len(hashes) and hashes[at] == hashed:
-            total += weights[at]
-    return total * STEP / sqrt(len(found) + LENGTH)
+    return read_weights(__package__, "weights.bin").total(found) / sqrt(len(found) + LENGTH)
 
 
 def features(sentence: SaidSentence, language: str) -> Iterator[str]:
@@ -67,14 +53,3 @@ def features(sentence: SaidSentence, language: str) -> Iterator[str]:
             yield f"-{one[-3:]}"
         elif three and _CJK[0] <= one <= _CJK[1] and row[at + 3]:
             yield one + two + three + row[at + 3]
-
-
-@lru_cache(maxsize=1)
-def _table() -> tuple[array[int], array[int]]:
-    """Return the hashes of the features that have a weight, in order, and the weights."""
-    stored = files(__package__).joinpath("weights.bin").read_bytes()
-    count = len(stored) // 5
-    hashes, weights = array("I", stored[: 4 * count]), array("b", stored[4 * count :])
-    if sys.byteorder == "big":
-        hashes.byteswap()
-    return hashes, weights

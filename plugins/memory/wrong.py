@@ -14,8 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from channels.language import _, number_of
-from memory.context.correction_words import QUOTED
-from memory.context.corrections import content_words
+from memory.context.correction_sentences import QUOTED, content_words
 from memory.context.ended_values import EndedValue, find_places, show_corrected
 from memory.context.values import find_values
 from memory.conversation import Conversation

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.context import correction_words, facts, requests
+from memory.context import facts, requests
 from memory.context.wording import Cue, WordsOf, stems
 
 CUES = {
-    "SIGN": correction_words.SIGN,
     "LATER": requests._LATER,
     "PROMISES": requests._PROMISES,
     "DONE": requests._DONE,

@@ -18,11 +18,12 @@ from memory.record import transcript
 from memory.record.database import Database
 from memory.turns import Entry
 
+_CAUGHT_UP = 1_000  # messages that are read meanwhile where something waits
 KEPT = 16
 """Conversations whose corrections stay in memory: those that were asked for last."""
 
 
-class _SaidCorrection(Struct, frozen=True):
+class HeardCorrection(Struct, frozen=True):
     """A correction, and the message that it is in."""
 
     correction: Correction
@@ -36,14 +37,14 @@ class _HeardSoFar(Struct):
     finder: CorrectionFinder = field(default_factory=CorrectionFinder)
     messages: int = 0
     seq: int = 0
-    found: list[_SaidCorrection] = field(default_factory=list)
+    found: list[HeardCorrection] = field(default_factory=list)
     again: dict[str, int] = field(default_factory=dict)
 
     def hear(self, role: str, text: str, turn: int, seq: int) -> None:
         if role != "user":
             self.finder.note(text)
             return
-        new = [_SaidCorrection(one, turn, seq) for one in self.finder.hear(text)]
+        new = [HeardCorrection(one, turn, seq) for one in self.finder.hear(text)]
         for said in self.found if not new else ():
             old = said.correction.old
             if old not in self.again and any(find_places(text, old)):
@@ -72,6 +73,15 @@ class CorrectionBook:
         said = {n: one for n, one in enumerate(found) if not gone.has(one.turn)}
         held = in_force(replace(one.correction, at=n) for n, one in said.items())
         return tuple(_to_ended(one, said[one.at], again.get(one.old, 0)) for one in held)
+
+    def heard(self, database: Database, conversation: int) -> tuple[HeardCorrection, ...] | None:
+        """Return the corrections of a conversation with their turns; None where much of it would
+        have to be read for that."""
+        with self._one_at_a_time:
+            known = self._heard.get(conversation) or _HeardSoFar()
+            if transcript.count_from(database, conversation, known.seq + 1)[0] > _CAUGHT_UP:
+                return None
+            return tuple(self._catch_up(database, conversation).found)
 
     def forget(self) -> None:
         """Forget everything; it is read anew when it is asked for."""
@@ -149,7 +159,7 @@ class Corrections(Struct, frozen=True):
         return correct(entry, (*by_hand, *ended))
 
 
-def _to_ended(one: Correction, said: _SaidCorrection, again: int) -> EndedValue:
+def _to_ended(one: Correction, said: HeardCorrection, again: int) -> EndedValue:
     return EndedValue(one.old, one.new, said.turn, said.seq, one.topic, one.is_shared, again)
 
 

@@ -1,0 +1,328 @@
+"""Pairs of values of which a message may put the second in the place of the first. Pure.
+
+The new one is in the message; the old one was said in one of the messages before, or is named
+beside it. Both are values of a kind (`values.py`), or words that are alike: in Chinese two that end
+in the same sign (南门, 北门), elsewhere two in a sentence that denies one of them ("walnut, not
+oak"), or two that differ by a letter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import islice
+
+from msgspec import Struct
+
+from memory.context.correction_sentences import content_words, split_sentences
+from memory.context.values import Value, find_values
+from memory.patterns import lazy
+
+BACK = 8
+"""Messages in which an old value is looked for."""
+MOST = 60
+"""Pairs of a message that are looked at."""
+_RANKS = 8  # old values of a new one
+_NOTED = 4_000  # characters of a message
+_SENTENCES = 40  # of a message
+_LONG_WORD = 3  # letters of a word that may differ by one from another
+
+_LITTLE = (
+    "的了是在叫去到和与跟给住姓用也就还很这那有没不要会能可吗呢吧啊呀哦噢嗯哈唉"
+    "我你您他她它们个把被从对改换再请"
+)
+_OFTEN = lazy(
+    "明天|今天|昨天|后天|应该|其实|现在|更正|已经|因为|所以|而且|但是|变成|时候|刚才|什么|怎么|或者|以后|之前|"
+    "还是|可以|[说记打写搞弄看听算]错|不对|抱歉|对不起|不好意思"
+)
+"""Signs and words of Chinese that are between those which say something."""
+_RUN = lazy(rf"(?:(?![{_LITTLE}])[\u3400-\u9fff]){{1,8}}")
+_WORD = lazy(r"(?<![\w@./-])[^\W\d_\u3400-\u9fff]{3,24}(?:-[^\W\d_]+)*(?![\w@/-])")
+_TOKEN = lazy(r"[^\W\d_\u3400-\u9fff]+(?:'[a-z]+)?|\d+|[\u3400-\u9fff]|[?,:;*!.—–-]")
+DENYING = frozenset(
+    [
+        "not",
+        "nicht",
+        "sondern",
+        "but",
+        "instead",
+        "rather",
+        "statt",
+        "anstatt",
+        "kein",
+        "keine",
+        "keinen",
+        "never",
+        "nie",
+        "than",
+        "不",
+        "非",
+        "别",
+        "没",
+        "而",
+        "代",
+        "替",
+    ]
+)
+"""Words of which one stands beside a word that a sentence denies."""
+
+
+def read_tokens(text: str) -> list[str]:
+    """Return the words and signs of a text in small letters, with 0 for a number."""
+    return ["0" if token.isdigit() else token for token in _TOKEN.findall(text.casefold())]
+
+
+class Sentence(Struct, frozen=True, dict=True):
+    """A sentence, and what is found in it once."""
+
+    text: str
+
+    @cached_property
+    def folded(self) -> str:
+        return self.text.casefold()
+
+    @cached_property
+    def values(self) -> list[Value]:
+        return find_values(self.text)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return content_words(self.text)
+
+    @cached_property
+    def tokens(self) -> list[str]:
+        """The words, with the kind of a value in its place."""
+        found, at = [], 0
+        for value in self.values:
+            found += [*read_tokens(self.text[at : value.start]), f"<{value.kind}>"]
+            at = value.end
+        return found + read_tokens(self.text[at:])
+
+    @cached_property
+    def runs(self) -> list[Value]:
+        """Chinese words, as far as the signs beside them tell."""
+        if self.text.isascii():
+            return []
+        parted = _OFTEN.sub(lambda found: " " * len(found[0]), self.text)
+        return self._unmarked(_RUN, parted)
+
+    @cached_property
+    def latin(self) -> list[Value]:
+        return self._unmarked(_WORD, self.text)
+
+    @cached_property
+    def by_first(self) -> dict[str, list[Value]]:
+        """Those words by their first letters."""
+        found: dict[str, list[Value]] = {}
+        for word in self.latin:
+            found.setdefault(word.text[0].casefold(), []).append(word)
+        return found
+
+    def _unmarked(self, pattern: re.Pattern[str], text: str) -> list[Value]:
+        taken = [(one.start, one.end) for one in self.values]
+        return [
+            as_word(self.text, *found.span())
+            for found in pattern.finditer(text)
+            if not any(start < found.end() and found.start() < end for start, end in taken)
+        ]
+
+
+class Message(Struct, frozen=True, dict=True):
+    """A message, and what is found in it once."""
+
+    text: str
+
+    @cached_property
+    def folded(self) -> str:
+        return self.text[:_NOTED].casefold()
+
+    @cached_property
+    def sentences(self) -> list[Sentence]:
+        return [Sentence(one) for one in split_sentences(self.text[:_NOTED])][:_SENTENCES]
+
+
+class Pair(Struct, frozen=True):
+    """A new value, in a sentence of a message, and an old one, in a sentence that was said `back`
+    messages before (-1: in none of them, it is only named beside the new one). `rank` counts the
+    old values of the same new one that were said later."""
+
+    sentence: Sentence
+    new: Value
+    source: Sentence
+    old: Value
+    back: int
+    rank: int
+
+
+def as_word(text: str, start: int, end: int) -> Value:
+    word = text[start:end]
+    return Value("word", word, start, end, frozenset({word.casefold()}))
+
+
+def find_pairs(said: Message, before: Sequence[Message]) -> list[Pair]:
+    """Return the pairs of a message; `before` are the messages before it, the newest first."""
+    before = before[:BACK]
+    found: list[Pair] = []
+    for sentence in said.sentences:
+        for pairs in (_of_values(sentence, said, before), _of_words(sentence, before)):
+            for pair in pairs:
+                found.append(pair)
+                if len(found) >= MOST:
+                    return found
+    return found
+
+
+def _of_values(sentence: Sentence, said: Message, before: Sequence[Message]) -> Iterator[Pair]:
+    for new in sentence.values:
+        known = set[tuple[str, frozenset[str]]]()
+        there = (one for one in _said(before) if _may_be_ended(one[2], new))
+        for rank, (back, source, old) in enumerate(islice(there, _RANKS)):
+            yield Pair(sentence, new, source, old, back, rank)
+            known.add((old.kind, old.forms))
+        for source in said.sentences:
+            for old in source.values:
+                if (old.kind, old.forms) in known or not _may_be_named(old, new):
+                    continue
+                yield Pair(sentence, new, source, old, -1, len(known))
+                known.add((old.kind, old.forms))
+
+
+def _said(before: Sequence[Message]) -> Iterator[tuple[int, Sentence, Value]]:
+    """Yield the values that were said, the last first."""
+    for back, message in enumerate(before):
+        for source in reversed(message.sentences):
+            for old in reversed(source.values):
+                yield back, source, old
+
+
+def _of_words(sentence: Sentence, before: Sequence[Message]) -> Iterator[Pair]:
+    known = set[tuple[str, str]]()
+    for found in (_chinese(sentence, before), _denied(sentence, before), _alike(sentence, before)):
+        rank = 0
+        for new, source, old, back in found:
+            if (new.text, old.text) not in known:
+                known.add((new.text, old.text))
+                yield Pair(sentence, new, source, old, back, rank)
+                rank += 1
+
+
+_Words = Iterator[tuple[Value, Sentence, Value, int]]
+
+
+def _chinese(sentence: Sentence, before: Sequence[Message]) -> _Words:
+    for new in sentence.runs:
+        if any(new.text in message.text for message in before):
+            continue
+        for back, message in enumerate(before):
+            for source in reversed(message.sentences):
+                for old in reversed(source.runs):
+                    if _may_be_for(old, source.text, new, sentence.text):
+                        yield new, source, old, back
+
+
+def _may_be_for(old: Value, source: str, new: Value, sentence: str) -> bool:
+    """Return whether a Chinese word may be one for another: it ends in the same signs, comes after
+    the same two, or is beside the other one."""
+    if len(old.text) > 1 and old.text in sentence:
+        return True
+    same = count_at_end(new.text, old.text)
+    if len(new.text) > 1 and 0 < same < min(len(new.text), len(old.text)):
+        return True
+    beside = sentence[max(0, new.start - 2) : new.start]
+    return len(beside) == 2 and beside == source[max(0, old.start - 2) : old.start]
+
+
+def _denied(sentence: Sentence, before: Sequence[Message]) -> _Words:
+    if DENYING.isdisjoint(sentence.tokens):
+        return
+    words = [(one, _find_word(one, before)) for one in (*sentence.latin, *sentence.runs)]
+    words = [one for one in words if content_words(one[0].text)]
+    for old, place in words:
+        if place is None:
+            continue
+        for new, other in words:
+            if other is None and _is_denied(sentence.text, old, new):
+                yield new, place[0], place[1], place[2]
+
+
+def _find_word(word: Value, before: Sequence[Message]) -> tuple[Sentence, Value, int] | None:
+    """Return where a word was said last."""
+    wanted = word.text.casefold()
+    for back, message in enumerate(before):
+        if wanted not in message.folded:
+            continue
+        for source in reversed(message.sentences):
+            at = source.folded.find(wanted)
+            if at >= 0 and len(source.folded) == len(source.text):
+                return source, as_word(source.text, at, at + len(wanted)), back
+    return None
+
+
+_BETWEEN = 5  # words between two of which one is denied
+
+
+def _is_denied(text: str, one: Value, other: Value) -> bool:
+    first, second = sorted((one, other), key=lambda value: value.start)
+    between = read_tokens(text[first.end : second.start])
+    beside = {*between, *read_tokens(text[: first.start])[-2:]}
+    return len(between) <= _BETWEEN and not DENYING.isdisjoint(beside)
+
+
+def _alike(sentence: Sentence, before: Sequence[Message]) -> _Words:
+    for new in sentence.latin:
+        word = new.text.casefold()
+        if len(word) <= _LONG_WORD or any(word in message.folded for message in before):
+            continue
+        most = 1 + (len(word) > 2 * _LONG_WORD)
+        for back, message in enumerate(before):
+            for source in reversed(message.sentences):
+                for old in source.by_first.get(word[0], ()):
+                    if 0 < count_edits(word, old.text.casefold(), most) <= most:
+                        yield new, source, old, back
+
+
+def count_at_end(one: str, other: str) -> int:
+    """Return how many signs at the end are the same."""
+    same = 0
+    while same < min(len(one), len(other)) and one[-1 - same] == other[-1 - same]:
+        same += 1
+    return same
+
+
+def count_edits(one: str, other: str, most: int = 3) -> int:
+    """Return how many letters must be put in, taken out or changed; more than `most` is some number
+    above it."""
+    if abs(len(one) - len(other)) > most:
+        return most + 1
+    above = [*range(len(other) + 1)]
+    for row, sign in enumerate(one, 1):
+        line = [row]
+        for column, there in enumerate(other, 1):
+            least = min(above[column] + 1, line[-1] + 1, above[column - 1] + (sign != there))
+            line.append(least)
+        above = line
+    return int(above[-1])
+
+
+# --- values that may take the place of each other -------------------------------------------------
+_SIGN_OF_UNIT = lazy(r"[%$€£¥元]|euro|dollar", re.IGNORECASE)
+
+
+def _may_be_ended(old: Value, new: Value) -> bool:
+    is_kind = old.kind == new.kind or {old.kind, new.kind} <= {"date", "day"}
+    return is_kind and _has_same_unit(old, new) and not old.is_same(new)
+
+
+def _may_be_named(old: Value, new: Value) -> bool:
+    """Return whether they are of a kind where a sentence names both: "3pm, not 2"."""
+    if old is new:
+        return False
+    is_short = {old.kind, new.kind} in ({"number", "time"}, {"number", "day"})
+    return _may_be_ended(old, new) or (is_short and _has_same_unit(old, new))
+
+
+def _has_same_unit(old: Value, new: Value) -> bool:
+    signs = (_SIGN_OF_UNIT.search(value.text) for value in (old, new))
+    first, second = (sign[0].lower() if sign else "" for sign in signs)
+    return not first or not second or first == second

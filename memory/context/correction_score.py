@@ -1,0 +1,277 @@
+"""The score of a pair: how surely a message puts one value in the place of another.
+
+A linear model over the words of the sentence, those beside the values, and how the values and what
+was said of them are alike. Its weights are learnt from dialogues that were written for this, by
+`python -m benchmarks.corrections --learn`, and are in `correction_weights.bin`.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from math import sqrt
+
+from msgspec import Struct
+
+from memory.context.correction_pairs import (
+    BACK,
+    Message,
+    Pair,
+    Sentence,
+    count_at_end,
+    count_edits,
+    read_tokens,
+)
+from memory.context.correction_sentences import content_words
+from memory.context.values import Value
+from memory.linear import read_weights
+from memory.patterns import lazy
+
+LENGTH = 20
+"""Features that are added to a pair's own before the sum is divided by their root."""
+LEAST = -3.8
+"""The score of a message's words below which it is not looked at further."""
+_READ = 2_000  # characters of a message whose words are looked at
+_CLAUSE = lazy(r"[,;:，、；：–—]\s?|\s(?:and|und|aber|but|then|dann|while)\s", re.IGNORECASE)
+"""Signs and words between parts of a sentence, each of which is about another thing."""
+_COUNTS = (1, 2, 3, 5)
+_RATIOS = (1.05, 1.5, 3, 10)
+
+
+class Overlap(Struct, frozen=True, order=True):
+    """How many words of what an old value is about are in the new one's sentence, in its message,
+    how many of those in its own part of the sentence are in the new one's, and in its part."""
+
+    sentence: int
+    message: int
+    beside: int
+    parts: int
+
+
+def score_pairs(pairs: Sequence[Pair], said: Message, before: Sequence[Message]) -> list[float]:
+    """Return the score of each pair: the higher, the surer a correction."""
+    weights = read_weights(__package__, "correction_weights.bin")
+    shared: dict[int, tuple[float, int]] = {}
+    scores = []
+    for pair, own in zip(pairs, list_features(pairs, said, before), strict=True):
+        key = id(pair.sentence)
+        if key not in shared:
+            found = set(describe_sentence(pair.sentence, said))
+            shared[key] = weights.total(found), len(found)
+        total, count = shared[key]
+        scores.append((total + weights.total(own)) / sqrt(count + len(own) + LENGTH))
+    return scores
+
+
+def may_correct(text: str) -> bool:
+    """Return whether a message may have words by which people correct; half of all others have
+    none, which is found out in no time."""
+    found = set(describe_message(text))
+    total = read_weights(__package__, "correction_weights.bin").total(found)
+    return total > LEAST * sqrt(len(found) + LENGTH)
+
+
+def describe_message(text: str) -> Iterator[str]:
+    """Yield the features of a message by which it is looked at further."""
+    tokens = read_tokens(text[:_READ])
+    yield "*"
+    yield f"* length {min(len(tokens) // 5, 6)}"
+    yield from (f"* ^ {token}" for token in tokens[:1])
+    yield from (f"* {token}" for token in tokens)
+
+
+def list_features(
+    pairs: Sequence[Pair], said: Message, before: Sequence[Message]
+) -> Iterator[set[str]]:
+    """Yield the features of each pair, without those of its sentence."""
+    whole = frozenset[str]().union(*(one.words for one in said.sentences))
+    overlaps = [_overlap(pair, whole) for pair in pairs]
+    of_new: dict[int, list[Overlap]] = {}
+    for pair, overlap in zip(pairs, overlaps, strict=True):
+        of_new.setdefault(id(pair.new), []).append(overlap)
+    news = {id(pair.new): pair.new for pair in pairs}
+    known = {key: [*_last_said(new, before)] for key, new in news.items()}
+    for pair, overlap in zip(pairs, overlaps, strict=True):
+        yield {
+            *_place(pair, overlap, of_new[id(pair.new)]),
+            *_beside(pair, overlap),
+            *_denial(pair, said),
+            *_likeness(pair.old, pair.new),
+            *known[id(pair.new)],
+        }
+
+
+def describe_sentence(sentence: Sentence, said: Message) -> Iterator[str]:
+    """Yield the features of a sentence that may correct, and of the message that it is in."""
+    row = ["^", *sentence.tokens, "$", ""]
+    for one, two, three in zip(row, row[1:], row[2:], strict=False):
+        yield f"w {one}"
+        yield f"{one} {two}"
+        if three:
+            yield f"{one} {two} {three}"
+    first = [token for one in said.sentences[:3] for token in one.tokens][:3]
+    yield from (f"# {token}" for token in first)
+    for other in said.sentences:
+        if other is not sentence:
+            yield from (f"m {token}" for token in other.tokens)
+    yield f"length {min(len(sentence.tokens) // 3, 8)}"
+    yield f"sentences {min(len(said.sentences), 4)}"
+    if sentence.text.rstrip().endswith(("?", "？")):
+        yield "?"
+
+
+def _overlap(pair: Pair, whole: frozenset[str]) -> Overlap:
+    source, old = pair.source.text, pair.old
+    about = pair.source.words - content_words(old.text)
+    own = pair.sentence.words - content_words(pair.new.text)
+    near = _words_beside(source, old)
+    mine = _words_beside(pair.sentence.text, pair.new)
+    return Overlap(len(about & own), len(about & whole), len(near & own), len(near & mine))
+
+
+def _words_beside(text: str, value: Value) -> frozenset[str]:
+    """Return the words in a value's part of a sentence."""
+    start = max((one.end() for one in _CLAUSE.finditer(text, 0, value.start)), default=0)
+    end = _CLAUSE.search(text, value.end)
+    behind = text[value.end : end.start() if end else None]
+    return content_words(text[start : value.start]) | content_words(behind)
+
+
+def _place(pair: Pair, overlap: Overlap, others: Sequence[Overlap]) -> Iterator[str]:
+    """Yield where the old value was said, and whether what was said of it speaks of the same."""
+    kind, best, rank = pair.new.kind, max(others), min(pair.rank, 3)
+    several = bisect_right(_COUNTS, len(others))
+    is_best, is_about = overlap == best, best.sentence > 0
+    is_only = others.count(best) == 1
+    yield f"kinds {pair.old.kind} {kind}"
+    yield f"back {bisect_right((-1, 0, 1, 2, 4), pair.back)}"
+    yield f"rank {rank}"
+    yield f"rank {rank} of {several}"
+    yield f"about {min(overlap.sentence, 3)}"
+    yield f"about {min(overlap.sentence, 2)} {kind}"
+    yield f"about message {min(overlap.message, 3)}"
+    yield f"about beside {min(overlap.beside, 2)}"
+    yield f"best {is_best} {is_only} {is_about}"
+    yield f"best {is_best} {min(rank, 2)} {is_about}"
+    nearest = max(one.beside for one in others)
+    is_nearest = overlap.beside == nearest
+    is_alone = [one.beside for one in others].count(nearest) == 1
+    yield f"nearest {is_nearest} {min(nearest, 2)} {min(rank, 2)}"
+    yield f"nearest {is_nearest} {is_alone} {min(nearest, 2)}"
+    yield f"nearest {is_nearest} {min(nearest, 2)} {kind}"
+    most = max(one.parts for one in others)
+    yield f"parts {overlap.parts == most} {min(most, 2)} {kind}"
+    yield f"apart {overlap.beside > 0} {overlap.sentence > overlap.beside} {kind}"
+    yield f"old begins {kind} {not pair.source.text[: pair.old.start].strip()}"
+    yield f"new begins {kind} {not pair.sentence.text[: pair.new.start].strip()}"
+
+
+def _beside(pair: Pair, overlap: Overlap) -> Iterator[str]:
+    """Yield the words beside the new value, and whether the same are beside the old one."""
+    before, behind = _neighbours(pair.sentence.text, pair.new)
+    there, then = _neighbours(pair.source.text, pair.old)
+    kind = pair.new.kind
+    yield f"{' '.join(before)} |"
+    yield f"{before[-1]} |"
+    yield f"| {behind}"
+    yield f"{before[-1]} {kind} {behind}"
+    same = (before[-1] == there[-1]) + (before == there and len(before) > 1)
+    yield f"same before {same}"
+    yield f"same before {same} {kind} {min(overlap.sentence, 2)}"
+    if behind[0].isalpha() and then[0].isalpha():
+        yield f"same behind {behind == then}"
+        yield f"same behind {behind == then} {kind}"
+
+
+def _neighbours(text: str, value: Value) -> tuple[list[str], str]:
+    """Return the two words before a value, and the one behind it."""
+    before = read_tokens(text[max(0, value.start - 40) : value.start])[-2:]
+    behind = read_tokens(text[value.end : value.end + 20])[:1]
+    return before or ["^"], behind[0] if behind else "$"
+
+
+def _denial(pair: Pair, said: Message) -> Iterator[str]:
+    """Yield where the message names the old value too, and the words between the two."""
+    if pair.back < 0:
+        yield "only here"
+    named = _named(pair, said)
+    if named is None:
+        yield "not named"
+        return
+    sentence, old = named
+    before, behind = _neighbours(sentence.text, old)
+    yield "named"
+    yield f"{' '.join(before)} <old>"
+    yield f"{before[-1]} <old>"
+    yield f"<old> {behind}"
+    if sentence is not pair.sentence:
+        yield "named elsewhere"
+        return
+    order = "new old" if pair.new.start < old.start else "old new"
+    first, second = sorted((pair.new, old), key=lambda value: value.start)
+    between = read_tokens(sentence.text[first.end : second.start])
+    yield order
+    yield f"{order} {' '.join(between) if len(between) < 5 else '…'}"
+    yield from (f"{order} has {word}" for word in between)
+
+
+def _named(pair: Pair, said: Message) -> tuple[Sentence, Value] | None:
+    is_word = pair.new.kind == "word"
+    for sentence in said.sentences:
+        there = [*sentence.runs, *sentence.latin] if is_word else sentence.values
+        for value in there:
+            if value is not pair.new and value.is_same(pair.old):
+                return sentence, value
+    return None
+
+
+def _last_said(value: Value, before: Sequence[Message]) -> Iterator[str]:
+    """Yield how far back a value was said already, if it was."""
+    for back, message in enumerate(before[:BACK]):
+        if any(one.is_same(value) for there in message.sentences for one in there.values):
+            yield f"known {bisect_right((0, 1, 3), back)}"
+            return
+
+
+def _likeness(old: Value, new: Value) -> Iterator[str]:
+    """Yield how the values are alike."""
+    digits = ["".join(re.findall(r"\d", value.text))[:9] for value in (new, old)]
+    if all(digits):
+        yield from _likeness_of_numbers(*digits)
+    yield f"shape {new.kind} {_shape(new.text) == _shape(old.text)}"
+    one, other = new.text.casefold(), old.text.casefold()
+    if new.kind == "word":
+        yield f"end {min(count_at_end(one, other), 3)}"
+        yield f"length {min(len(one), 5)} {len(one) == len(other)}"
+        yield f"edits {min(count_edits(one, other), 3)}"
+        yield f"wide {one[0] > 'ƿ'}"
+        yield f"first {one[0] == other[0]}"
+    elif new.kind == "name":
+        same = next((n for n in (3, 2, 1) if one[:n] == other[:n]), 0)
+        yield f"prefix {same}"
+        yield f"words {one.count(' ') == other.count(' ')}"
+        if one.startswith(other) or other.startswith(one):
+            yield "contained"
+
+
+def _shape(text: str) -> str:
+    """Return a text with a letter in place of all letters, and a digit in place of all digits."""
+    return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "0", text))
+
+
+def _likeness_of_numbers(new: str, old: str) -> Iterator[str]:
+    size = min(len(new), 4)
+    yield f"digits {len(new) == len(old)}"
+    if sorted(new) == sorted(old):
+        yield f"turned {size}"
+    elif len(new) == len(old):
+        if sum(a != b for a, b in zip(new, old, strict=True)) == 1:
+            yield f"one other {size}"
+    elif count_edits(new, old, 1) == 1:
+        yield f"one more {size}"
+    first, second = float(new), float(old)
+    if first and second:
+        yield f"ratio {bisect_right(_RATIOS, max(first, second) / min(first, second))}"
+    if abs(first - second) == 1:
+        yield f"next {first > second}"
