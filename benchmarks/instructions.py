@@ -27,7 +27,7 @@ from plugins.instructions.sentences import mask_foreign_words, read_sentences
 
 HERE = Path(__file__).parent / "instructions"
 TESTS = HERE.parent.parent / "tests" / "instructions"
-WEIGHTS = Path(scorer.__file__).with_name("weights.bin")
+WEIGHTS = Path(scorer.__file__).with_name(scorer.NAME)
 PENALTY = 0.01
 """The share of a weight by which it is drawn to nothing in a step: the smaller, the closer the
 weights follow the sentences they are learnt from."""
@@ -162,7 +162,8 @@ def write(kept: Integers, weights: Floats) -> int:
         weights[np.searchsorted(kept, crc32(f"@{language}".encode()))] += bias
     stored = np.clip(np.rint(weights / scorer.STEP), -127, 127).astype(np.int8)
     is_kept = stored != 0
-    WEIGHTS.write_bytes(kept[is_kept].astype("<u4").tobytes() + stored[is_kept].tobytes())
+    packed = scorer.pack(kept[is_kept].astype("<u4").tobytes(), stored[is_kept].tobytes())
+    WEIGHTS.write_bytes(packed)
     return int(np.count_nonzero(is_kept))
 
 
