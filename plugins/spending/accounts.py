@@ -229,9 +229,16 @@ class MonthAccounts(SpendingRules):
         owner."""
         return any(account.is_used_up for account in self._list_limited(key, user))
 
-    def refusal(self, key: ConversationKey, user: str = "", *, is_chat: bool = True) -> str:
+    def refusal(
+        self,
+        key: ConversationKey,
+        user: str = "",
+        *,
+        is_chat: bool = True,
+        is_free: bool | None = None,
+    ) -> str:
         """Return why a message of this conversation may not be sent to the model; "": it may."""
-        account = self.find_used_up(key, user, is_chat=is_chat)
+        account = self.find_used_up(key, user, is_chat=is_chat, is_free=is_free)
         return format_refusal(account) if account else ""
 
     def limit(
@@ -247,13 +254,20 @@ class MonthAccounts(SpendingRules):
         return self.accounts(key, user) if is_limited else ()
 
     def find_used_up(
-        self, key: ConversationKey, user: str = "", *, is_chat: bool = True
+        self,
+        key: ConversationKey,
+        user: str = "",
+        *,
+        is_chat: bool = True,
+        is_free: bool | None = None,
     ) -> Account | None:
         """Return the account by which no model may be asked that costs money; None: one may, or the
         conversation's costs none. What belongs to no conversation is not of a chat."""
         accounts = (a for a in self._list_limited(key, user) if is_chat or a.kind != "chat")
         account = next((a for a in accounts if a.is_used_up), None)
-        return None if account is None or self._rules.is_free(key) else account
+        if account is None:
+            return None
+        return None if (self._rules.is_free(key) if is_free is None else is_free) else account
 
     async def warnings(
         self, key: ConversationKey, user: str = "", conversation: Conversation | None = None
