@@ -24,6 +24,7 @@ from channels.language import _
 from memory.conversation import Conversation
 from memory.keys import ConversationKey, home_of
 from memory.ledger import Bill, Spent
+from memory.numerals import plain_number
 from memory.record import branches
 from memory.record.database import Database
 from memory.record.store import Store
@@ -82,7 +83,7 @@ def find_reached_share(account: Account) -> float:
 
 def note_of(account: Account) -> str:
     """Return the note that is kept once a person was told; a changed limit is told of anew."""
-    return f"{find_reached_share(account):g} of {account.limit:g}"
+    return f"{plain_number(find_reached_share(account))} of {plain_number(account.limit)}"
 
 
 def format_warning(account: Account) -> str:
@@ -101,7 +102,7 @@ def _list_warnings(account: Account) -> Iterator[tuple[str, str]]:
         yield note_of(account), format_warning(account)
     if account.is_in_force and account.bill.unknown:
         yield (
-            f"unknown of {account.limit:g}",
+            f"unknown of {plain_number(account.limit)}",
             _(
                 "(Some calls of this month have no known price, so they don't count towards "
                 "`{setting}`. /usage shows them.)",
