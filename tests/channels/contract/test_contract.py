@@ -371,6 +371,42 @@ async def test_a_question_that_was_answered_says_so_and_has_no_more_buttons(
         assert "Answer with a number" not in seen.text
 
 
+@needs("settle", "wait")
+@pytest.mark.parametrize("when", ["card", "draft"])
+async def test_a_platform_that_asks_to_wait_while_a_message_is_edited_shows_it_at_last(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    async def run(*_given: object) -> Ran:
+        return Ran(0, b"hello", b"", 0)
+
+    monkeypatch.setattr(shell, "_BOX", [False])
+    monkeypatch.setattr("plugins.shell.box.run", run)
+    gate = asyncio.Event()
+    asks = Say(calls=(Call("shell", json.dumps({"command": "echo hello"}), "c1"),))
+    text = " ".join(f"word{n}" for n in range(40))
+    script = [asks, Say(text, pieces=40, gate=gate)]
+    settings = {"tools": {"shell": True, "shell_unboxed": True}}
+    async with at_platform(stage, tmp_path, script, settings) as bot:
+        await stage.say("Write it down")
+        asked = await stage.shown("Allow this?")
+        if when == "card":
+            for seconds in (90, 7, 90):
+                await stage.ask_to_wait_to_edit(seconds)
+        await choose(stage, "Allow once", "Allow this?")
+        if when == "draft":
+            await stage.shown("word0 ")
+            for seconds in (90, 7, 90):
+                await stage.ask_to_wait_to_edit(seconds)
+        gate.set()
+        await stage.shown("word39")
+        seen = await stage.shown("✓ Allow once")
+        assert (seen.id, seen.buttons) == (asked.id, ())
+        await bot.is_idle()
+        told = " ".join(one.text for one in await stage.see() if one.id != seen.id)
+        assert told.split().count("word39") == 1
+        assert "…" not in told
+
+
 @needs("outage")
 async def test_after_a_cut_and_an_outage_nothing_is_lost(stage: Stage, tmp_path: Path) -> None:
     async with at_platform(stage, tmp_path, echo) as bot:
