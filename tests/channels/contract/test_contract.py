@@ -310,6 +310,23 @@ async def test_a_thread_is_a_conversation_and_is_answered_there(
         assert "outside" not in str(bot.model.turns[-1].body["messages"][1:])
 
 
+@needs("thread", "picture")
+async def test_pictures_and_long_answers_stay_in_their_thread(stage: Stage, tmp_path: Path) -> None:
+    long = " ".join(f"word{number}" for number in range(20_000))
+    async with at_platform(stage, tmp_path, lambda got: Say(long)) as bot:
+        await stage.say("outside", "group", mention=False)
+        thread = await stage.open_thread()
+        await stage.say("/context map", "group", thread=thread)
+        await stage.until(lambda all_: any(one.file[:4] == b"\x89PNG" for one in all_), "group")
+        await stage.say("Tell me everything", "group", thread=thread)
+        await stage.until(
+            lambda all_: any(b"word19999" in one.file or "word19999" in one.text for one in all_),
+            "group",
+        )
+        await bot.is_idle()
+        assert {one.thread for one in await stage.see("group")} == {thread}
+
+
 @needs("react")
 async def test_a_reaction_approves_and_another_stops(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
