@@ -168,6 +168,8 @@ class App(Kernel, frozen=True):
         after a signal; then close. There is no more patience than that, either, with replies to
         other channels than `until`: they listen no more, and their platforms may be out of reach
         for days. What is cut short here goes on at the next start."""
+        if not stopping.is_set():  # else what waits is asked again at the next start
+            self.delivery.on_listened()
         here = self.idle(lambda chat: isinstance(chat, tuple) and chat[0] == until)
         ending, stopped = map(asyncio.create_task, (here, stopping.wait()))
         await asyncio.wait((ending, stopped), return_when=asyncio.FIRST_COMPLETED)

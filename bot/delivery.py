@@ -23,6 +23,7 @@ from bot.queues import KeyedQueues
 from bot.received import CommandLine, Received, command_line, key_of
 from bot.sending import address_of, dump_reply, set_aside
 from bot.settings import SettingsStore
+from bot.signals import Signal
 from channels.base import Channel, InParts, WithSound
 from channels.language import ENGLISH, LANGUAGES, asked_in, choose, explain, speaking
 from channels.message import Action, Address, Inbound, Outbound, Reply
@@ -101,7 +102,8 @@ class PreparedAnswer(Struct):
 
 class Delivery:
     """The mail room: one inbox and one outbox for all channels. `sender` sends what is in the
-    outbox."""
+    outbox; `on_listened` is told once no channel listens any more: nobody can answer a question
+    then."""
 
     def __init__(
         self,
@@ -115,6 +117,7 @@ class Delivery:
         self._links, self._languages = links, languages
         self._in_parts: dict[str, InParts | None] = {}  # to look takes as long as some writes
         self.troubles: list[str] = []
+        self.on_listened = Signal[[]]()
 
     @property
     def channels(self) -> frozenset[str]:

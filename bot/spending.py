@@ -39,8 +39,16 @@ class SpendingRules:
     def book(self, key: ConversationKey, person: str, spent: Spent) -> None:
         """Hear of a call that was paid."""
 
-    def refusal(self, key: ConversationKey, user: str = "", *, is_chat: bool = True) -> str:
-        """Return why a message may not be sent to the model; "": it may."""
+    def refusal(
+        self,
+        key: ConversationKey,
+        user: str = "",
+        *,
+        is_chat: bool = True,
+        is_free: bool | None = None,
+    ) -> str:
+        """Return why a message may not be sent to the model; "": it may. `is_free`: that model
+        costs nothing (None: as that of the conversation does)."""
         return ""
 
     def is_enough(self, key: ConversationKey, user: str = "") -> bool:

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from bot.access import CLOSED, Access, name_of
 from bot.answers import Answers, TurnAnswer, TurnContext
 from bot.attachments import ask_again, data_of, images_of, with_files
+from bot.choices import choice_of
 from bot.links import Links, key_of_home
 from bot.logs import in_turn
 from bot.problems import BROKEN
@@ -38,7 +39,7 @@ from memory.messages import Mark, Message
 from memory.record.store import StoreError
 from memory.tasks import run_shielded
 from memory.turn_log import AnswerRows, OpenTurn
-from plugins.api import SaidWords
+from plugins.api import CommandError, SaidWords
 
 log = logging.getLogger(__name__)
 
@@ -155,6 +156,17 @@ class Turns:
             self.stop(key, INTERRUPTED)
         self.queues.put(key.id, lambda: self._carry_out(key, said))
 
+    def check(self, key: ConversationKey, address: Address, model: str = "") -> None:
+        """Raise CommandError where a question from this address would not be answered (by this
+        model, where one is named)."""
+        rules, is_free = self.runner.rules, None
+        if model:
+            settings = rules.settings(key).model_copy(update={"model": model})
+            is_free = rules.models.of(choice_of(settings)).is_free
+        _user, refusal = self._admit(key, address, is_free)
+        if refusal:
+            raise CommandError(refusal)
+
     async def ask(self, key: ConversationKey, address: Address, said: Message) -> str:
         """Put a message into the inbox and into the line, as if it had been said at this address,
         with files that are there; returns its id. Raises StoreError."""
@@ -225,7 +237,7 @@ class Turns:
         """Answer a message, or say why it is not answered: `refusal`, if there is one already."""
         received = said.received
         try:
-            user, why = self._admit(key, received)
+            user, why = self._admit(key, received.address)
             if refusal := refusal or why:
                 problem: Problem = "refused" if refusal == _(CLOSED) else "spent"
                 await self._reply(received, Reply(refusal, problem=problem))
@@ -245,13 +257,16 @@ class Turns:
         finally:
             self._bus.end_turn(key.home)
 
-    def _admit(self, key: ConversationKey, received: Received) -> tuple[str, str]:
-        """Return the user whose limits hold for a message that was taken in ("": an owner), and why
-        it is not answered all the same ("": it is)."""
-        person = self._access.identify(received.address)
+    def _admit(
+        self, key: ConversationKey, address: Address, is_free: bool | None = None
+    ) -> tuple[str, str]:
+        """Return the user whose limits hold for a message from this address ("": an owner), and why
+        it is not answered ("": it is); `is_free` as in `SpendingRules.refusal`."""
+        person = self._access.identify(address)
         if person is None:  # let in no more since
-            return name_of(received.address), _(CLOSED)
-        return person.limited, self.runner.rules.spending.refusal(key, person.limited)
+            return name_of(address), _(CLOSED)
+        spending = self.runner.rules.spending
+        return person.limited, spending.refusal(key, person.limited, is_free=is_free)
 
     def _find_speech(self, received: Received) -> SpeechToText | None:
         return next((speech for speech in self._speech if speech.is_wanted(received)), None)
@@ -311,7 +326,7 @@ class Turns:
         listen to: it gets a turn of its own, in which it is said why."""
         ready = []
         for said in [*self._waiting[key.id]]:
-            if said.received.run or self._admit(key, said.received)[1]:
+            if said.received.run or self._admit(key, said.received.address)[1]:
                 continue
             if speech := self._find_speech(said.received):
                 try:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from string import Formatter
@@ -71,6 +72,8 @@ def _(text: str, /, **values: Any) -> str:
     language = _language()
     if language == ENGLISH:
         text = as_called(text)
+        if any(isinstance(value, float) for value in values.values()):
+            return _FORMATTER.vformat(text, (), values)
         return text.format_map(values) if values else text
     text = as_called(words_of(language).get(text, text))
     return _FORMATTER.vformat(text, (), values) if values else text
@@ -173,6 +176,8 @@ class _Formatter(Formatter):
 
     def format_field(self, value: Any, format_spec: str) -> Any:
         text = super().format_field(value, format_spec)
+        if isinstance(value, float) and "e" in text:
+            text = f"{Decimal(text):f}"  # never in scientific notation
         is_figure = format_spec and isinstance(value, int | float)
         return figure(text) if is_figure else text
 

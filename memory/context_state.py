@@ -375,6 +375,7 @@ class ContextState:
             actor=actor,
             reason=why,
             change=Change(target=event.id),
+            strategy=self.limits.strategy,
             turn=self.current or self.newest,
             tokens_before=before.tokens,
         )

@@ -1,4 +1,5 @@
-"""Text that stands in Markdown and is none: titles, names, what somebody said."""
+"""Text that stands in Markdown and is none: titles, names, what somebody said; and text of
+programs, without the signs by which they steer a terminal."""
 
 from __future__ import annotations
 
@@ -13,6 +14,23 @@ _MARKUP = lazy(
 """Signs that may be markup. Not "[": behind a backslash it would begin a formula, and alone
 nothing."""
 _BOLD = lazy(r"(?<![\w*])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![\w*])")
+
+
+_SEQUENCE = lazy(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, the cursor, modes
+    r"|\x1b[\]PX^_][^\n\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, links, the clipboard
+    r"|\x1b[ -/]*[0-~]"
+)
+_CONTROL = lazy(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]")
+"""Signs that nobody sees, and those that turn the order of what is read."""
+
+
+def without_controls(text: str) -> str:
+    """Return the words of a text that a program wrote: without escape sequences, control characters
+    and half characters. A line that was overwritten is a line."""
+    whole = text.encode("utf-8", "replace").decode()
+    lines = whole.replace("\r\n", "\n").replace("\r", "\n")
+    return _CONTROL.sub("", _SEQUENCE.sub("", lines))
 
 
 def literal(text: str) -> str:

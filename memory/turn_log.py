@@ -34,6 +34,9 @@ BROKEN_OFF = "This call was ended before it was done; it is not known whether it
 
 _MOST_BYTES = 4  # of a character in UTF-8
 
+LEFT_OPEN = "This was not answered: it could not be saved, or the bot was restarted."
+"""The end of a turn that a fault of the database has cut short, or an end of the process."""
+
 
 class AnswerRows(Protocol):
     """The rows that are written in the transaction of a turn's final message."""
@@ -174,7 +177,7 @@ class TurnLog:
         whole = self.state.whole
         if whole and not whole[-1].is_complete:
             left = OpenTurn(self, whole[-1])
-            await left.break_off("failed", "", "The bot was restarted before it could answer.")
+            await left.break_off("failed", "", LEFT_OPEN)
 
     def _begin(self, number: int) -> None:
         self.state.current = number

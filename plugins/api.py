@@ -172,6 +172,11 @@ class TurnsPort(Protocol):
         """Stop the turn that runs in this conversation; False when none does."""
         ...
 
+    def check(self, key: ConversationKey, address: Address, model: str = "") -> None:
+        """Raise CommandError where a question from this address would not be answered (by this
+        model, where one is named). A command that asks one checks before it changes anything."""
+        ...
+
     async def ask(self, key: ConversationKey, address: Address, said: Message) -> str:
         """Put a user's message into the conversation's line as if it had been said at this address,
         with pictures that are in the chat's folder; it is on disk when this returns. Returns its

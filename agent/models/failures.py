@@ -28,6 +28,7 @@ from agent.models.endpoint import Endpoint
 from agent.models.finish import read_finish
 from agent.models.overflow import is_overflow, parse_room, parse_window
 from agent.models.waits import find_wait
+from memory.escapes import decode_letters
 from memory.patterns import lazy
 
 # Rate limits and quotas speak of token limits too, and are no overflow.
@@ -70,6 +71,7 @@ _LONGEST_ERROR = 65_536
 def refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> ModelError:
     """Return the error for an HTTP status that is no success, all retries done; `body` as it came,
     and the seconds after which the endpoint wants to be asked again (0: it did not say)."""
+    body = decode_letters(body)
     if not wait and status in _BUSY:
         wait = find_wait(reason_of(body)) or find_wait(body)
     error = _refusal(endpoint, status, body, wait)

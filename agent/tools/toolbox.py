@@ -22,6 +22,7 @@ from agent.tools.schema import takes
 from agent.tools.settings import ToolSettings
 from memory.messages import ToolCall
 from memory.patterns import lazy
+from memory.plain_text import without_controls
 from memory.tasks import is_stopped
 
 log = logging.getLogger(__name__)
@@ -256,8 +257,10 @@ def _readable(value: object) -> str:
 
 
 def _as_text(result: object) -> str:
-    """Text that UTF-8 can carry; a result that is no text becomes JSON."""
+    """Return a result as everybody reads it, the model and people: text without controls. One that
+    is no text becomes JSON."""
     if result is None:
         return "(no output)"
     text = result if isinstance(result, str) else to_json(result, fallback=str).decode()
-    return text.encode("utf-8", "replace").decode() if text.strip() else "(no output)"
+    text = without_controls(text)
+    return text if text.strip() else "(no output)"

@@ -15,6 +15,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from memory.numerals import plain_number
+
 DOWN = "down"
 _RANGE = re.compile(r"(-?\d+(?:\.\d+)?)?\.\.(-?\d+(?:\.\d+)?)?")
 
@@ -65,11 +67,11 @@ class Permit(Struct, frozen=True):
         fits."""
         if self.words:
             return " or ".join(filter(None, (", ".join(self.words[:-1]), self.words[-1])))
-        parts = [f"at least {self.lowest:g}"] if self.lowest > -math.inf else []
+        parts = [f"at least {plain_number(self.lowest)}"] if self.lowest > -math.inf else []
         if self.is_down:
-            parts.append(f"at most {usual}, the value for everybody")
+            parts.append(f"at most {plain_number(usual)}, the value for everybody")
         elif self.highest < math.inf:
-            parts.append(f"at most {self.highest:.12g}")
+            parts.append(f"at most {plain_number(self.highest, 12)}")
         return " and ".join(parts)
 
 

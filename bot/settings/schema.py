@@ -5,7 +5,6 @@ Within the bot a setting is named by its key: `agent_max_steps`, `context.strate
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache
@@ -33,6 +32,7 @@ from bot.settings.permits import HARMLESS, parse_permit
 from channels.settings import ChannelSettings
 from memory.context.settings import ContextSettings
 from memory.mistyped import nearest
+from memory.numerals import plain_json
 from memory.settings import MemorySettings
 from plugins.features import Section, SettingFaults, list_sections
 from plugins.rules import Rule, parse
@@ -428,7 +428,7 @@ def quote(value: Any) -> str:
     if isinstance(value, str):
         return repr(_shorten(value))
     try:
-        text = json.dumps(value, ensure_ascii=False)
+        text = plain_json(value)
         return _shorten(text.encode("utf-8", "backslashreplace").decode())
     except RecursionError:
         return "a deep nest of brackets"

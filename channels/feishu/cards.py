@@ -12,9 +12,9 @@ from typing import Any
 
 import orjson
 
+from channels.kit.markdown import make_parser, read, takes_long
 from channels.kit.outside_code import change_parts
 from channels.kit.platform import Button, Post
-from channels.splitting import has_vast_table
 
 LARGEST = 30_000
 """Bytes of a card."""
@@ -23,7 +23,7 @@ LONGEST = 20_000
 _MOST_TABLES = 4
 _MENTION = re.compile(r"<(?=/?at\b)", re.IGNORECASE)
 _PICTURE = re.compile(r"!(?=\[)")
-_RULER = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
+_PARSER, _TICKS = make_parser(), re.compile("`+")
 
 Json = dict[str, Any]
 
@@ -41,10 +41,7 @@ def card(post: Post) -> str:
 
 def converted(markdown: str) -> str:
     """Markdown as cards read it; the tables of which there are too many are shown as they stand."""
-    safe = change_parts(markdown, _without_tags, _without_mentions)
-    if has_vast_table(safe):
-        return _fenced(safe, 0)
-    return _fenced(safe, _MOST_TABLES)
+    return change_parts(_with_tables_fenced(markdown), _without_tags, _without_mentions)
 
 
 def size(markdown: str) -> int:
@@ -65,28 +62,29 @@ def _without_mentions(code: str) -> str:
     return _MENTION.sub("<\u200b", code)
 
 
-def _fenced(markdown: str, most: int) -> str:
-    """Tables after the first so many within code."""
+def _with_tables_fenced(markdown: str) -> str:
+    """Put the blocks with the tables after the first few into code, and all of a text that a parser
+    would take long over."""
     if "|" not in markdown:
         return markdown
-    lines, shown, found = markdown.split("\n"), [], 0
-    is_code = is_table = False
-    for place, line in enumerate(lines):
-        if not is_table and line.lstrip(" >").startswith(("```", "~~~")):
-            is_code = not is_code
-        following = lines[place + 1] if place + 1 < len(lines) else ""
-        if is_table and "|" not in line:
-            is_table = False
-            shown += ["```"] if found > most else []
-        elif not is_table and not is_code and _begins_table(line, following):
-            is_table, found = True, found + 1
-            shown += ["```"] if found > most else []
-        shown.append(line)
-    return "\n".join([*shown, "```"] if is_table and found > most else shown)
+    if takes_long(markdown):
+        return _fence(markdown)
+    lines = markdown.split("\n")
+    left, fenced = _MOST_TABLES, list[tuple[int, int]]()
+    for node in read(markdown, _PARSER):
+        left -= sum(one.type == "table" for one in node.walk())
+        has_table = any(one.type == "table" for one in node.walk())
+        if left < 0 and has_table and node.map:
+            fenced.append(node.map)
+    for begin, end in reversed(fenced):
+        lines[begin:end] = [_fence("\n".join(lines[begin:end]).rstrip("\n")), ""]
+    return "\n".join(lines)
 
 
-def _begins_table(line: str, following: str) -> bool:
-    return "|" in line and "|" in following and _RULER.fullmatch(following) is not None
+def _fence(text: str) -> str:
+    """Return a text as a block of code, which it can't end."""
+    ticks = "`" * max(3, *(len(run) + 1 for run in _TICKS.findall(text)), 0)
+    return f"{ticks}\n{text}\n{ticks}"
 
 
 def _button(button: Button) -> Json:

@@ -23,7 +23,6 @@ from channels.splitting import split
 log = logging.getLogger(__name__)
 
 _FILE = "answer.md"
-_SETTLING = 60.0  # seconds in which an answered question is edited
 _LONGEST_CAPTION = 600
 """Characters of a long reply that stand below the file that has all of it."""
 _IN_A_FILE = (
@@ -122,15 +121,14 @@ class MessageSender:
         return last
 
     async def settle(self, place: Location, message: str, card: Card) -> None:
-        """Have a message of ours that has asked say what was answered, if that can be done within
-        a minute: not every platform lets every message be edited."""
+        """Have a message of ours that has asked say what was answered, for as often as it takes;
+        not every platform lets every message be edited."""
         traits, text = self.platform.traits, card.text
         if self.platform.length(text) > traits.longest:
             text = text.rpartition("\n\n")[0]  # without the answer: its buttons are gone at least
         post = Post(text, make_buttons(card.actions, traits))
         try:
-            async with asyncio.timeout(_SETTLING):
-                await self.pace.send(place, lambda: self.platform.edit(place, message, post))
+            await self.pace.send(place, lambda: self.platform.edit(place, message, post))
         except Exception as error:  # noqa: BLE001 - an SDK may raise anything
             log.info("the answered question of %s was not edited: %s", self.platform.name, error)
 

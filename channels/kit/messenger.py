@@ -53,7 +53,7 @@ class Messenger:
         self._is_open = self._is_listening = self._has_offered = False
         self._bot: Bot | None = None
         self._keeping: set[asyncio.Task[None]] = set()
-        self._settling: set[asyncio.Task[None]] = set()
+        self._settling: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._caller: MessageReceiver | None = None
 
     @property
@@ -173,9 +173,18 @@ class Messenger:
             self._show_settled(place, *closed)
 
     def _show_settled(self, place: Location, message: str, card: Card) -> None:
+        """Edit a message that asked. What it was to say before is out of date."""
+        name = (place.chat, message)
+        if (before := self._settling.get(name)) is not None:
+            before.cancel()
         task = asyncio.create_task(self._delivery.settle(place, message, card))
-        self._settling.add(task)
-        task.add_done_callback(self._settling.discard)
+        self._settling[name] = task
+
+        def forget(done: asyncio.Task[None]) -> None:
+            if self._settling.get(name) is done:
+                del self._settling[name]
+
+        task.add_done_callback(forget)
 
     def parts(self, reply: Reply) -> list[Reply]:
         """Each message by itself; pictures and choices go with the last."""
@@ -214,9 +223,10 @@ class Messenger:
         return answer
 
     async def close(self) -> None:
-        for task in tuple(self._settling):
+        settling = tuple(self._settling.values())
+        for task in settling:
             task.cancel()
-        await asyncio.gather(*self._settling, return_exceptions=True)
+        await asyncio.gather(*settling, return_exceptions=True)
         await self._drafts.close()
         await self._pace.close()
         if self._is_open:

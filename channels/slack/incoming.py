@@ -145,12 +145,17 @@ def _quotation(message: Json, known: Surroundings) -> tuple[str, str] | None:
 def _quote(parent: Json, known: Surroundings) -> tuple[str, str] | None:
     """Quote the beginning of a thread in which the bot is spoken to later."""
     words = readable(parent.get("text", ""), known)
-    if parent.get("subtype") in ("assistant_app_thread", "tombstone"):  # which nobody wrote
+    if parent.get("subtype") == "assistant_app_thread" or is_tombstone(parent):  # of nobody
         return None
     if parent.get("user") == known.bot:
         return ("You", words) if words else None
     name = known.sender(parent.get("user", "")).name
     return (name or parent.get("username") or "Somebody", words) if words else None
+
+
+def is_tombstone(message: Json) -> bool:
+    """Return whether this was put in the place of a message that was deleted."""
+    return message.get("subtype") == "tombstone"
 
 
 def press(body: Json, sender: Author) -> ButtonPress:

@@ -52,6 +52,7 @@ NOT_GIVEN = "Slack did not give the file; does the app have the permission files
 THINKS = "is thinking…"
 _CHECKED = 60.0  # seconds between two questions whether Slack still knows the bot
 _MOST_KNOWN = 5_000  # people, and beginnings of threads, that are remembered
+_LOOKED_THROUGH = 15  # messages of a thread whose first one was deleted
 _ANY = re.compile("")
 
 
@@ -274,13 +275,23 @@ class Slack(Platform):
         if not thread:
             return None
         if (channel, thread) not in self._beginnings:
-            found = await self._look_up(
-                handler,
-                lambda: self._client.conversations_replies(channel=channel, ts=thread, limit=1),
-            )
-            messages = found["messages"] if found else []
-            _remember(self._beginnings, (channel, thread), messages[0] if messages else None)
+            first = next(iter(await self._replies(handler, channel, thread, 1)), None)
+            if first and incoming.is_tombstone(first):  # the bot was spoken to if it has answered
+                said = await self._replies(handler, channel, thread, _LOOKED_THROUGH)
+                if any(one.get("user") == self._bot.bot_user_id for one in said):
+                    first = {**first, "user": self._bot.bot_user_id}
+            _remember(self._beginnings, (channel, thread), first)
         return self._beginnings[channel, thread]
+
+    async def _replies(
+        self, handler: IncomingHandler, channel: str, thread: str, most: int
+    ) -> list[Json]:
+        """Return so many messages of a thread, its first one before the others."""
+        found = await self._look_up(
+            handler,
+            lambda: self._client.conversations_replies(channel=channel, ts=thread, limit=most),
+        )
+        return list(found["messages"]) if found else []
 
     async def _person(self, handler: IncomingHandler, user: str) -> Author:
         if user not in self._people:

@@ -15,7 +15,7 @@ from telegram import MessageEntity
 from telegramify_markdown import MessageEntity as Entity
 from telegramify_markdown import RenderConfig, convert, utf16_len
 
-from channels.kit.markdown import VERBATIM, Table, make_parser, read
+from channels.kit.markdown import VERBATIM, Table, make_parser, read, spell_out
 from channels.kit.outside_code import change_parts
 from channels.splitting import is_costly
 
@@ -65,8 +65,7 @@ def rendered(markdown: str) -> Rendered:
         return Rendered(markdown)
     if utf16_len(text) > LONGEST >= utf16_len(markdown):
         return Rendered(markdown)
-    shown = (entity for entity in entities if entity.url is None or _ADDRESS.match(entity.url))
-    kept = islice(shown, _MOST_ENTITIES)
+    kept = islice(entities, _MOST_ENTITIES)
     return Rendered(text, tuple(MessageEntity(**entity.to_dict()) for entity in kept))
 
 
@@ -82,13 +81,33 @@ def _converted(markdown: str) -> tuple[str, list[Entity]]:
     stays as it is. What was measured last is rendered next, hence the cache."""
     if len(markdown) > _LONGEST_READ or _takes_long(markdown):
         return markdown, []
-    text, entities = convert(
-        _with_words_shown(_with_tables_drawn(markdown)), config=_STYLE, latex_escape=False
+    text, entities = _with_addresses_shown(
+        *convert(_with_words_shown(_with_tables_drawn(markdown)), config=_STYLE, latex_escape=False)
     )
     kept = _signs(text) + sum(len(entity.url or "") for entity in entities)
     if 4 * kept < _signs(markdown) - _HARDLY_ANY:
         return markdown, []
     return text, entities
+
+
+def _with_addresses_shown(text: str, entities: list[Entity]) -> tuple[str, list[Entity]]:
+    """Write the address of a link that Telegram does not take, such as a path, behind its words."""
+    kept, dead = list[Entity](), list[Entity]()
+    for one in entities:
+        (kept if one.url is None or _ADDRESS.match(one.url) else dead).append(one)
+    units = text.encode("utf-16-le")
+    for link in sorted(dead, key=lambda one: one.offset, reverse=True):
+        end = link.offset + link.length
+        words = units[2 * link.offset : 2 * end].decode("utf-16-le")
+        address = link.url or ""
+        added = spell_out(words, address)[len(words) :] if words.strip() else f" {address}"
+        units = units[: 2 * end] + added.encode("utf-16-le") + units[2 * end :]
+        for one in kept:
+            if one.offset >= end:
+                one.offset += utf16_len(added)
+            elif one.offset + one.length > end:
+                one.length += utf16_len(added)
+    return units.decode("utf-16-le"), kept
 
 
 def _signs(text: str) -> int:

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 from channels.base import KEY_PREFIX, Bot, WebhookCall, WithWebhook
 from channels.guessing import Lanes, Throttle
 from channels.listening import Caps, ListeningSocket, open_listener, share_of_descriptors
-from channels.message import Outbound
+from channels.message import Address, Outbound
 from channels.serving import HttpServer, Patience, refusal
 from channels.tokens import SHORTEST_TOKEN, is_weak
 from channels.web import pages
@@ -130,6 +130,11 @@ class Web:
         if self._feeds is not None:
             await render(outbound.reply.text)  # whoever follows it is not kept waiting for it
             self._feeds.deliver(outbound)
+
+    async def close_question(self, address: Address, question: str, how: str) -> None:
+        """Tell whoever sees its buttons that a question is over."""
+        if self._feeds is not None:
+            self._feeds.close_question(address, question, how)
 
     def _application(self, bot: Bot, feeds: Feeds) -> Starlette:
         """Return the whole of it: the page, the operations, and the guard before them."""

@@ -75,8 +75,8 @@ class Bounds(Struct, frozen=True):
 
 class FeedEvent(Struct, frozen=True):
     """`kind` is "turn", "delta", "thought", "restart", "tool", "context", "branch", "private",
-    "deleted", "title", "notice" or "done"; `origin` names its feed; `at` is a time of the loop's
-    clock."""
+    "deleted", "title", "notice", "closed" or "done"; `origin` names its feed; `at` is a time of the
+    loop's clock."""
 
     number: int
     kind: str
@@ -228,6 +228,10 @@ class Feed:
         else:
             self._finish(outbound, self._usages.pop(message, TurnUsage()))
 
+    def close_question(self, question: str, how: str) -> None:
+        """Tell that a question is over."""
+        self._add("closed", {"question": question, "text": how})
+
     def place_after(self, place: str) -> int | None:
         """Return the number behind an event's place; None where what came after it can't be
         told."""
@@ -372,6 +376,11 @@ class Feeds:
         """Tell whoever follows the session; where nobody does, the transcript has it."""
         if (feed := self._feeds.get(outbound.address)) is not None:
             feed.deliver(outbound)
+
+    def close_question(self, address: Address, question: str, how: str) -> None:
+        """Tell whoever follows the session that a question is over."""
+        if (feed := self._feeds.get(address)) is not None:
+            feed.close_question(question, how)
 
     def tidy(self, now: float) -> None:
         """Forget what is too old at this time of the loop's clock."""

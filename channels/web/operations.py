@@ -186,7 +186,7 @@ async def read_body(request: Request, limit: int, hint: str) -> bytes:
         content += chunk
         if len(content) > limit:
             raise Problem(
-                413, f"This is larger than {limit / 1e6:.3g} MB, the most that is taken; {hint}."
+                413, f"This is larger than {limit / 1e6:,.1f} MB, the most that is taken; {hint}."
             )
     return bytes(content)
 

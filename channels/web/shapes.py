@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from channels.base import Said, Session, TurnUsage
-from channels.message import MOST_ATTACHMENTS, Action, Address, Attachment, Outbound, Reply
+from channels.message import MOST_ATTACHMENTS, Address, Attachment, Outbound, Reply
 from channels.web.bounds import AtMost, keep_known
 from channels.web.markup import html, publish
 
@@ -106,11 +106,13 @@ class Nothing(Incoming):
 
 
 class ActionItem(BaseModel):
-    """A control: pressing it is sending `command`, after a question where `asks_first`."""
+    """A control: pressing it is sending `command`, after a question where `asks_first`. `question`
+    is the name of what it answers ("" for none): once that is over, it has no use."""
 
     label: str
     command: str
     asks_first: bool
+    question: str = ""
 
 
 class FormItem(BaseModel):
@@ -306,20 +308,13 @@ class Failure(BaseModel):
     error: ErrorDetail
 
 
-def _control(action: Action) -> dict[str, Any]:
-    """Return a control as JSON. The question it answers matters only where messages are edited."""
-    data = asdict(action)
-    del data["question"]
-    return data
-
-
 def command_reply(reply: Reply, user: str) -> dict[str, Any]:
     """Return a `CommandReply` for a user of the page ("": the owner)."""
     return {
         "text": reply.text,
         "html": html(reply.text),
         "data": reply.data,
-        "actions": [_control(action) for action in reply.actions],
+        "actions": [asdict(action) for action in reply.actions],
         "images": [publish(path, user) for path in reply.images],
         "form": asdict(reply.form) if reply.form else None,
         "problem": reply.problem,

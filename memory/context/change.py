@@ -205,7 +205,7 @@ class ViewEvent(Struct, frozen=True):
     actor: Actor
     reason: str
     change: Change
-    strategy: str = ""
+    strategy: str
     turn: int = 0
     leaving: tuple[int, ...] = ()
     tokens_before: int = 0

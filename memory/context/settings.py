@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from pydantic.config import JsonDict
 
 from memory.context.summary_fields import template_error
+from memory.numerals import plain_number
 from memory.setting_notes import TURN
 
 HERE: JsonDict = {"here": True, **TURN}
@@ -275,10 +276,10 @@ class ContextSettings(BaseModel):
     @model_validator(mode="after")
     def _less_is_kept_than_there_is(self) -> Self:
         if self.reserve_ratio >= self.trigger_ratio:
+            kept, trigger = plain_number(self.reserve_ratio), plain_number(self.trigger_ratio)
             raise ValueError(
-                f"context.reserve_ratio is {self.reserve_ratio}; it must be less than "
-                f"context.trigger_ratio, which is {self.trigger_ratio}, or nothing "
-                "would be removed."
+                f"context.reserve_ratio is {kept}; it must be less than context.trigger_ratio, "
+                f"which is {trigger}, or nothing would be removed."
             )
         return self
 

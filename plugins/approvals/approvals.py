@@ -44,6 +44,7 @@ _LONGEST_LABEL = 40  # characters of what a button names
 _YES = frozenset({"yes", "y", "allow", "ja", "j", "erlauben", "是", "是的", "可以", "允许", "同意"})
 _NO = frozenset({"no", "n", "deny", "nein", "ablehnen", "不", "不要", "不行", "否", "拒绝"})
 """Words by which a person answers without a button, in the languages that the bot speaks."""
+_NOBODY = f"{NOT_RUN} nobody is there any more who could allow it."
 _SLACK = 2.0  # seconds by which a platform's clock may be behind
 
 
@@ -96,6 +97,8 @@ class Approvals:
     ) -> None:
         self._delivery, self._links, self._processes = delivery, links, processes
         self._patience = patience
+        self._is_anybody_there = True
+        delivery.on_listened.connect(self._end_all)
         self._questions: dict[str, _Question] = {}
         self._allowed: set[tuple[str, str]] = set()
         self._waited: defaultdict[str, float] = defaultdict(float)
@@ -106,6 +109,8 @@ class Approvals:
         allowed. Raises ToolError when it is not."""
         answer: Answer = "once"
         is_own = False
+        if not self._is_anybody_there:
+            raise ToolError(_NOBODY)
         while answer == "once" and not is_own:  # a yes to another call alone says nothing of this
             if (key.id, wanted.covers) in self._allowed:
                 return
@@ -131,6 +136,13 @@ class Approvals:
             if not question.askers:
                 self._questions.pop(question.name, None)
                 self._end(question, lambda: f"✗ {_('Stopped before it was answered.')}")
+
+    def _end_all(self) -> None:
+        """Wait no longer: no channel listens any more, so that no answer can come."""
+        self._is_anybody_there = False
+        for question in self._questions.values():
+            if not question.answer.done():
+                question.answer.set_exception(ToolError(_NOBODY))
 
     def _end(self, question: _Question, how: Callable[[], str]) -> None:
         """Have the message that asks say how its question ended; the first end counts."""

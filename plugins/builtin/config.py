@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from channels.language import _, explain
+from memory.numerals import plain_json
 from plugins import rules
 from plugins.api import Action, Ask, Command, CommandError, Reply, SettingInfo, command, hookimpl
 from plugins.builtin.context.show import BY_RULE, format_rules, too_small
@@ -142,7 +142,7 @@ def _list_entries(setting: SettingInfo) -> str:
     """Return the entries of a value that is too long to be quoted, one a line."""
     if not isinstance(setting.value, list | tuple) or not setting.value:
         return ""
-    lines = [json.dumps(one, ensure_ascii=False, default=str) for one in setting.value]
+    lines = [plain_json(one) for one in setting.value]
     return fence("\n".join(lines), "json") if len("".join(lines)) > _LONGEST else ""
 
 
@@ -306,7 +306,7 @@ def quote(value: Any) -> str:
     if isinstance(value, str):
         text = value if value and value == value.strip() else f'"{value}"'
     else:
-        text = json.dumps(value, ensure_ascii=False, default=str)
+        text = plain_json(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 

@@ -260,6 +260,7 @@ async def retry(ask: Ask) -> Reply:
     """`/retry`: the new answer comes as that of a new turn."""
     if ask.words:
         raise CommandError(_("/retry takes no text: it asks your last question again."))
+    ask.bot.turns.check(ask.conversation.key, ask.address)
     (turn,) = taken = await last_turns(ask, 1)
     first = await _take_back(ask, taken, "asked again with /retry")
     message = await ask.bot.turns.ask(ask.conversation.key, ask.address, turn.question)

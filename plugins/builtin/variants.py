@@ -113,6 +113,7 @@ def _split_files(text: str) -> tuple[str, Sequence[str]]:
 
 async def _ask_again(ask: Ask, turn: Turn, question: Message, model: str = "") -> Reply:
     """Branch off before a turn, and put this question there."""
+    ask.bot.turns.check(ask.conversation.key, ask.address, model)
     before = await current_branch(ask)
     is_stopped = not turn.is_complete and ask.bot.turns.stop(ask.conversation.key)
     if is_stopped:

@@ -56,7 +56,7 @@ from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait
 from plugins.cluster import record, wire
 from plugins.cluster.base import BrokerError, OwnerCall
-from plugins.cluster.node import ClusterSender, Node, topic_of
+from plugins.cluster.node import ClusterSender, Node, QuestionEnd, topic_of
 from plugins.cluster.ownership import Ownership
 from plugins.cluster.slices import SLICES, name_of_slice, slice_of
 
@@ -432,6 +432,10 @@ class Gateway:
                 outbound = wire.build(Outbound, part["outbound"])
                 if outbound.address.channel in self._listeners:
                     self.sender.deliver(outbound)
+            elif "closed" in part:
+                over = wire.build(QuestionEnd, part["closed"])
+                if over.address.channel in self._listeners:
+                    self.sender.close_question_here(over)
             else:
                 self.bot.hear(part)
         except (ValueError, KeyError):

@@ -22,7 +22,7 @@ from bot.delivery import columns_of
 from bot.recent import RecentActivity
 from bot.sending import Sender
 from channels.base import Channel
-from channels.message import Outbound
+from channels.message import Address, Outbound
 from memory.record import mailbox, overrides
 from memory.record.database import Database
 from memory.record.store import Store, StoreError
@@ -64,6 +64,14 @@ class _ReplyInHand(Struct, frozen=True):
     is_sent: bool
 
 
+class QuestionEnd(Struct, frozen=True):
+    """A question at an address that is over, and how it ended."""
+
+    address: Address
+    question: str
+    how: str
+
+
 class ClusterSender(Sender):
     """Hands replies to the gateways that have their channel; a gateway hands them on to it
     (`deliver`). Of several that may have it, one claims a reply before it sends it."""
@@ -85,11 +93,14 @@ class ClusterSender(Sender):
         self.queues.put(chat, lambda: self._hand_over(outbound))
 
     async def _hand_over(self, outbound: Outbound) -> None:
+        await self._tell(outbound.address.channel, wire.dump({"outbound": outbound}))
+
+    async def _tell(self, channel: str, body: bytes) -> None:
+        """Tell the gateways that have a channel."""
         if self.node is None or self.node.is_fenced:
             return  # who was taken for dead has nothing to say any more
         with suppress(BrokerError):
-            topic = topic_of(outbound.address.channel)
-            await self.node.broker.tell(topic, wire.dump({"outbound": outbound}))
+            await self.node.broker.tell(topic_of(channel), body)
 
     def deliver(self, outbound: Outbound, tries: int = 0) -> None:
         """Send a reply from here, unless it is on its way already."""
@@ -113,6 +124,16 @@ class ClusterSender(Sender):
         except StoreError as error:
             log.warning("the reply to %s is marked as sent later: %s", outbound.reply_to, error)
             self._unmarked.add(outbound.id)
+
+    def close_question(self, address: Address, question: str, how: str) -> None:
+        """Have the gateway that has the channel do it, behind what was handed to it before."""
+        chat = (address.channel, address.chat, address.thread)
+        told = wire.dump({"closed": QuestionEnd(address, question, how)})
+        self.queues.put(chat, lambda: self._tell(address.channel, told))
+
+    def close_question_here(self, over: QuestionEnd) -> None:
+        """Show from here how a question ended."""
+        super().close_question(over.address, over.question, over.how)
 
     def _know(self, outbound: Outbound, is_sent: bool) -> None:
         self._known[outbound.id] = _ReplyInHand(outbound.address.channel, is_sent)

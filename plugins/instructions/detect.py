@@ -22,13 +22,11 @@ SURE = 1.0
 
 
 class FoundInstruction(Struct, frozen=True):
-    """An order that holds from now on: the person's words, where they are in the message, and their
-    language ("en", "de" or "zh")."""
+    """An order that holds from now on: the person's words, and where they are in the message."""
 
     text: str
     start: int
     end: int
-    language: str
     is_sure: bool
 
 
@@ -37,11 +35,9 @@ def find_instructions(text: str) -> list[FoundInstruction]:
     found: list[FoundInstruction] = []
     text = text[:SCANNED]
     for sentence in read_sentences(mask_foreign_words(text)):
-        language = language_of(sentence.text)
-        if (certainty := score(sentence, language)) > 0:
+        if (certainty := score(sentence, language_of(sentence.text))) > 0:
             words = text[sentence.start : sentence.end]
-            is_sure = certainty > SURE
-            found.append(FoundInstruction(words, sentence.start, sentence.end, language, is_sure))
+            found.append(FoundInstruction(words, sentence.start, sentence.end, certainty > SURE))
             if len(found) == MOST:
                 break
     return found

@@ -16,6 +16,7 @@ from memory.linear import read_weights
 from memory.patterns import lazy
 from plugins.instructions.sentences import SaidSentence
 
+NAME = "weights.bin"
 LENGTH = 20
 """Features that are added to a sentence's own before the sum is divided by their root: a long
 sentence does not count for more than a short one, and a very short one not for much more."""
@@ -27,7 +28,12 @@ _CJK = ("\u3400", "\u9fff")
 def score(sentence: SaidSentence, language: str) -> float:
     """Return the score of a sentence; more than 0 is an instruction, more than 1 surely one."""
     found = set(features(sentence, language))
-    return read_weights(__package__, "weights.bin").total(found) / sqrt(len(found) + LENGTH)
+    return read_weights(__package__, NAME).total(found) / sqrt(len(found) + LENGTH)
+
+
+def is_there() -> bool:
+    """Return whether the weights could be read."""
+    return read_weights(__package__, NAME).is_whole
 
 
 def features(sentence: SaidSentence, language: str) -> Iterator[str]:

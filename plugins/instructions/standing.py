@@ -46,6 +46,8 @@ HEADING = (
 )
 SHORTEST = 4
 """Characters of a rule, without the signs around it."""
+SHARE = 1 / 4
+"""The share of a model's window, without the room for its reply, that the rules may take."""
 NAMED = 5
 """Rules that a receipt names."""
 MOST_OPEN = 10
@@ -376,17 +378,31 @@ class StandingInstructions:
         return saved
 
     async def _check_size(self, key: ConversationKey, wanted: Sequence[Instruction]) -> None:
-        """Refuse what would make the rules of any conversation longer than they may be."""
+        """Refuse what would make the rules of any conversation longer than they may be, or than the
+        window of the model that answers here leaves room for."""
         now = [*self._rules.values()]
         then = [*(self._rules | {rule.id: rule for rule in wanted if rule.id}).values()]
         then += [rule for rule in wanted if not rule.id]
-        most = self.settings(key).max_tokens
+        limits = self._config.at(key).limits
+        most, room = self.settings(key).max_tokens, round(limits.ceiling * SHARE)
         active = [rule for rule in wanted if rule.state == "active"]
         places = {r.place for r in then if r.state == "active"} | {(key.audience, key.home)}
         for place in places:
             if not any(rule.reaches(*place) for rule in active):
                 continue
             before, after = await self._weigh(now, *place), await self._weigh(then, *place)
+            if after > max(before, room) and room < most:
+                raise CommandError(
+                    _(
+                        "Nothing was changed: with this, the rules would have {after} tokens, and "
+                        "the model's window of {window} tokens has room for {most} of them. Revoke "
+                        "one (/rules revoke N), make one shorter (/rules edit N TEXT), or choose a "
+                        "model with a larger window (/model).",
+                        after=figure(f"{after:,}"),
+                        window=figure(f"{limits.window:,}"),
+                        most=figure(f"{room:,}"),
+                    )
+                )
             if after > max(before, most):
                 raise CommandError(
                     _(

@@ -13,6 +13,7 @@ from bot.turns import INTERRUPTED
 from channels.language import ENGLISH, _, explain, number_of, speaking
 from channels.message import Problem, Reply
 from memory.messages import Mark
+from memory.numerals import plain_number
 from plugins.jobs.record import JobRow, Kind, NewJob, Outcome, RunRow
 from plugins.jobs.recurrence import format_time, in_zone, next_time, postpone
 from plugins.jobs.settings import JobSettings
@@ -85,7 +86,7 @@ def to_message(job: JobRow) -> str:
     model reads of a prompt that runs by the clock. That never begins with a slash, which would make
     it a command."""
     if job.kind == "command":
-        return f"{job.text} --budget {job.run_budget:g}" if job.run_budget else job.text
+        return f"{job.text} --budget {plain_number(job.run_budget)}" if job.run_budget else job.text
     with speaking(ENGLISH):
         when = format_time(job.due, ZoneInfo(job.zone)) if job.due else "now"
         rule = describe_rule(job)

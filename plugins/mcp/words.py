@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 
 from memory.patterns import lazy
+from memory.plain_text import without_controls
 
 _LONGEST = 200
-_CODES = lazy(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07)")  # colours, titles
 _NOISE = lazy(
     r"""
     at\s.* | [\W_]* | \.{3}.* | Node\.js\ v[\d.]+
@@ -42,7 +42,7 @@ _NAMED = lazy(
 def find_reason(said: bytes) -> str:
     """Return the line that says best why it failed: the last that names an error, or the last that
     sounds like one, or the last that says anything."""
-    text = _CODES.sub("", said.decode("utf-8", "replace"))
+    text = without_controls(said.decode("utf-8", "replace"))
     lines = [line.strip(" \t\r|") for line in text.splitlines()]
     if named := [line for line in lines if _NAMED.match(line)]:
         return _clean(named[-1])

@@ -24,6 +24,7 @@ from channels.language import _
 from memory.conversation import Conversation
 from memory.keys import ConversationKey, home_of
 from memory.ledger import Bill, Spent
+from memory.numerals import plain_number
 from memory.record import branches
 from memory.record.database import Database
 from memory.record.store import Store
@@ -82,7 +83,7 @@ def find_reached_share(account: Account) -> float:
 
 def note_of(account: Account) -> str:
     """Return the note that is kept once a person was told; a changed limit is told of anew."""
-    return f"{find_reached_share(account):g} of {account.limit:g}"
+    return f"{plain_number(find_reached_share(account))} of {plain_number(account.limit)}"
 
 
 def format_warning(account: Account) -> str:
@@ -101,7 +102,7 @@ def _list_warnings(account: Account) -> Iterator[tuple[str, str]]:
         yield note_of(account), format_warning(account)
     if account.is_in_force and account.bill.unknown:
         yield (
-            f"unknown of {account.limit:g}",
+            f"unknown of {plain_number(account.limit)}",
             _(
                 "(Some calls of this month have no known price, so they don't count towards "
                 "`{setting}`. /usage shows them.)",
@@ -229,9 +230,16 @@ class MonthAccounts(SpendingRules):
         owner."""
         return any(account.is_used_up for account in self._list_limited(key, user))
 
-    def refusal(self, key: ConversationKey, user: str = "", *, is_chat: bool = True) -> str:
+    def refusal(
+        self,
+        key: ConversationKey,
+        user: str = "",
+        *,
+        is_chat: bool = True,
+        is_free: bool | None = None,
+    ) -> str:
         """Return why a message of this conversation may not be sent to the model; "": it may."""
-        account = self.find_used_up(key, user, is_chat=is_chat)
+        account = self.find_used_up(key, user, is_chat=is_chat, is_free=is_free)
         return format_refusal(account) if account else ""
 
     def limit(
@@ -247,13 +255,20 @@ class MonthAccounts(SpendingRules):
         return self.accounts(key, user) if is_limited else ()
 
     def find_used_up(
-        self, key: ConversationKey, user: str = "", *, is_chat: bool = True
+        self,
+        key: ConversationKey,
+        user: str = "",
+        *,
+        is_chat: bool = True,
+        is_free: bool | None = None,
     ) -> Account | None:
         """Return the account by which no model may be asked that costs money; None: one may, or the
         conversation's costs none. What belongs to no conversation is not of a chat."""
         accounts = (a for a in self._list_limited(key, user) if is_chat or a.kind != "chat")
         account = next((a for a in accounts if a.is_used_up), None)
-        return None if account is None or self._rules.is_free(key) else account
+        if account is None:
+            return None
+        return None if (self._rules.is_free(key) if is_free is None else is_free) else account
 
     async def warnings(
         self, key: ConversationKey, user: str = "", conversation: Conversation | None = None

@@ -18,6 +18,7 @@ from bot.settings.schema import NO_AGENT
 from channels.language import _, explain
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
+from memory.numerals import plain_number
 from plugins.context_usage import usage_of
 from plugins.spending.accounts import Account, MonthAccounts, describe_spent
 from plugins.spending.settings import SpendingSettings
@@ -120,7 +121,7 @@ class MonthSpending(MonthAccounts):
         account = self._near.get(key.id)
         if account is None or not self.describe_choice(key):
             return []
-        is_new = await self.note_once(key.home, f"saving at {account.limit:g}")
+        is_new = await self.note_once(key.home, f"saving at {plain_number(account.limit)}")
         tokens = usage_of(conversation.context).tokens
         return [f"({self.describe_choice(key, tokens)})"] if is_new else []
 

@@ -1,4 +1,5 @@
-"""Asks for the title of a conversation, once, after its first answer; nobody waits for it."""
+"""Asks for the title of a conversation, once, after its first answer that a person has not taken
+back; nobody waits for it."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from agent.models.patience import reply_in_time
 from bot.attachments import without_files
 from bot.kernel import Kernel
 from channels.base import Titled
+from memory.context.forms import DROPPED
 from memory.conversation import Conversation
 from memory.events import Event
 from memory.keys import ConversationKey
@@ -76,13 +78,14 @@ class Titles:
 
     async def _give(self, key: ConversationKey, number: int) -> None:
         conversation = await self._kernel.conversations.get(key, is_restart=False)
-        turns = await conversation.context.turns(range(1, number + 1))
+        dropped = conversation.context.layout.turns_gone(DROPPED)
+        turns = await conversation.context.turns(sorted({*range(1, number + 1)} - dropped))
         answered = [turn.number for turn in turns if _answer_of(turn)]
         model = self._config.summary_model(key)
         is_enough = self._config.spending.is_enough(key) and not model.is_free
         if answered != [number] or is_enough:
             return
-        if not await self._store.write(lambda db: record.begin(db, key.home, number)):
+        if not await self._store.write(lambda db: record.begin(db, key.home, number, dropped)):
             return
         if title := clean_title(await self._ask(conversation, turns[-1])):
             is_kept = await self._store.write(lambda db: record.keep(db, key.home, number, title))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from memory.keys import ConversationKey, home_of
 from memory.record.database import Database
@@ -11,29 +11,38 @@ TABLES = (
     """CREATE TABLE titles_asked (
         home TEXT PRIMARY KEY, turn INTEGER NOT NULL, title TEXT NOT NULL)""",
 )
+_ASKED = "SELECT turn, title FROM titles_asked WHERE home = ?"
 _GIVEN = "SELECT title FROM conversation WHERE key = ?"
 _SAID = """SELECT 1 FROM message JOIN conversation ON conversation.id = message.conversation
     WHERE key = ? AND turn = ? LIMIT 1"""
 _RENAME = "UPDATE conversation SET title = ? WHERE key = ? AND title = ?"
 
 
-def begin(database: Database, home: str, turn: int) -> bool:
+def begin(database: Database, home: str, turn: int, dropped: Collection[int] = ()) -> bool:
     """Keep that a title is asked for after a turn; False where one was before, or was given, or the
-    turn was deleted meanwhile."""
+    turn was deleted meanwhile. One that was made of a turn that a person has `dropped` goes, and is
+    asked for anew."""
     given = database.execute_sql(_GIVEN, (home,)).fetchone()
     if database.execute_sql(_SAID, (home, turn)).fetchone() is None:
         return False
-    known = database.execute_sql("SELECT 1 FROM titles_asked WHERE home = ?", (home,)).fetchone()
-    if given is None or given[0] or known:
+    known = database.execute_sql(_ASKED, (home,)).fetchone()
+    is_dropped = known is not None and known[0] in dropped
+    if given is None or (given[0] and not (is_dropped and given[0] == known[1])):
         return False
-    statement = "INSERT INTO titles_asked (home, turn, title) VALUES (?, ?, '')"
-    database.execute_sql(statement, (home, turn)).close()
+    if known is None:
+        statement = "INSERT INTO titles_asked (turn, title, home) VALUES (?, '', ?)"
+    elif is_dropped:
+        statement = "UPDATE titles_asked SET turn = ?, title = '' WHERE home = ?"
+        database.execute_sql(_RENAME, ("", home, given[0])).close()
+    else:
+        return False
+    database.execute_sql(statement, (turn, home)).close()
     return True
 
 
 def keep(database: Database, home: str, turn: int, title: str) -> bool:
     """Give the title; False where a person gave one meanwhile, or what it is about is deleted."""
-    asked = database.execute_sql("SELECT turn FROM titles_asked WHERE home = ?", (home,)).fetchone()
+    asked = database.execute_sql(_ASKED, (home,)).fetchone()
     given = database.execute_sql(_GIVEN, (home,)).fetchone()
     if asked is None or asked[0] != turn or given is None or given[0]:
         return False
@@ -56,8 +65,7 @@ class TitleRows:
         """Delete the titles that were made of these turns (None: of any)."""
         homes = {home_of(turn.rpartition(" ")[0]) for turn in turns or ()} or {key.home}
         for home in homes:
-            query = "SELECT turn, title FROM titles_asked WHERE home = ?"
-            for turn, title in database.execute_sql(query, (home,)).fetchall():
+            for turn, title in database.execute_sql(_ASKED, (home,)).fetchall():
                 is_meant = key.id == home if turns is None else f"{home} t{turn}" in turns
                 if is_meant:
                     gone = "UPDATE titles_asked SET turn = 0, title = '' WHERE home = ?"

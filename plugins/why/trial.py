@@ -130,6 +130,7 @@ async def without(ask: Ask) -> Reply:
     if part.kind == "memory":  # refused before anything is done, where it is not allowed
         value = {"memory.left_out": _left_out(ask, part)}
         ask.bot.settings.once(value, ask.conversation.key.id, ask.person)
+    ask.bot.turns.check(ask.conversation.key, ask.address)
     trials, before = ask.service(Trials), await current_branch(ask)
     here, named = ask.conversation.key, describe_part(part)
     made = await ask.bot.branches.fork(

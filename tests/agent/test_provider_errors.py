@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Any, get_args
@@ -48,6 +49,28 @@ async def test_what_a_provider_refuses_is_told_in_plain_sentences(name: str) -> 
                 assert caught.value.window == error.get("window", 0)
         assert (await ask(model, HELLO_WITH_TOOL)).text == "Fine."
         await model.close()
+
+
+CHINESE = {
+    "账户欠费，请充值": 400,
+    "参数错误：messages 不能为空": 400,
+    "输入内容包含敏感信息": 400,
+    "密钥无效": 400,
+    "输入长度超过模型最大上下文长度 8192 tokens": 400,
+}
+
+
+def test_a_refusal_is_read_alike_whether_its_letters_are_escaped_or_not() -> None:
+    said = [(error["status"], error["body"]) for some in RECORDED.values() for error in some]
+    said += [(status, {"error": {"message": text}}) for text, status in CHINESE.items()]
+    said += [(400, {"error": {"message": f'{text} 🎈 "x\\y"\n'}}) for text in CHINESE]
+    for status, body in said:
+        errors = [
+            failures.refusal(Endpoint("m"), status, json.dumps(body, ensure_ascii=is_ascii))
+            for is_ascii in (False, True)
+        ]
+        raw, escaped = ((type(one), str(one), one.detail, one.retry_after) for one in errors)
+        assert escaped == raw
 
 
 OVERFLOWS = {

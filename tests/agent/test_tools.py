@@ -306,6 +306,13 @@ async def test_whatever_a_tool_returns_is_sent_as_text() -> None:
         ({"größe": [1, None]}, '{"größe":[1,null]}'),
         ({"path": Path("a/b")}, '{"path":"a/b"}'),
         ("half \ud83d of a sign", "half ? of a sign"),
+        ("\x1b[31mred\x1b[0m \x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\x1b(0", "red link"),
+        ("\x1b]52;c;aGk=\x07a\x00b\x7f\x9bc", "abc"),
+        ("10%\r20%\r\ndone\t\N{WOMAN}\u200d\N{GIRL}", "10%\n20%\ndone\t\N{WOMAN}\u200d\N{GIRL}"),
+        ("a\u202etxt.exe\u2066\u2028", "atxt.exe"),
+        ("It\x92s \x93here\x94", "Its here"),
+        ("\x1b[0m", "(no output)"),
+        ({"a": "\x1b[1m"}, '{"a":"\\u001b[1m"}'),
     ]
 
     @tool
@@ -315,6 +322,22 @@ async def test_whatever_a_tool_returns_is_sent_as_text() -> None:
 
     for number, (_, text) in enumerate(results):
         assert await answer(give, {"number": number}) == (text, False)
+
+
+@given(
+    st.text(st.sampled_from("\x1b[]0;mP\\\x07\x9b\x9c\x00\r\u202e\u2069\ufeffab\n")), st.booleans()
+)
+async def test_nothing_that_acts_on_a_screen_is_in_a_result(text: str, is_refusal: bool) -> None:
+    @tool
+    def give() -> str:
+        """Give."""
+        if is_refusal:
+            raise ToolError(text)
+        return f"{text}end"
+
+    said, is_error = await answer(give, {})
+    assert not set(said) & set("\x1b\x07\x9b\x9c\x00\r\u202e\u2069\ufeff")
+    assert is_error is is_refusal
 
 
 async def test_parameters_may_have_the_names_of_pydantic_methods() -> None:

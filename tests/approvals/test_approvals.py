@@ -250,6 +250,22 @@ async def test_in_a_private_chat_who_asked_may_allow_what_is_boxed(tmp_path: Pat
         assert plugin.NO_BOX in results(bot)[0], "a box is not there, and it is not run without"
 
 
+async def test_what_nobody_can_allow_any_more_is_not_waited_for(tmp_path: Path) -> None:
+    calls = tuple(
+        Call("web_fetch", json.dumps({"url": f"http://127.0.0.{n}/"}), f"c{n}") for n in (1, 2)
+    )
+    again = (Call("web_fetch", json.dumps({"url": "http://127.0.0.3/"}), "c3"),)
+    script = [Say(calls=calls), Say(calls=again), Say("Neither.")]
+    async with run_bot(tmp_path, script, {"tools": {"web_fetch": True}}) as bot:
+        await bot.writes("Read both", id="q")
+        await until(lambda: len(unasked(bot)) == 2)
+        bot.leave()
+        assert (await bot.reply_to("q")).reply.text == "Neither."
+        assert len(unasked(bot)) == 2
+        assert all("nobody is there any more" in result for result in results(bot))
+    assert {how for _, how in bot.closed} == {"✗ Stopped before it was answered."}
+
+
 async def test_a_site_is_asked_for_once(tmp_path: Path) -> None:
     fetch = json.dumps({"url": "http://127.0.0.1:9/secret"})
     calls = tuple(Call("web_fetch", fetch, f"c{number}") for number in range(2))

@@ -174,14 +174,17 @@ _BLOCKS = st.recursive(
 )
 
 
+def _address(number: int) -> str:
+    """Return an address of the web, or each third time a path, which few platforms link to."""
+    return f"https://a{number}.example/b" if number % 3 else f"files/a{number}.txt"
+
+
 def _numbered(shape: str) -> str:
     """Return the text of a shape, its words and addresses being different from one another."""
     number = count(100)
     return re.sub(
         "[@%]",
-        lambda found: (
-            f"w{next(number)}x" if found[0] == "@" else f"https://a{next(number)}.example/b"
-        ),
+        lambda found: f"w{next(number)}x" if found[0] == "@" else _address(next(number)),
         shape,
     )
 
@@ -191,7 +194,7 @@ TEXTS = st.lists(_BLOCKS, min_size=1, max_size=5).map("\n\n".join).map(_numbered
 
 def _lost(markdown: str, shown: Iterable[str]) -> list[str]:
     told = " ".join(shown)
-    names = re.findall(r"w\d+x|https://a\d+\.example/b", markdown)
+    names = re.findall(r"w\d+x|https://a\d+\.example/b|files/a\d+\.txt", markdown)
     titles = re.findall(r"\(\S+ '(\w+)'\)", markdown)  # shown by hovering, where there is that
     return [name for name in names if name not in told and name not in titles]
 

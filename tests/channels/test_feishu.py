@@ -262,3 +262,9 @@ def test_cards_take_a_few_tables_and_the_others_are_code() -> None:
     table = "| a | b |\n|---|---|\n| 1 | 2 |"
     shown = converted("\n\n".join([table] * 6))
     assert shown.count("```") == 4
+    shown = converted(
+        "\n\n".join([table] * 4 + [f"- {table}".replace("\n", "\n  "), "a | b", table])
+    )
+    assert shown.count("```") == 4
+    assert "```\n- | a | b |" in shown
+    assert "&#60;" not in converted("\n\n".join([table] * 4 + ["| `<b>` |\n|---|\n| <i> |"]))

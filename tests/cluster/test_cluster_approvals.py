@@ -46,6 +46,9 @@ async def test_an_owner_says_yes_from_a_chat_that_another_worker_has(
         assert "Only an owner may allow this" in (await pipe.says(yes, here, "ann")).text
         assert (await afar.says(yes, there, there)).text == "Allowed once."
         assert (await pipe.reply_to("q")).reply.text == "Done."
+        await until(lambda: bool(pipe.closed))
+        assert pipe.closed == [(yes.split()[1], "✓ Allow once")]
+        assert afar.closed == []
         assert "No question is waiting" in (await afar.says(yes, there, there)).text
 
 

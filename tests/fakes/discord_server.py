@@ -81,6 +81,7 @@ class DiscordServer:
         self.interactions: dict[int, Pending] = {}
         self.refusals: deque[Refused] = deque()
         self.limits: deque[tuple[float, bool]] = deque()
+        self.edit_limits: deque[float] = deque()  # the same for messages that are edited
         self.requests: list[tuple[str, str]] = []
         self.attachments: dict[str, bytes] = {}
         self._changed = asyncio.Condition()
@@ -256,9 +257,12 @@ class DiscordServer:
     def _limited(self, request: web.Request, path: str) -> web.Response | None:
         """ "Rate Limits: Exceeding a Rate Limit"; the header Via is unverified, discord.py takes
         an answer without it for one of Cloudflare's."""
-        if not self.limits or request.method != "POST" or not path.endswith("/messages"):
+        if self.edit_limits and request.method == "PATCH" and "/messages/" in path:
+            seconds, is_global = self.edit_limits.popleft(), False
+        elif self.limits and request.method == "POST" and path.endswith("/messages"):
+            seconds, is_global = self.limits.popleft()
+        else:
             return None
-        seconds, is_global = self.limits.popleft()
         headers = {"Retry-After": str(seconds), "Via": "1.1 google"}
         headers["X-RateLimit-Scope"] = "global" if is_global else "shared"
         body = {"message": "You are being rate limited.", "retry_after": seconds}

@@ -90,6 +90,7 @@ class FeishuServer:
         self.secret, self.patience = SECRET, patience
         self.messages: dict[str, FeishuMessage] = {}
         self.failures: deque[FeishuRefusal] = deque()
+        self.edit_failures: deque[FeishuRefusal] = deque()
         self.outage: FeishuRefusal | None = None
         self.chats: dict[str, str] = {}  # "p2p" or "group", by the chat
         self.names: dict[str, str] = {}
@@ -406,6 +407,8 @@ class FeishuServer:
         return self._files[key]
 
     def _update(self, message: FeishuMessage, body: Json) -> Json:
+        if self.edit_failures:
+            raise self.edit_failures.popleft()
         now = time.monotonic()
         while message.edits and now - message.edits[0] > 1:
             message.edits.popleft()

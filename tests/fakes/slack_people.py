@@ -27,6 +27,7 @@ class SlackMessage:
     blocks: list[Json] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     is_edited: bool = False
+    is_tombstone: bool = False
 
     @property
     def text(self) -> str:
@@ -61,6 +62,8 @@ class SlackMessage:
             said |= {"bot_id": BOT_ID, "app_id": APP, "blocks": self.blocks}
         if self.thread:
             said["thread_ts"] = self.thread
+        if self.is_tombstone:
+            said |= {"subtype": "tombstone", "user": "USLACKBOT", "hidden": True}
         if self.is_edited:
             said["edited"] = {"user": self.user, "ts": self.ts}
         return said
@@ -110,6 +113,14 @@ class SlackPerson:
         self.server.change(message, before)
 
     def deletes(self, message: SlackMessage) -> None:
+        """Delete a message. One that was answered in a thread makes room for a tombstone: the
+        thread goes on."""
+        if any(one.thread == message.ts for one in self.server.messages.values()):
+            before = message.as_json()
+            message.texts.append("This message was deleted.")
+            message.is_tombstone = True
+            self.server.change(message, before)
+            return
         del self.server.messages[message.channel, message.ts]
         self.server.emit_message(
             message.channel,

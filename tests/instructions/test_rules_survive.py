@@ -268,3 +268,25 @@ async def test_the_prompt_is_the_same_bytes_between_changes(tmp_path: Path) -> N
         changes = [one["reason"] for one in events]
         assert changes == ["the standing instructions were changed"], "the first is no change"
         assert commands(await bot.says("/rules")) == []
+
+
+@pytest.mark.parametrize("window", [1_024, 2_048, 4_096])
+async def test_in_a_small_window_a_rule_is_refused_before_no_question_fits_any_more(
+    tmp_path: Path, window: int
+) -> None:
+    settings = {"context": {"max_tokens": window}}
+    kept: list[str] = []
+    async with run_bot(tmp_path, lambda got: Say("I see."), settings) as bot:
+        for number in range(100):
+            rule = f"Never mention the number {number} when you talk about the weather in a town"
+            reply = await bot.says(f"/rules add {rule}")
+            if reply.problem:
+                break
+            kept.append(rule)
+        assert reply.problem == "command_refused"
+        assert f"window of {window:,} tokens has room for" in reply.text
+        assert len(kept) >= 5
+        for _ in range(6):
+            assert not (await bot.says("How is the weather? " + "Well? " * 15)).problem
+            assert [rule for rule in kept if rule not in str(bot.sent_to_model()[0])] == []
+        assert [one["text"] for one in (await bot.says("/rules")).data["rules"]] == kept  # type: ignore[index]

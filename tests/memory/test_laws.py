@@ -196,7 +196,8 @@ async def test_an_event_over_very_many_turns_is_small(tmp_path: Path) -> None:
     await lodge.says("Hello.")
     state = (await lodge.conversation()).context
     turns = tuple(range(1, 50_001))
-    event = ViewEvent(NOON, "view", "strategy", "", Change(give(turns, SUMMARY)), leaving=turns)
+    change = Change(give(turns, SUMMARY))
+    event = ViewEvent(NOON, "view", "strategy", "", change, "slim", leaving=turns)
     row = await lodge.store.write(lambda db: insert_event(db, state.row, event))
     query = "SELECT change, leaving, reason FROM view_event WHERE id = ?"
     (found,) = await lodge.store.read(lambda db: db.execute_sql(query, (row,)).fetchall())

@@ -330,6 +330,6 @@ async def test_an_emergency_that_only_squeezes_says_what_stayed(lodge: Lodge) ->
     conversation = await lodge.conversation()
     context = conversation.context
     squeezed = Change(give({1}, TurnForm("squeezed")))
-    event = ViewEvent(NOW, "view", "emergency", REASON, squeezed, turn=1, id=1)
+    event = ViewEvent(NOW, "view", "emergency", REASON, squeezed, "trim", turn=1, id=1)
     said = describe([event], context.view(), context.limits, turn=1)
     assert "4,000 tokens: of t1 only the question and the reply stayed. Nothing is deleted" in said

@@ -43,7 +43,9 @@ def event(
     leaving: frozenset[int] = frozenset(),
 ) -> ViewEvent:
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    return ViewEvent(at, kind, actor, "", change, turn=9, leaving=tuple(sorted(leaving)), id=id)
+    return ViewEvent(
+        at, kind, actor, "", change, "trim", turn=9, leaving=tuple(sorted(leaving)), id=id
+    )
 
 
 @given(kind=KINDS, change=CHANGES, leaving=TURNS, turn=st.integers(0, 9), seq=st.integers(0, 90))

@@ -195,6 +195,34 @@ async def test_nothing_is_called_after_what_was_forgotten(
 
 
 @pytest.mark.databases
+@pytest.mark.parametrize("way", ["after", "meanwhile", "given", "back"])
+async def test_a_title_goes_with_the_turn_that_was_taken_back(tmp_path: Path, way: str) -> None:
+    gate = asyncio.Event()
+    titles = iter(["Trains", "Cooking", "Never"])
+    async with run_bot(tmp_path, echo, CHEAP) as bot:
+        bot.server.titler = lambda request: Say(next(titles), gate=gate)
+        await bot.says("Trains to Lisbon?")
+        await until(lambda: bot.server.titles)
+        if way != "meanwhile":
+            gate.set()
+            await rest(bot)
+        if way == "given":
+            await bot.says("/title Mine")
+        await bot.says("/undo")
+        if way == "back":
+            await bot.says("/context undo")
+        gate.set()
+        await rest(bot)
+    async with run_bot(tmp_path, echo, CHEAP) as bot:
+        bot.server.titler = lambda request: Say(next(titles))
+        await say_all(bot, "How do I cook beans?", "And rice?")
+        await rest(bot)
+        names = {"given": "Mine", "back": "Trains"}
+        assert await called(bot) == names.get(way, "Cooking")
+        assert len(bot.server.titles) == (way not in names)
+
+
+@pytest.mark.databases
 async def test_no_title_is_asked_for_after_a_turn_that_is_gone(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await say_all(bot, "secret", "/forget t1 yes", "more")

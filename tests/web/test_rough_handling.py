@@ -289,6 +289,37 @@ async def test_questions_of_tools_are_there_after_a_reload_and_a_no_is_no_failur
         await expect(asking.locator("p.faint")).to_have_count(2)
 
 
+async def test_a_question_of_a_tool_that_was_answered_elsewhere_has_no_more_buttons(
+    tmp_path: Path, browser: Browser
+) -> None:
+    fetch = Call("web_fetch", '{"url": "http://127.0.0.1:9/"}', "c")
+    script = [Say(calls=(fetch,)), Say("Then not."), Say(calls=(fetch,))]
+    settings = {"tools": {"web_fetch": True}}
+    async with serving(tmp_path, script, settings) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        async with browsing(browser) as there:
+            await there.opens(site.url)
+            await tab.writes("Read it")
+            for one in (tab, there):
+                await one.sees(".card button:text-is('Allow once')")
+            await there.writes("no")
+            for one in (tab, there):
+                await one.sees("#log .card.asking p.faint:text-is('✓ Deny')")
+                await expect(one.page.locator(".card.asking button:text-is('Deny')")).to_have_count(
+                    0
+                )
+            await tab.writes("Again")
+            await there.sees(".card button:text-is('Allow once')")
+            await there.page.reload()
+            await there.sees(".turn.pending .card button:text-is('Allow once')")
+            await tab.writes("/stop")
+            for one in (tab, there):
+                await one.sees(
+                    "#log .card.asking p.faint:text-is('✗ Stopped before it was answered.')"
+                )
+                await expect(one.page.get_by_role("button", name="Allow once")).to_have_count(0)
+
+
 async def test_escape_leads_from_a_drawer_back_to_what_opened_it(tab: Tab) -> None:
     await tab.page.set_viewport_size(PHONE)
     opener = tab.page.locator("[data-opens=sessions]")

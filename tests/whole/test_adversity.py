@@ -14,6 +14,7 @@ import time_machine
 from bot.assembly import assemble
 from bot.settings import load_layers
 from channels.message import Outbound
+from memory.turn_log import LEFT_OPEN
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
 from tests.whole.retries import forbid_retries
 from tests.whole.testbot import TestBot, TestChannel, run_bot, running
@@ -76,6 +77,27 @@ async def test_a_database_that_gets_locked_in_mid_turn_ends_it_and_no_tool_runs_
             *("user", "assistant", "tool")
         ]
         assert await questions(bot) == ["6*7?"]
+
+
+async def test_a_turn_that_could_not_be_saved_is_said_to_be_that_where_others_came_after_it(
+    tmp_path: Path,
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "holder", isolation_level=None)) as holder:
+
+        def script(request: Received) -> Say:
+            if request.body["messages"][-1]["content"] == "first":
+                holder.execute("BEGIN EXCLUSIVE")
+            return Say("Yes.")
+
+        async with run_bot(tmp_path, script) as bot:
+            await pragma(bot, "busy_timeout = 20")
+            holder.execute(f"ATTACH '{tmp_path / 'data' / 'parley.db'}' AS bot")
+            assert "another process holds the database" in (await bot.says("first")).text
+            holder.execute("ROLLBACK")
+            holder.execute("DETACH bot")
+            assert (await bot.says("second")).text == "Yes."
+    async with run_bot(tmp_path) as bot:
+        assert (await bot.reply_to("m1")).reply.text == f"({LEFT_OPEN})"
 
 
 async def test_a_clock_that_jumps_changes_no_order_and_loses_nothing(tmp_path: Path) -> None:

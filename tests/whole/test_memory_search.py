@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from memory.record.search import index, said
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.testbot import TestBot, run_bot
 
@@ -49,6 +50,51 @@ async def test_it_is_offered_once_and_with_the_same_bytes_whatever_it_finds(tmp_
     assert len(offered) == 5
     assert len(set(offered)) == 1
     assert offered[0].count('"memory_search"') == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        ('{"text": "Gr\\u00fc\\u00dfe aus M\\u00fcnchen"}', "Grüße München"),
+        ('{"text": "first line\\nzebra line"}', "zebra"),
+        ('{"text": "\\u6211\\u559c\\u6b22\\u8336"}', "喜欢茶"),
+        ('{"text": "tab\\tquagga \\"okapi\\""}', "quagga okapi"),
+        ('{"input": "{\\"a\\": \\"caf\\\\u00e9\\\\nbongo\\"}"}', "café bongo"),
+    ],
+)
+async def test_it_finds_what_stands_escaped_in_the_input_of_a_tool(
+    tmp_path: Path, arguments: str, wanted: str
+) -> None:
+    def script(request: Received) -> Answer:
+        last = request.body["messages"][-1]
+        is_note = last["role"] == "user" and last["content"] == "Note it"
+        return Say(calls=(Call("no_such_tool", arguments, "n"),)) if is_note else seeker(request)
+
+    async with run_bot(tmp_path, script, SETTINGS) as bot:
+        await bot.says("Note it")
+        for word in wanted.split():
+            assert word in await finds(bot, word)
+        assert wanted.split()[0] in (await bot.says(f"/memory search {wanted.split()[0]}")).text
+        await bot.says("/forget chat yes")
+        for word in wanted.split():
+            assert "Nothing" in (await bot.says(f"/memory search {word}")).text
+
+
+async def test_a_message_that_was_indexed_with_its_escapes_is_forgotten_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An index of an earlier version has the words as they were written."""
+    call = Call("no_such_tool", '{"text": "Gr\\u00fc\\u00dfe\\nzebra"}', "n")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(index, "to_search_text", said.as_written)
+        earlier.setattr(index, "UNESCAPED", 0)
+        async with run_bot(tmp_path, [Say(calls=(call,)), Say("Noted.")], SETTINGS) as bot:
+            await bot.says("Note it")
+            await bot.says("/memory search noted")
+    async with run_bot(tmp_path, seeker, SETTINGS) as bot:
+        await bot.says("/forget t1 yes")
+        for word in ("nzebra", "zebra", "no_such_tool"):
+            assert "Nothing" in (await bot.says(f"/memory search {word}")).text
 
 
 async def test_what_can_not_be_looked_for_gets_a_sentence(tmp_path: Path) -> None:

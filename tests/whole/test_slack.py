@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock
@@ -104,6 +105,37 @@ async def test_slack_says_its_own_words_in_the_language_of_the_person(tmp_path: 
         async with at_slack(tmp_path, slack=slack) as bot:
             bot.ann.says("/whoami")
             await slack.shown("Du bist")
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_a_thread_goes_on_after_its_first_message_was_deleted(
+    tmp_path: Path, is_restarted: bool
+) -> None:
+    gate = asyncio.Event()
+
+    def script(got: Received) -> Say:
+        is_first = "Tell me" in str(got.body["messages"][-1]["content"])
+        return Say("Once upon a time", pieces=4, gate=gate) if is_first else echo(got)
+
+    async with SlackServer() as slack:
+        ann, bob = slack.person("Ann"), slack.person("Bob")
+        settings = {"owners": [f"slack/{one.id}" for one in (ann, bob)]}
+        general = slack.channel()
+        async with at_slack(tmp_path, script, settings, slack=slack) as bot:
+            first = ann.mentions("Tell me", general)
+            await slack.shown("Once")
+            ann.deletes(first)
+            if not is_restarted:
+                bob.says("And me", general, first.ts)
+            gate.set()
+            await slack.shown("Once upon a time")
+            await bot.is_idle()
+        if is_restarted:
+            async with at_slack(tmp_path, echo, settings, slack=slack):
+                bob.says("And me", general, first.ts)
+                await slack.shown("And me")
+        shown = [await slack.shown(words) for words in ("Once upon a time", "And me")]
+        assert [one.thread for one in shown] == [first.ts] * 2
 
 
 async def test_the_status_shows_that_the_bot_thinks_where_there_is_a_thread(tmp_path: Path) -> None:
@@ -244,6 +276,7 @@ async def test_a_thread_below_an_answer_in_private_knows_that_answer(
     async with at_slack(tmp_path, reply, {"slack": {"threads": threads}}) as bot:
         said = bot.ann.says("How many?")
         answer = await bot.slack.shown("It is 2.")
+        await bot.is_idle()  # it was a draft until then
         bot.ann.says("What is?", thread=said.ts if threads == "everywhere" else answer.ts)
         await bot.slack.shown("It is 4." if threads == "everywhere" else "It is 2.")
         await bot.slack.until(lambda: len(bot.model.turns) == 2)

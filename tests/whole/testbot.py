@@ -25,12 +25,14 @@ from tests.waiting import PATIENCE, ended
 
 @dataclass
 class TestChannel:
-    """A channel that submits what a test says and keeps what the bot sends."""
+    """A channel that submits what a test says and keeps what the bot sends; `closed` are the
+    questions that are over, and how each ended."""
 
     __test__ = False
 
     name: str = "pipe"
     sent: list[Outbound] = field(default_factory=list)
+    closed: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._bot: asyncio.Future[Bot] = asyncio.get_running_loop().create_future()
@@ -46,6 +48,9 @@ class TestChannel:
         async with self._arrived:
             self.sent.append(outbound)
             self._arrived.notify_all()
+
+    async def close_question(self, address: Address, question: str, how: str) -> None:
+        self.closed.append((question, how))
 
     def leave(self) -> None:
         self._leaving.set()

@@ -13,7 +13,7 @@ const REFUSED = "command_refused"; // what the server calls it: the text says wh
 export function card(line, reply, run, ask) {
   const pictures = reply.images.map((address) => h("img", { src: address, alt: t("The picture in this reply"),
     onclick: () => shown(address, line) }));
-  const buttons = reply.actions.map((action) => h("button", { type: "button", onclick: () => press(action) }, action.label));
+  const buttons = reply.actions.map((action) => h("button", { type: "button", "data-question": action.question, onclick: () => press(action) }, action.label));
   const choices = buttons.length ? h("div", { class: "choices" }, ...buttons) : null;
   const isRefused = reply.problem === REFUSED;
   const element = h("section", { class: `card${isRefused ? " refused" : reply.problem ? " problem" : ""}`, "aria-label": line || t("Reply") },
@@ -42,6 +42,19 @@ export function card(line, reply, run, ask) {
     } else for (const button of same) button.disabled = false;
   }
   return element;
+}
+
+/** A question is over: in the place of its buttons stands how it ended. */
+export function settle(log, name, how) {
+  const cards = new Map();
+  for (const button of log.querySelectorAll(`.card button[data-question="${CSS.escape(name)}"]`)) {
+    const card = button.closest(".card");
+    cards.set(card, [...(cards.get(card) ?? []), button]);
+  }
+  for (const buttons of cards.values()) {
+    buttons.pop().replaceWith(h("p", { class: "faint" }, how));
+    for (const button of buttons) button.remove();
+  }
 }
 
 /** Texts side by side, each below its title. */

@@ -1,7 +1,7 @@
 // The middle column: what was said, and the answer that is being written.
 import * as api from "./api.js";
 import { arrows, facts, iconButton, variants } from "./acts.js";
-import { asides, card, field, plain, waysOn } from "./cards.js";
+import { asides, card, field, plain, settle, waysOn } from "./cards.js";
 import { cuts } from "./cuts.js";
 import { byId, h } from "./dom.js";
 import { Draft } from "./draft.js";
@@ -27,6 +27,7 @@ export class Chat {
   #fading = 0;
   #top = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#older?.click(), { root: byId("log"), rootMargin: "600px 0px 0px" });
   #marked = new WeakMap(); // what an article shows of that
+  #over = new Map(); // questions of tools that are over, with how they ended
   #known = new Map(); // what is known of a turn, by its name
 
   constructor(page) {
@@ -241,8 +242,15 @@ export class Chat {
     if (reply && !reply.problem && session === this.#session) this.#putCard(card("", reply, this.#page.run, this.#page.ask), reply);
   }
 
+  /** A question of a tool is over, however it was answered. */
+  settle({ question: name, text }) {
+    this.#over.set(name, text);
+    settle(this.#log, name, text);
+  }
+
   /** A card; the question of a tool stands in the turn that waits for it, and stays there when it is answered. */
   #putCard(element, { actions }) {
+    for (const { question: name } of actions) if (this.#over.has(name)) settle(element, name, this.#over.get(name));
     const pending = actions.some(({ command }) => command.startsWith("/approve ")) && this.#log.querySelector(".turn.pending");
     if (!pending) return this.#put(element);
     element.classList.add("asking");

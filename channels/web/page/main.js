@@ -332,6 +332,7 @@ async function load(name) {
     title: listed,
     deleted: ({ turns }) => { chat.forget(turns); panel.refresh(); listed(); },
     notice: ({ text }) => chat.notice(text),
+    closed: (over) => chat.settle(over),
     done: async (answer) => {
       await chat.done(answer);
       panel.refresh();

@@ -191,6 +191,7 @@ const isList = ({ value, takes }) => Array.isArray(value) && /\brules\b/.test(ta
 function written(setting) {
   const { value } = setting;
   if (typeof value === "string") return value;
+  if (typeof value === "number") return value.toLocaleString("en", { useGrouping: false, maximumSignificantDigits: 17 }); // never 1e-7
   return Array.isArray(value) && !isList(setting) ? value.join(", ") : JSON.stringify(value, null, 2);
 }
 

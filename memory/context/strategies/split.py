@@ -20,17 +20,19 @@ from memory.context.forms import OWN, SUMMARY, FormKind, TurnForm, give, overlay
 from memory.context.limits import Limits
 from memory.context.plan import Plan, can_help, summarise_in_front
 from memory.context.view import View
+from memory.numerals import plain_number
 from memory.turns import Entry
 
 
 def plan(view: View, limits: Limits) -> Plan | None:
     """Plan as the rule `_auto_compact` does when a turn begins: nothing below the trigger."""
-    pressure, trigger = view.tokens / limits.ceiling, limits.context.compression_trigger
-    if not limits.auto_compact or pressure < trigger:
+    pressure, least = view.tokens / limits.ceiling, limits.context.compression_trigger
+    if not limits.auto_compact or pressure < least:
         return None
-    if trigger and not can_help(view, limits, round(trigger * limits.ceiling)):
+    if least and not can_help(view, limits, round(least * limits.ceiling)):
         return None  # nothing gets below it; a trigger of 0 asks for a cut whenever one can be made
-    why = f"the rule _auto_compact: the pressure was {pressure:.2f}, the trigger is {trigger:g}"
+    trigger = plain_number(least)
+    why = f"the rule _auto_compact: the pressure was {pressure:.2f}, the trigger is {trigger}"
     return split(view, limits.context.keep_recent, why)
 
 
@@ -83,7 +85,7 @@ def plan_structured(view: View, limits: Limits) -> Plan | None:
     threshold = min(trigger, limits.ceiling)
     if view.tokens < threshold or not can_help(view, limits, threshold):
         return None
-    share = f"{limits.context.trigger_ratio:g} of the window of {limits.window:,}"
+    share = f"{plain_number(limits.context.trigger_ratio)} of the window of {limits.window:,}"
     if limits.ceiling < trigger:
         share = f"{threshold:,}, what the window of {limits.window:,} holds besides the reply"
     why = f"{view.tokens:,} tokens were at or over {share}"

@@ -23,8 +23,8 @@ from memory.record import transcript
 from memory.record.database import Database
 from memory.record.search import words
 from memory.record.search.ranking import ChatSessions, ChatTimes, Passage
-from memory.record.search.said import to_search_text, without_searches
-from memory.record.search.words import Term
+from memory.record.search.said import as_written, to_search_text, without_searches
+from memory.record.search.words import UNESCAPED, Term
 from memory.turns import Entry
 
 BATCH = 200
@@ -119,7 +119,12 @@ def _find_sitting(database: Database, conversation: int, seq: int) -> tuple[int,
 
 
 def _signs(message: Message, text: str, said: Sequence[str]) -> int:
-    return words.signs(text, said, is_user=message.role == "user")
+    signs = words.signs(text, said, is_user=message.role == "user")
+    return signs | UNESCAPED if _has_escapes(message) else signs
+
+
+def _has_escapes(message: Message) -> bool:
+    return any("\\" in call.arguments for call in message.tool_calls)
 
 
 def _speaker(message: Message) -> str:
@@ -150,7 +155,7 @@ def forget(database: Database, conversation: int, turns: Collection[int] | None 
     for entry in entries:
         if entry.seq <= newest:
             gone.append(place_of(conversation, entry.seq))
-            said = words.words(to_search_text(without_searches(entry.message)))
+            said = words.words(_indexed(database, gone[-1], without_searches(entry.message)))
             database.remove_words(gone[-1], said)
     chosen = (orjson.dumps(gone).decode(),)
     are_gone = f"place IN {database.numbers}"
@@ -158,6 +163,16 @@ def forget(database: Database, conversation: int, turns: Collection[int] | None 
     sittings = [sitting for (sitting,) in database.execute_sql(query, chosen)]
     database.execute_sql(f"DELETE FROM passage WHERE {are_gone}", chosen)
     _sum_up(database, sittings)
+
+
+def _indexed(database: Database, place: int, message: Message) -> str:
+    """Return the text by which a message was indexed."""
+    if _has_escapes(message):
+        query = "SELECT signs FROM passage WHERE place = ?"
+        row = database.execute_sql(query, (place,)).fetchone()
+        if row is not None and not row[0] & UNESCAPED:
+            return as_written(message)
+    return to_search_text(message)
 
 
 # --- reading -------------------------------------------------------------------------------

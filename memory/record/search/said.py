@@ -10,6 +10,7 @@ from typing import NamedTuple
 import regex
 from msgspec.structs import replace
 
+from memory.escapes import unescape
 from memory.messages import SEARCHES, Message, ToolCall
 from memory.record.closeness import measure
 
@@ -22,8 +23,15 @@ class Span(NamedTuple):
 
 
 def to_search_text(message: Message) -> str:
-    """Return a message's text, and the tools that it calls with their input. (The index holds just
-    these words: a message that is deleted must still have them.)"""
+    """Return a message's text, and the tools that it calls with their input, as it is meant. (The
+    index holds just these words, or those `as_written`: a message that is deleted must still have
+    them.)"""
+    calls = (f"{call.name}({unescape(call.arguments)})" for call in message.tool_calls)
+    return "\n".join(filter(None, (message.text, *calls)))
+
+
+def as_written(message: Message) -> str:
+    """Return the same with the escapes of JSON as they are, in which it was indexed once."""
     calls = (f"{call.name}({call.arguments})" for call in message.tool_calls)
     return "\n".join(filter(None, (message.text, *calls)))
 

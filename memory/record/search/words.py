@@ -38,6 +38,8 @@ PREFIX = 5
 ENDS_ASKING, TEMPORAL, SELF, USER = 1, 2, 4, 8
 """The signs of a message besides its words: it ends with a question, it names a time, or the one
 who speaks, and a user said it. Plain numbers, for a search looks at many."""
+UNESCAPED = 16
+"""The sign of a message with escapes of JSON whose words are indexed as they are meant."""
 
 
 class Term(NamedTuple):

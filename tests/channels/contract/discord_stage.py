@@ -128,6 +128,9 @@ class DiscordStage(Stage):
     async def ask_to_wait(self, seconds: int) -> None:
         self.server.limit(min(seconds, 0.05))  # the SDK waits by a clock of its own
 
+    async def ask_to_wait_to_edit(self, seconds: int) -> None:
+        self.server.edit_limits.append(min(seconds, 0.05))
+
     async def refuse_markup(self) -> None:
         self.server.refusals.append(Refused(400, 50035, "Invalid Form Body"))
 

@@ -112,6 +112,10 @@ class FeishuStage(Stage):
     async def ask_to_wait(self, seconds: int) -> None:
         self.server.failures.append(FeishuRefusal(99991400, "frequency limit", 429, seconds))
 
+    async def ask_to_wait_to_edit(self, seconds: int) -> None:
+        refusal = FeishuRefusal(99991400, "frequency limit", 429, seconds)
+        self.server.edit_failures.append(refusal)
+
     async def refuse_markup(self) -> None:
         self.server.takes_markdown = False
 

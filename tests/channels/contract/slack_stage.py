@@ -130,6 +130,9 @@ class SlackStage(Stage):
     async def ask_to_wait(self, seconds: int) -> None:
         self.server.limit(seconds)
 
+    async def ask_to_wait_to_edit(self, seconds: int) -> None:
+        self.server.limit(seconds, "chat.update")
+
     async def refuse_markup(self) -> None:
         self.server.takes_rich_text = False
 

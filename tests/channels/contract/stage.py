@@ -132,6 +132,10 @@ class Stage:
         """Refuse what is sent next with the platform's own signal to wait so long."""
         raise NotImplementedError
 
+    async def ask_to_wait_to_edit(self, seconds: int) -> None:
+        """Do the same to what is edited next."""
+        await self.ask_to_wait(seconds)
+
     async def refuse_markup(self) -> None:
         raise NotImplementedError
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -134,6 +135,10 @@ class TelegramStage(Stage):
 
     async def ask_to_wait(self, seconds: int) -> None:
         self.server.allowance[42] = 0
+
+    async def ask_to_wait_to_edit(self, seconds: int) -> None:
+        refusal = Refused(f"Too Many Requests: retry after {seconds}", 429, retry_after=seconds)
+        self.server.failures.setdefault("editMessageText", deque()).append(refusal)
 
     async def refuse_markup(self) -> None:
         self.server.takes_entities = False

@@ -310,6 +310,23 @@ async def test_a_thread_is_a_conversation_and_is_answered_there(
         assert "outside" not in str(bot.model.turns[-1].body["messages"][1:])
 
 
+@needs("thread", "picture")
+async def test_pictures_and_long_answers_stay_in_their_thread(stage: Stage, tmp_path: Path) -> None:
+    long = " ".join(f"word{number}" for number in range(20_000))
+    async with at_platform(stage, tmp_path, lambda got: Say(long)) as bot:
+        await stage.say("outside", "group", mention=False)
+        thread = await stage.open_thread()
+        await stage.say("/context map", "group", thread=thread)
+        await stage.until(lambda all_: any(one.file[:4] == b"\x89PNG" for one in all_), "group")
+        await stage.say("Tell me everything", "group", thread=thread)
+        await stage.until(
+            lambda all_: any(b"word19999" in one.file or "word19999" in one.text for one in all_),
+            "group",
+        )
+        await bot.is_idle()
+        assert {one.thread for one in await stage.see("group")} == {thread}
+
+
 @needs("react")
 async def test_a_reaction_approves_and_another_stops(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -369,6 +386,42 @@ async def test_a_question_that_was_answered_says_so_and_has_no_more_buttons(
         assert (seen.id, seen.buttons) == (asked.id, ())
         assert "echo hello" in seen.text
         assert "Answer with a number" not in seen.text
+
+
+@needs("settle", "wait")
+@pytest.mark.parametrize("when", ["card", "draft"])
+async def test_a_platform_that_asks_to_wait_while_a_message_is_edited_shows_it_at_last(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    async def run(*_given: object) -> Ran:
+        return Ran(0, b"hello", b"", 0)
+
+    monkeypatch.setattr(shell, "_BOX", [False])
+    monkeypatch.setattr("plugins.shell.box.run", run)
+    gate = asyncio.Event()
+    asks = Say(calls=(Call("shell", json.dumps({"command": "echo hello"}), "c1"),))
+    text = " ".join(f"word{n}" for n in range(40))
+    script = [asks, Say(text, pieces=40, gate=gate)]
+    settings = {"tools": {"shell": True, "shell_unboxed": True}}
+    async with at_platform(stage, tmp_path, script, settings) as bot:
+        await stage.say("Write it down")
+        asked = await stage.shown("Allow this?")
+        if when == "card":
+            for seconds in (90, 7, 90):
+                await stage.ask_to_wait_to_edit(seconds)
+        await choose(stage, "Allow once", "Allow this?")
+        if when == "draft":
+            await stage.shown("word0 ")
+            for seconds in (90, 7, 90):
+                await stage.ask_to_wait_to_edit(seconds)
+        gate.set()
+        await stage.shown("word39")
+        seen = await stage.shown("✓ Allow once")
+        assert (seen.id, seen.buttons) == (asked.id, ())
+        await bot.is_idle()
+        told = " ".join(one.text for one in await stage.see() if one.id != seen.id)
+        assert told.split().count("word39") == 1
+        assert "…" not in told
 
 
 @needs("outage")
