@@ -42,7 +42,9 @@ def choose_certain(found: Iterable[Correction], said: Sequence[str]) -> list[Cor
 
 
 def _is_plain(one: Correction, message: str) -> bool:
-    if one.kind == "name" and re.search(rf"{_ARTICLE}{re.escape(one.old)}", message, re.IGNORECASE):
+    if one.kind in ("name", "word") and re.search(
+        rf"{_ARTICLE}{re.escape(one.old)}", message, re.IGNORECASE
+    ):
         return False
     return one.is_certain or _says(message, one.old)
 
