@@ -69,7 +69,6 @@ export class Chat {
 
   /** Take what somebody writes in the log at this moment; returns what puts it back. */
   #beingWritten() {
-    const focus = document.activeElement;
     const question = this.#log.querySelector(".turn > .field:not([inert])");
     const turn = question?.parentElement.dataset.turn;
     const cards = this.#log.querySelectorAll(":scope > .card:has(textarea:enabled)");
@@ -80,7 +79,6 @@ export class Chat {
         asked.after(question);
       }
       for (const one of cards) this.#put(one);
-      if (focus?.matches("textarea") && this.#log.contains(focus)) focus.focus();
     };
   }
 

@@ -19,6 +19,7 @@ import { close, show as showSide, toggle } from "./sides.js";
 import { recall, remember } from "./storage.js";
 import { tabbed } from "./tabs.js";
 import { byId, h, nextTask } from "./dom.js";
+import "./focus.js";
 import * as kept from "./kept.js";
 import { icon } from "./icons.js";
 import { t } from "./language.js";

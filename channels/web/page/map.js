@@ -90,7 +90,6 @@ class ContextMap {
     const used = this.#blocks.reduce((sum, { tokens }) => sum + tokens, 0);
     const leaving = new Set(next?.turns);
     this.#flow = flowed(this.#blocks.map(({ tokens }) => tokens ?? 0), Math.max(used, limit.at), width);
-    const hadFocus = this.#ribbon.contains(document.activeElement);
     this.#at = Math.min(this.#at, this.#blocks.length - 1);
     this.#container.style.setProperty("--rows", this.#flow.rows);
     const rest = [];
@@ -107,7 +106,6 @@ class ContextMap {
     this.#ribbon.replaceChildren(...this.#options);
     this.#under.replaceChildren(...this.#ground(), ...rest);
     this.#over.replaceChildren(...this.#lines(limit, next, newest, used));
-    if (hadFocus) this.#options[this.#at]?.focus({ preventScroll: true });
     this.#tell(null);
     this.#show();
   }
@@ -261,13 +259,11 @@ class ContextMap {
 
   /** Fill the bar below the map with words and buttons. */
   #say(words, ...buttons) {
-    const hadFocus = this.#bar.contains(document.activeElement);
     this.#told.textContent = words;
     this.#bar.hidden = false;
     this.#bar.replaceChildren(h("span", { class: "words", dir: "auto" }, words),
       h("button", { type: "button", class: "icon", "aria-label": t("Clear the selection"), onclick: () => { this.#choose(null); this.#focus(this.#at); } }, "✕"),
       buttons.length ? h("span", { class: "choices" }, buttons) : "");
-    if (hadFocus) (this.#bar.querySelector(".choices button") ?? this.#bar.querySelector("button")).focus();
   }
 
   /** Carry a command out, and say what it did beside what takes it back. */
