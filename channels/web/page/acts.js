@@ -32,7 +32,7 @@ export function acts(turn, answer, page) {
   return h("div", { class: "under", role: "group", "aria-label": t("Actions for {turn}", { turn }) },
     copy,
     iconButton("again", t("Ask again"), () => page.act(`/regenerate ${turn}`)),
-    iconButton("edit", t("Edit the question"), () => page.edit(turn)),
+    iconButton("edit", t("Edit the question"), () => page.edit(turn), { "data-way": "edit" }),
     iconButton("pin", t("Pin"), (event) => {
       const isPinned = event.currentTarget.getAttribute("aria-pressed") === "true";
       page.act(`/context ${isPinned ? "unpin" : "pin"} ${turn}`);

@@ -95,7 +95,8 @@ export class Chat {
   #act = async (line, { isTold = false, turn = "" } = {}) => {
     const reply = await this.#page.run(line, { isQuiet: true });
     if (reply && (isTold || !reply.data)) this.notice(plain(reply.text));
-    if (turn) this.#log.querySelector(`[data-turn=${turn}]`)?.scrollIntoView({ block: "nearest" });
+    const article = turn && this.#log.querySelector(`[data-turn=${turn}]`);
+    if (article) (article.contains(document.activeElement) ? document.activeElement : article).scrollIntoView({ block: "nearest" });
     return reply;
   };
 
@@ -107,8 +108,17 @@ export class Chat {
     this.#log.querySelector(".turn > .field")?.remove();
     for (const other of this.#log.querySelectorAll(".question[hidden]")) other.hidden = false;
     asked.hidden = true;
-    const ask = async (line) => { const told = await this.#act(line); return told?.data && told; }; // what was written stays if it is refused
-    asked.after(field(reply.form, ask, { label: t("The question"), action: t("Ask"), left: () => { this.#question(turn).hidden = false; } }));
+    const ask = async (line) => {
+      const told = await this.#act(line);
+      if (!told?.data) return null; // what was written stays if it is refused
+      this.#page.write();
+      return told;
+    };
+    const left = () => {
+      this.#question(turn).hidden = false;
+      this.#question(turn).parentElement.querySelector("[data-way=edit]")?.focus();
+    };
+    asked.after(field(reply.form, ask, { label: t("The question"), action: t("Ask"), left }));
     return asked.nextSibling.querySelector("textarea").focus();
   };
 
@@ -279,7 +289,10 @@ export class Chat {
   /** What a command answered, as a card. */
   reply(line, reply) {
     const told = card(line, reply, this.#page.run, this.#page.ask);
+    const isAsked = this.#log.contains(document.activeElement); // further up, where nobody looks any more
     this.#put(told);
+    told.tabIndex = -1;
+    if (isAsked) told.focus({ preventScroll: true });
     this.#toEnd(true);
     if (told.offsetHeight > this.#log.clientHeight) this.#startAt(told); // a long one is read from its beginning
   }
@@ -366,6 +379,7 @@ export class Chat {
       this.#frame = 0;
       this.#log.scrollTop = this.#log.scrollHeight;
       this.#end = this.#log.scrollTop;
+      this.#log.querySelector(":focus-visible")?.scrollIntoView({ block: "nearest" }); // the keyboard is there
     });
   }
 

@@ -10,6 +10,7 @@ const HERE = " --here";
 export function showModel(name) {
   byId("model").textContent = name || t("Model");
   byId("model").title = t("{name}: choose another", { name });
+  byId("model").ariaLabel = byId("model").title;
 }
 
 /** The beginning of the section "Models and keys" of the settings. Here a model is connected. */
