@@ -40,7 +40,8 @@ FOCUS = """() => {
   const ringed = [one, one.parentElement, one.closest(".box")].find((box) => box
     && (getComputedStyle(box).outlineStyle !== "none" || box.matches(".box:focus-within")));
   const fault = width <= 0 || height <= 0 ? "it is out of sight"
-    : !isSeen ? `it is below ${over[0]?.outerHTML.slice(0, 80)}` : !ringed ? "nothing shows it" : "";
+    : !isSeen ? `it is below ${over[0]?.outerHTML.slice(0, 80)}`
+    : !ringed ? "nothing shows it" : "";
   return { name, fault };
 }"""
 

@@ -9,8 +9,7 @@ import { copied } from "./text.js";
 /** A button with an icon; its name is read aloud and shown. Pressed twice, it does one thing. */
 export function iconButton(name, title, does, extra = {}) {
   const button = h("button", { type: "button", class: "icon act", title, "aria-label": title, onclick: async (event) => {
-    if (button.ariaDisabled === "true") return;
-    button.ariaDisabled = "true"; // and keeps the focus, which it would lose if it were disabled
+    button.ariaDisabled = "true";
     try {
       await does(event);
     } finally {

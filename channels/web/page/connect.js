@@ -138,7 +138,7 @@ class ConnectForm {
 
   async #connect() {
     this.#say(t("Testing the model…"));
-    this.#submit.disabled = true;
+    this.#submit.ariaDisabled = "true";
     try {
       const { model, problem, questions } = await api.connectModel({ ...this.#filled(), replace: this.#mayReplace });
       if (model) this.#done(model);
@@ -147,7 +147,7 @@ class ConnectForm {
     } catch (error) {
       this.#say(error.message, true);
     } finally {
-      this.#submit.disabled = false;
+      this.#submit.ariaDisabled = null;
     }
   }
 

@@ -13,6 +13,13 @@ export function h(tag, properties = {}, ...children) {
   return element;
 }
 
+// A button that is busy keeps the focus, which it would lose if it were disabled.
+document.addEventListener("click", (event) => {
+  if (!event.target.closest?.("[aria-disabled=true]")) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+}, true);
+
 export const byId = (id) => document.getElementById(id);
 
 const LONGEST_PRESS = 1000; // milliseconds; some systems never tell of the release, under their own menu

@@ -86,7 +86,7 @@ export class Settings {
   draw(isAnew = false) {
     const settings = this.#settings;
     const now = JSON.stringify(settings);
-    if (!isAnew && (now === this.#drawn || document.activeElement.closest("[data-words]")?.querySelector(":focus:is(input, select, textarea)"))) return;
+    if (!isAnew && (now === this.#drawn || isTyped(document.activeElement))) return;
     this.#drawn = now;
     const scopes = new Map([...document.querySelectorAll("select[data-scope]")].map((one) => [one.dataset.scope, one.value]));
     const rows = (name, found) => found.filter((one) => one && sectionOf(one.key) === name).map((setting) => this.#row(setting, scopes.get(setting.key)));
@@ -171,7 +171,7 @@ function control(setting, id) {
   const most = isList(setting) ? LONG : Number(setting.takes.match(/text of at most (\d+)/)?.[1] ?? 0);
   if (most >= LONG) {
     const area = h("textarea", { id, rows: Math.min(8, Math.max(3, value.split("\n").length + 1)), dir: "auto" });
-    area.value = value;
+    area.defaultValue = value;
     return area;
   }
   return h("input", { id, value, type: typeof setting.value === "number" ? "number" : "text", step: "any" });
@@ -193,6 +193,9 @@ function written(setting) {
   if (typeof value === "string") return value;
   return Array.isArray(value) && !isList(setting) ? value.join(", ") : JSON.stringify(value, null, 2);
 }
+
+/** Whether something was typed into a field of a setting that is not kept yet. */
+const isTyped = (field) => field.matches("[data-words] :is(textarea, input:not([type=checkbox]))") && field.value !== field.defaultValue;
 
 const shown = (setting) => written(setting) || t("(none)");
 
