@@ -36,6 +36,7 @@ class ContextMap {
   #chosen = null; // {from, to}: places of blocks
   #isBusy = false; // whether a command is under way
   #visits = 0; // conversations that were left
+  #since = null; // the newest change and turn when the bar said what was done; null while it says something else
   #held = null; // where the mouse was pressed
   #ribbon = h("div", { class: "ribbon", role: "listbox", "aria-multiselectable": "true", "aria-orientation": "horizontal", "aria-label": t("The next request, in order"), "aria-describedby": "map-help" });
   #under = h("div", { class: "layer", "aria-hidden": "true" }); // the free ground, and what goes on in another row
@@ -67,6 +68,8 @@ class ContextMap {
     if (this.#chosen && names !== this.#names()) this.#isBusy ? this.#chosen = null : this.#choose(null);
     this.#sparkline.draw(map.sizes, events);
     this.#layOut();
+    const now = `${events.at(-1)?.id} ${newest}`;
+    if (this.#since !== null) this.#since ? this.#since !== now && this.#choose(null) : this.#since = now;
   }
 
   leave() {
@@ -220,6 +223,7 @@ class ContextMap {
 
   #choose(chosen) {
     this.#chosen = chosen;
+    this.#since = null;
     this.#show();
     if (!chosen) {
       this.#bar.hidden = true;
@@ -281,6 +285,7 @@ class ContextMap {
       this.#choose(null);
       return;
     }
+    this.#since = ""; // it holds until something else is done or said
     const back = reply.problem ? [] : reply.actions.filter(({ command }) => WAYS_BACK.test(command));
     this.#say(plain(reply.text), ...back.map(({ label, command }) => h("button", { type: "button", onclick: () => this.#act(command) }, label)));
   }

@@ -2,6 +2,7 @@
 // everybody and have names of their own; all others stand below them, and are found by searching.
 import { byId, h } from "./dom.js";
 import { t } from "./language.js";
+import { withCode } from "./text.js";
 
 const FEW = 12; // values of a range that are offered as a list
 const LONG = 200; // characters that a text may have at least, where it is written in several lines
@@ -128,7 +129,7 @@ export class Settings {
     return h("li", { "data-words": `${key} ${name} ${help}`.toLowerCase(), class: field.matches("textarea") || NAMED[key]?.values ? "long" : "" },
       h("label", { for: id }, name),
       h("span", { class: "value" }, field, unit && h("span", { class: "unit" }, unit)),
-      h("p", { class: "help", id: `${id}-help` }, help, setting.wants && !setting.choices.length && !(key in NAMED) ? t(" It can be {wants}.", { wants: setting.wants }) : "",
+      h("p", { class: "help", id: `${id}-help` }, withCode(help), setting.wants && !setting.choices.length && !(key in NAMED) ? t(" It can be {wants}.", { wants: setting.wants }) : "",
         setting.holds === "from the next start on" && !setting.is_fixed ? t(" A change takes effect at the next start.") : ""),
       h("p", { class: "source" },
         h("span", {}, LAYERS[layer] ?? t("From {layer}", { layer }), name !== key ? [" · ", h("code", {}, key)] : ""),

@@ -219,6 +219,7 @@ def _report(edited: EditedSummary) -> Reply:
         name=after.name,
         other=before,
     )
+    text = "\n\n".join(filter(None, (text, receipts.describe(after.receipt))))
     sizes = pick(event, "tokens_before", "tokens_after")
     data = {**sizes, "summary": after.name, "before": before, "text": after.text}
     return Reply(text, data, (UNDO, *receipts.actions(after, is_named=edited.is_range)))
