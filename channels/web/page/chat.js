@@ -3,7 +3,7 @@ import * as api from "./api.js";
 import { arrows, facts, iconButton, variants } from "./acts.js";
 import { asides, card, field, plain, waysOn } from "./cards.js";
 import { cuts } from "./cuts.js";
-import { byId, h } from "./dom.js";
+import { byId, h, nextTask } from "./dom.js";
 import { Draft } from "./draft.js";
 import { drawnFiles } from "./files.js";
 import { t } from "./language.js";
@@ -11,6 +11,7 @@ import { drawnTurn, question, turnsOf, waiting } from "./turns.js";
 
 const OUT = ["summarised", "cleared", "dropped", "gone", "in the log"]; // states of turns that are out of the context
 const AT_ONCE = 20; // older turns that are drawn at once
+const IN_A_TASK = 5; // turns that are drawn in one
 const STAYS = 8000; // milliseconds for which a notice is shown
 
 export class Chat {
@@ -21,7 +22,7 @@ export class Chat {
   #draft = null;
   #isAtEnd = true; // as it was scrolled last: asking the log itself makes the browser lay it out at once
   #frame = 0; // in which it is scrolled to its end
-  #deletions = 0; // that were told: what was asked for before one may still hold its turns
+  #told = 0; // answers and deletions that were told: what was asked for before one does not know of it
   #end = 0; // where that was last, in pixels
   #endButton = iconButton("end", t("To the end"), () => this.#toEnd(true), { id: "end", hidden: true });
   #fading = 0;
@@ -49,14 +50,16 @@ export class Chat {
 
   /** Draw the newest turns; returns where the events go on after them. */
   async load(session) {
-    const deletions = this.#deletions;
+    const told = this.#told;
     const { messages, event, private: isPrivate } = await api.messages(session);
     if (session !== this.#session) return event;
-    if (deletions !== this.#deletions) return this.load(session);
     await this.#page.offRecord(isPrivate);
+    const drawn = await this.#drawn(messages);
+    if (session !== this.#session) return event;
+    if (told !== this.#told) return this.load(session);
     this.#known.clear(); // in another branch the same name is another turn
     const written = this.#beingWritten();
-    this.#log.replaceChildren(...this.#drawn(messages));
+    this.#log.replaceChildren(...drawn);
     this.#end = 0; // until this has been scrolled
     this.#offerOlder(messages);
     if (!messages.length) this.#log.append(greeting(this.#page));
@@ -86,9 +89,15 @@ export class Chat {
     return this.#log.querySelector(`[data-turn=${turn}] .question`);
   }
 
-  #drawn(messages) {
+  /** Draw turns, some in each task: one for all of them would hold the page up. */
+  async #drawn(messages) {
     const page = { act: this.#act, why: (turn) => this.#page.run(`/why ${turn}`), edit: this.#edit, quote: this.#quote, model: this.#model };
-    return turnsOf(messages).map((turn) => drawnTurn(turn, page));
+    const drawn = [];
+    for (const turn of turnsOf(messages)) {
+      if (drawn.length && drawn.length % IN_A_TASK === 0) await nextTask();
+      drawn.push(drawnTurn(turn, page));
+    }
+    return drawn;
   }
 
   /** Carry a command out that a turn's row stands for; the turn stays in sight. */
@@ -160,13 +169,14 @@ export class Chat {
   }
 
   async #showOlder(before, limit) {
-    const [session, older, deletions] = [this.#session, this.#older, this.#deletions];
+    const [session, older, told] = [this.#session, this.#older, this.#told];
     const { messages } = await api.messages(session, { before, limit });
-    if (deletions !== this.#deletions) return this.#showOlder(before, limit);
+    const drawn = await this.#drawn(messages);
+    if (told !== this.#told) return this.#showOlder(before, limit);
     if (session !== this.#session || older !== this.#older) return; // they are shown by now
     const height = this.#log.scrollHeight;
     // In a box of their own, or each of a thousand turns is looked at when one scrolls.
-    this.#older.replaceWith(h("div", { class: "batch" }, ...this.#drawn(messages)));
+    this.#older.replaceWith(h("div", { class: "batch" }, ...drawn));
     this.#offerOlder(messages);
     this.mark(this.#page.known());
     this.#log.scrollTop += this.#log.scrollHeight - height;
@@ -205,7 +215,7 @@ export class Chat {
 
   /** Show turns no more that were deleted: these, or all where none is named. */
   forget(turns) {
-    this.#deletions += 1;
+    this.#told += 1;
     for (const article of this.#log.querySelectorAll("[data-turn]")) {
       if (!turns.length || turns.includes(article.dataset.turn)) article.remove();
     }
@@ -262,12 +272,14 @@ export class Chat {
   async done(answer) {
     const isAtEnd = this.#isAtEnd;
     const session = this.#session;
-    const article = this.#find(answer.id);
+    this.#told += 1;
+    let article = this.#find(answer.id);
     if (answer.turn) {
       const before = Number(answer.turn.slice(1)) + 1;
       const { messages } = await api.messages(session, { before, limit: 1 });
+      const turns = await this.#drawn(messages);
       if (session !== this.#session) return;
-      const turns = this.#drawn(messages);
+      article = this.#find(answer.id); // all may have been drawn anew
       const asked = article ? questionsIn(article) : [];
       turns.at(-1)?.querySelector(":scope > .question")?.after(...asked);
       const failed = turns.at(-1)?.querySelector(".ending.failed");
