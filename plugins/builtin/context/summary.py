@@ -17,7 +17,7 @@ from plugins.wording import amount, clip, format_turns, literal
 
 EDIT = "/context summary edit"
 APPROVE, DECLINE = "/context approve", "/context decline"
-WRONG = Action("That's wrong", "/memory wrong ?")
+WRONG = Action("That's wrong", "/memory wrong")
 """Asks what is wrong and what is right, and changes all places that say so."""
 _NUMBER = re.compile(r"s(\d{1,9})(?=\s|$)\s*", re.IGNORECASE)
 
