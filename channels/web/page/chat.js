@@ -389,6 +389,7 @@ export class Chat {
     this.#isAtEnd = true;
     this.#frame ||= requestAnimationFrame(() => {
       this.#frame = 0;
+      if (this.#log.querySelector(":scope > .greeting")) return; // it is read from its beginning
       this.#log.scrollTop = this.#log.scrollHeight;
       this.#end = this.#log.scrollTop;
       this.#log.querySelector(":focus-visible")?.scrollIntoView({ block: "nearest" }); // the keyboard is there

@@ -1,5 +1,6 @@
 // The right column: the context, live. Every control in it is a command.
 import { iconButton } from "./acts.js";
+import { plain } from "./cards.js";
 import { Costs } from "./costs.js";
 import { amount, asked, byId, h, money, nextTask, released, shown, timeOf } from "./dom.js";
 import { explore } from "./explorer.js";
@@ -178,7 +179,7 @@ export class Panel {
     if (isAsked && await asked({ question: t("Remove all turns from the context? Undo restores them."), action: t("Clear") }) === null) return;
     this.#panel.setAttribute("aria-busy", "true");
     try {
-      this.#page.tell((await this.#page.run(line)).text.split("\n")[0].replaceAll(/[*`]/g, ""));
+      this.#page.tell(plain((await this.#page.run(line)).text));
     } catch (error) {
       this.#page.tell(error.message);
     }
