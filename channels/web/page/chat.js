@@ -2,6 +2,7 @@
 import * as api from "./api.js";
 import { arrows, facts, iconButton, variants } from "./acts.js";
 import { asides, card, field, plain, waysOn } from "./cards.js";
+import { greeting } from "./connect.js";
 import { cuts } from "./cuts.js";
 import { byId, h, nextTask } from "./dom.js";
 import { Draft } from "./draft.js";
@@ -124,8 +125,9 @@ export class Chat {
       return told;
     };
     const left = () => {
-      this.#question(turn).hidden = false;
-      this.#question(turn).parentElement.querySelector("[data-way=edit]")?.focus();
+      const now = this.#question(turn); // it may have been drawn anew
+      now.hidden = false;
+      now.parentElement.querySelector("[data-way=edit]")?.focus();
     };
     asked.after(field(reply.form, ask, { label: t("The question"), action: t("Ask"), left }));
     return asked.nextSibling.querySelector("textarea").focus();
@@ -306,11 +308,8 @@ export class Chat {
     told.tabIndex = -1;
     if (isAsked) told.focus({ preventScroll: true });
     this.#toEnd(true);
-    if (told.offsetHeight > this.#log.clientHeight) this.#startAt(told); // a long one is read from its beginning
-  }
-
-  #startAt(element) {
-    element.scrollIntoView();
+    if (told.offsetHeight <= this.#log.clientHeight) return;
+    told.scrollIntoView(); // a long one is read from its beginning
     this.#leaveEnd();
   }
 
@@ -406,17 +405,3 @@ export class Chat {
 
 /** The questions of tools that stand in a turn, answered or not. */
 const questionsIn = (article) => [...article.querySelectorAll(":scope > .asking")];
-
-/** What stands in a conversation before anything is said. */
-function greeting(page) {
-  const steps = h("div", { class: "first-steps" });
-  const element = h("div", { class: "greeting" },
-    h("h2", {}, t("What would you like to talk about?")),
-    h("p", {}, t("You can see and steer what the model sees: pin a turn, drop one, summarise, undo. Type / for all commands.")),
-    h("div", { class: "choices" },
-      h("button", { type: "button", onclick: () => page.run(steps.hasChildNodes() ? "/tour" : "/help") }, t("What can you do?")),
-      h("button", { type: "button", class: "shows-context", "data-opens": "context" }, t("Show the context")),
-      h("button", { type: "button", onclick: () => page.pick() }, t("Choose a model"))), steps);
-  page.welcome(steps);
-  return element;
-}

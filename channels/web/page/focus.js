@@ -56,7 +56,7 @@ function keep(records) {
   let from = held;
   for (let layer; !isThere(from.element) && (layer = from.element.closest(LAYERS)) && !isThere(layer) && before.has(layer);) from = before.get(layer);
   if (from.element.isConnected && from.element.disabled) return; // until it is said what came of it
-  const usual = [byId("text"), byId("log")].find(isThere);
+  const usual = [byId("text"), byId("log")].find((one) => isThere(one) && (one.id === "log" || matchMedia("(hover: hover)").matches)); // a phone's keyboard hides the chat
   const found = isThere(from.element) ? from.element : heir(from, records.flatMap(({ addedNodes }) => [...addedNodes])) ?? usual;
   found?.focus({ preventScroll: true });
   if (found?.matches(":focus-visible")) found.scrollIntoView({ block: "nearest" });
