@@ -62,9 +62,9 @@ class MemorySettings(BaseModel):
     )
     restore: Literal["recent", "exact"] = Field(
         default="exact",
-        description="Context after a restart. exact: just what was in context. recent, under the "
-        "strategy trim: the last max(3, agent_max_context_turns // 6) turns, each as its question "
-        "and final reply only, as CowAgent does.",
+        description="Context after a restart. exact: just what was in context. recent, with the "
+        "strategy trim: the newest turns alone, a sixth of agent_max_context_turns but at least 3, "
+        "each as its question and final answer.",
         json_schema_extra={"holds": "from the next start on"},
     )
     session_retention_days: int = Field(

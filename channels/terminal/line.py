@@ -88,7 +88,8 @@ class InputLine:
         if self.is_last_question:
             return "class:bar.warm", _(_LAST_QUESTION_HINT)
         if self.form:
-            return "class:bar.warm", f"{self.form.command} · {_(_FORM_HINT)}"
+            saves, *others = _(_FORM_HINT).split(" · ")
+            return "class:bar.warm", " · ".join((saves, self.form.command, *others))
         return self._hint
 
     def _notice_change(self) -> None:

@@ -31,6 +31,7 @@ _BLOCKS.use(find_formulas, is_growing=True).core.ruler.enableOnly(["normalize", 
 # Columns: what one level of nesting takes, the most that all may take, the least left for words.
 _LEVEL, _DEEPEST, _NARROWEST = 4, 60, 12
 _SEPARATOR = Text(" · ")
+_SHORT = 6  # columns of a name such as t12
 _WIDEST = 100_000  # columns, in which everything has room
 _LONGEST_COLOURED = 50_000  # characters of code, which take a second
 
@@ -167,9 +168,10 @@ def _share_out(ranges: Sequence[Measurement], spare: int) -> list[int]:
 
 
 def _show_rows(columns: Sequence[Sequence[RenderableType]]) -> Iterator[Text]:
-    """Yield a table row by row: the columns' names once, then each row's first cell, and below it
-    the others."""
+    """Yield a table row by row: the columns' names once, then each row's first cell, and the others
+    below it, or behind it where it is short."""
     names, *rows = zip(*columns, strict=True)
+    gap = _SEPARATOR if all(len(_as_text(row[0])) <= _SHORT for row in rows) else Text("\n")
     head = _SEPARATOR.join(filter(None, map(_as_text, names)))
     head.stylize("bold")
     yield head
@@ -179,7 +181,7 @@ def _show_rows(columns: Sequence[Sequence[RenderableType]]) -> Iterator[Text]:
         while others and not others[-1]:
             others.pop()  # an empty cell needs a sign only where another follows
         said = _SEPARATOR.join(cell or Text("–") for cell in others)
-        yield Text("\n").join(filter(None, (first, said)))
+        yield gap.join(filter(None, (first, said)))
 
 
 def _as_text(cell: RenderableType) -> Text:

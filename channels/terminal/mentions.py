@@ -76,8 +76,8 @@ def describe_unknown(text: str) -> str:
         if quoted or near or _looks_like_file(name):
             what = {"name": _mention(name), "near": _mention(near)}
             if near:
-                return _("No file {name}, but {near} · Enter sends it as text", **what)
-            return _("No file {name} · Enter sends it as text", name=what["name"])
+                return _("No file {name}, but {near}; Enter sends it as text", **what)
+            return _("No file {name}; Enter sends it as text", name=what["name"])
     return ""
 
 

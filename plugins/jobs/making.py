@@ -42,7 +42,7 @@ def _read_when(text: str, zone: ZoneInfo) -> When:
         raise CommandError(str(error)) from None
 
 
-@command("remind", "Remind you of something at a time", "WHEN TEXT")
+@command("remind", "Set a reminder", "WHEN TEXT")
 async def remind_command(ask: Ask) -> Reply:
     """`/remind tomorrow 9:00 Call Mom`, `/remind every monday 18:30 Gym`."""
     if not ask.text.strip():

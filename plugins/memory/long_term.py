@@ -39,8 +39,8 @@ HISTORY = Action("History", "/memory history")
 _BASE = lazy(r"v(\d{1,9})(?:\s+|$)")  # of a form: the version that was shown
 _SHOWN = 100  # lines, or versions, that are shown at once
 _NOTHING = (
-    "The long-term memory is empty. /remember TEXT adds a line; /memory distill has a model "
-    "propose lines from the daily files."
+    "The long-term memory is empty. `/remember TEXT` adds a line; `/memory distill` asks the model "
+    "to propose lines from the conversations of the last days."
 )
 
 

@@ -15,7 +15,7 @@ from memory.ledger import Bill
 from plugins.api import Action, Ask, BranchInfo, CommandError, Reply, command
 from plugins.spending.accounts import Account
 from plugins.spending.saving import MonthSpending
-from plugins.wording import amount, cell, literal, money, name_branch, table
+from plugins.wording import amount, cell, clip, literal, money, name_branch, table
 
 DAYS = 7
 FAR = 30
@@ -162,7 +162,8 @@ def _name_branches(
     for key in (ConversationKey(key, "") for key in keys):
         if key.id in titles or key.is_branch:
             chat, title = chats.get(key.home, key.home), titles.get(key.id, "")
-            branch = name_branch(key.number, "" if literal(title) == chat else title)
+            is_same = chat in (literal(title), literal(clip(title)))
+            branch = name_branch(key.number, "" if is_same else title)
             names[key.id] = f"{chat}, {branch}"
     return names | ({HERE: _("this branch, total")} if branches[1:] else {})
 

@@ -354,7 +354,7 @@ def test_a_table_that_is_too_wide_for_its_words_is_shown_row_by_row() -> None:
         *("t1", "136", "extraordinary", "t2"),
     ]
     shown = plain(display.markdown(table, 20))
-    assert shown == "turn · tokens ·\nwords\nt1\n136 · extraordinary\nt2\n"
+    assert shown == "turn · tokens ·\nwords\nt1 · 136 ·\nextraordinary\nt2\n"
     without_rows = plain(display.markdown("| alphabetical | order |\n|---|---|", 12))
     assert without_rows.split() == ["alphabetical", "·", "order"]
 
@@ -821,7 +821,7 @@ async def test_a_form_is_filled_in_the_input_line(tmp_path: Path) -> None:
         person.types("/note\r")
         await person.sees("What shall it say?")
         await person.sees("it was")
-        await person.sees("/keep · Enter saves")
+        await person.sees("Enter saves · /keep")
         person.types(", and\x1b\rmore\r")
         await person.sees("There is no command /keep")
         assert person.bot.submitted[-1].text == "/keep as\nit was, and\nmore"
@@ -832,13 +832,13 @@ async def test_a_form_is_filled_in_the_input_line(tmp_path: Path) -> None:
 async def test_ctrl_c_gives_a_form_up_and_what_was_being_typed_comes_back(tmp_path: Path) -> None:
     async with at_terminal(tmp_path, silent) as person:
         person.types("/note\runsent words")
-        await person.sees("/keep · Enter saves")
+        await person.sees("Enter saves · /keep")
         person.types("\x03")
         await person.sees("Cancelled; nothing was changed.")
         await person.sees("unsent words")
         person.types("\x15")
         person.types("/note\r")
-        await person.sees("/keep · Enter saves")
+        await person.sees("Enter saves · /keep")
         person.types("\x15\x7f\x15\r")
         await person.sees("The text is empty, so nothing was changed.")
         assert [inbound.text for inbound in person.bot.submitted] == ["/note", "/note"]

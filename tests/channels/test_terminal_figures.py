@@ -20,7 +20,7 @@ from tests.channels.test_terminal import plain
 
 PARTS = {"system prompt": 200, "tools": 1_000, "turns": 1_800, "memory": 0}
 OVERVIEW = (
-    "**3k of 4k tokens** `▇▇▇▁` 75% (measured)\n\n| part | tokens |\n|---|---:|\n"
+    "**3k of 4k tokens (75%)** `▇▇▇▁` measured\n\n| part | tokens |\n|---|---:|\n"
     "| system prompt | 200 |\n| tools (11) | 1k |\n| turns (t1) | 1.8k |\n| free | 1k |\n\nMore."
 )
 
@@ -48,7 +48,7 @@ def test_the_cells_of_a_bar_are_all_given_and_what_is_there_is_seen(
 
 def test_the_bar_stands_below_the_headline_and_its_colours_stand_in_the_table() -> None:
     text = shown(Figure(4_000, PARTS))
-    assert text.startswith("  3k of 4k tokens · 75% (measured)\n\n  █")
+    assert text.startswith("  3k of 4k tokens (75%) · measured\n\n  █")
     assert "▇" not in text
     for line in ("█ system prompt", "▒ tools (11)", "█ turns (t1)", "░ free"):
         assert f"  {line}" in text

@@ -182,7 +182,7 @@ async def test_a_file_that_is_not_there_is_told_before_a_message_is_sent(
     monkeypatch.chdir(tmp_path)
     async with at_terminal(tmp_path, says(Delta("Yes."))) as person:
         person.types("look at @nots.txt please\r")
-        await person.sees("No file @nots.txt, but @notes.txt · Enter sends it as text")
+        await person.sees("No file @nots.txt, but @notes.txt; Enter sends it as text")
         assert not person.bot.submitted
         person.types("\r")
         await person.sees("Yes.")
@@ -197,7 +197,7 @@ async def test_a_dumb_terminal_tells_it_too(
     monkeypatch.chdir(tmp_path)
     async with at_terminal(tmp_path, says(Delta("Yes."))) as person:
         person.types("look at @gone.txt\r")
-        await person.sees("No file @gone.txt · Enter sends it as text")
+        await person.sees("No file @gone.txt; Enter sends it as text")
         assert not person.bot.submitted
         person.types("\r")
         await person.sees("Yes.")

@@ -70,8 +70,8 @@ async def test_the_glance_says_where_the_tokens_go_and_what_comes_next(tmp_path:
     async with run_bot(tmp_path, echo, {"agent_max_context_turns": 6}) as bot:
         await talk(bot, 4)
         reply = await bot.says("/context")
-    assert reply.text.startswith("**4 of 6 turns · ")
-    assert "% (measured at the last request)" in reply.text
+    assert reply.text.startswith("**4 of 6 turns (67%) · ")
+    assert "measured at the last request" in reply.text
     assert "| turns (t1 to t4) |" in reply.text
     assert "In context: 4 turns, 8 messages (4 user, 4 assistant)" in reply.text
     assert "strategy trim (default), 50k tokens (default), 6 turns (file)" in reply.text

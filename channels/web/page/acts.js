@@ -9,8 +9,7 @@ import { copied } from "./text.js";
 /** A button with an icon; its name is read aloud and shown. Pressed twice, it does one thing. */
 export function iconButton(name, title, does, extra = {}) {
   const button = h("button", { type: "button", class: "icon act", title, "aria-label": title, onclick: async (event) => {
-    if (button.ariaDisabled === "true") return;
-    button.ariaDisabled = "true"; // and keeps the focus, which it would lose if it were disabled
+    button.ariaDisabled = "true";
     try {
       await does(event);
     } finally {
@@ -32,7 +31,7 @@ export function acts(turn, answer, page) {
   return h("div", { class: "under", role: "group", "aria-label": t("Actions for {turn}", { turn }) },
     copy,
     iconButton("again", t("Ask again"), () => page.act(`/regenerate ${turn}`)),
-    iconButton("edit", t("Edit the question"), () => page.edit(turn)),
+    iconButton("edit", t("Edit the question"), () => page.edit(turn), { "data-way": "edit" }),
     iconButton("pin", t("Pin"), (event) => {
       const isPinned = event.currentTarget.getAttribute("aria-pressed") === "true";
       page.act(`/context ${isPinned ? "unpin" : "pin"} ${turn}`);

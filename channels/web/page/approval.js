@@ -21,7 +21,7 @@ export async function approval(card, name, page) {
   ];
   const choices = h("div", { class: "choices" }, buttons);
   async function answer(word) {
-    for (const button of buttons) button.disabled = true;
+    for (const button of buttons) button.ariaDisabled = "true";
     let told = null;
     if (word === "approve" && area.value.trim() !== before) {
       told = await page.ask(`/context summary edit ${now} ${area.value.trim()}`);
@@ -36,7 +36,7 @@ export async function approval(card, name, page) {
     return undefined;
   }
   function refuse(told) {
-    for (const button of buttons) button.disabled = false;
+    for (const button of buttons) button.ariaDisabled = null;
     say.textContent = told?.text ?? t("The bot can't be reached; try again in a moment.");
   }
   card.querySelector(".text blockquote")?.remove();

@@ -33,13 +33,13 @@ export function card(line, reply, run, ask) {
     if (asksFirst && await asked({ question: t("{label}: are you sure?", { label }), action: label }) === null) return;
     const isAnswer = ANSWERS.test(command);
     const same = buttons.filter((_, at) => lastWord(reply.actions[at].command) === lastWord(command)); // of one question of several
-    for (const button of same) button.disabled = isAnswer;
+    for (const button of same) button.ariaDisabled = isAnswer || null;
     const answer = await run(command, { isQuiet: isAnswer });
     if (!isAnswer) return;
     if (answer) {
       same.pop().replaceWith(h("p", { class: "faint" }, plain(answer.text)));
       for (const button of same) button.remove();
-    } else for (const button of same) button.disabled = false;
+    } else for (const button of same) button.ariaDisabled = null;
   }
   return element;
 }

@@ -2,8 +2,9 @@
 import * as api from "./api.js";
 import { arrows, facts, iconButton, variants } from "./acts.js";
 import { asides, card, field, plain, settle, waysOn } from "./cards.js";
+import { greeting } from "./connect.js";
 import { cuts } from "./cuts.js";
-import { byId, h } from "./dom.js";
+import { byId, h, nextTask } from "./dom.js";
 import { Draft } from "./draft.js";
 import { drawnFiles } from "./files.js";
 import { t } from "./language.js";
@@ -11,6 +12,7 @@ import { drawnTurn, question, turnsOf, waiting } from "./turns.js";
 
 const OUT = ["summarised", "cleared", "dropped", "gone", "in the log"]; // states of turns that are out of the context
 const AT_ONCE = 20; // older turns that are drawn at once
+const IN_A_TASK = 5; // turns that are drawn in one
 const STAYS = 8000; // milliseconds for which a notice is shown
 
 export class Chat {
@@ -21,7 +23,7 @@ export class Chat {
   #draft = null;
   #isAtEnd = true; // as it was scrolled last: asking the log itself makes the browser lay it out at once
   #frame = 0; // in which it is scrolled to its end
-  #deletions = 0; // that were told: what was asked for before one may still hold its turns
+  #told = 0; // answers and deletions that were told: what was asked for before one does not know of it
   #end = 0; // where that was last, in pixels
   #endButton = iconButton("end", t("To the end"), () => this.#toEnd(true), { id: "end", hidden: true });
   #fading = 0;
@@ -50,14 +52,16 @@ export class Chat {
 
   /** Draw the newest turns; returns where the events go on after them. */
   async load(session) {
-    const deletions = this.#deletions;
+    const told = this.#told;
     const { messages, event, private: isPrivate } = await api.messages(session);
     if (session !== this.#session) return event;
-    if (deletions !== this.#deletions) return this.load(session);
     await this.#page.offRecord(isPrivate);
+    const drawn = await this.#drawn(messages);
+    if (session !== this.#session) return event;
+    if (told !== this.#told) return this.load(session);
     this.#known.clear(); // in another branch the same name is another turn
     const written = this.#beingWritten();
-    this.#log.replaceChildren(...this.#drawn(messages));
+    this.#log.replaceChildren(...drawn);
     this.#end = 0; // until this has been scrolled
     this.#offerOlder(messages);
     if (!messages.length) this.#log.append(greeting(this.#page));
@@ -70,7 +74,6 @@ export class Chat {
 
   /** Take what somebody writes in the log at this moment; returns what puts it back. */
   #beingWritten() {
-    const focus = document.activeElement;
     const question = this.#log.querySelector(".turn > .field:not([inert])");
     const turn = question?.parentElement.dataset.turn;
     const cards = this.#log.querySelectorAll(":scope > .card:has(textarea:enabled)");
@@ -81,7 +84,6 @@ export class Chat {
         asked.after(question);
       }
       for (const one of cards) this.#put(one);
-      if (focus?.matches("textarea") && this.#log.contains(focus)) focus.focus();
     };
   }
 
@@ -89,16 +91,23 @@ export class Chat {
     return this.#log.querySelector(`[data-turn=${turn}] .question`);
   }
 
-  #drawn(messages) {
+  /** Draw turns, some in each task: one for all of them would hold the page up. */
+  async #drawn(messages) {
     const page = { act: this.#act, why: (turn) => this.#page.run(`/why ${turn}`), edit: this.#edit, quote: this.#quote, model: this.#model };
-    return turnsOf(messages).map((turn) => drawnTurn(turn, page));
+    const drawn = [];
+    for (const turn of turnsOf(messages)) {
+      if (drawn.length && drawn.length % IN_A_TASK === 0) await nextTask();
+      drawn.push(drawnTurn(turn, page));
+    }
+    return drawn;
   }
 
   /** Carry a command out that a turn's row stands for; the turn stays in sight. */
   #act = async (line, { isTold = false, turn = "" } = {}) => {
     const reply = await this.#page.run(line, { isQuiet: true });
     if (reply && (isTold || !reply.data)) this.notice(plain(reply.text));
-    if (turn) this.#log.querySelector(`[data-turn=${turn}]`)?.scrollIntoView({ block: "nearest" });
+    const article = turn && this.#log.querySelector(`[data-turn=${turn}]`);
+    if (article) (article.contains(document.activeElement) ? document.activeElement : article).scrollIntoView({ block: "nearest" });
     return reply;
   };
 
@@ -110,8 +119,18 @@ export class Chat {
     this.#log.querySelector(".turn > .field")?.remove();
     for (const other of this.#log.querySelectorAll(".question[hidden]")) other.hidden = false;
     asked.hidden = true;
-    const ask = async (line) => { const told = await this.#act(line); return told?.data && told; }; // what was written stays if it is refused
-    asked.after(field(reply.form, ask, { label: t("The question"), action: t("Ask"), left: () => { this.#question(turn).hidden = false; } }));
+    const ask = async (line) => {
+      const told = await this.#act(line);
+      if (!told?.data) return null; // what was written stays if it is refused
+      this.#page.write();
+      return told;
+    };
+    const left = () => {
+      const now = this.#question(turn); // it may have been drawn anew
+      now.hidden = false;
+      now.parentElement.querySelector("[data-way=edit]")?.focus();
+    };
+    asked.after(field(reply.form, ask, { label: t("The question"), action: t("Ask"), left }));
     return asked.nextSibling.querySelector("textarea").focus();
   };
 
@@ -153,13 +172,14 @@ export class Chat {
   }
 
   async #showOlder(before, limit) {
-    const [session, older, deletions] = [this.#session, this.#older, this.#deletions];
+    const [session, older, told] = [this.#session, this.#older, this.#told];
     const { messages } = await api.messages(session, { before, limit });
-    if (deletions !== this.#deletions) return this.#showOlder(before, limit);
+    const drawn = await this.#drawn(messages);
+    if (told !== this.#told) return this.#showOlder(before, limit);
     if (session !== this.#session || older !== this.#older) return; // they are shown by now
     const height = this.#log.scrollHeight;
     // In a box of their own, or each of a thousand turns is looked at when one scrolls.
-    this.#older.replaceWith(h("div", { class: "batch" }, ...this.#drawn(messages)));
+    this.#older.replaceWith(h("div", { class: "batch" }, ...drawn));
     this.#offerOlder(messages);
     this.mark(this.#page.known());
     this.#log.scrollTop += this.#log.scrollHeight - height;
@@ -198,7 +218,7 @@ export class Chat {
 
   /** Show turns no more that were deleted: these, or all where none is named. */
   forget(turns) {
-    this.#deletions += 1;
+    this.#told += 1;
     for (const article of this.#log.querySelectorAll("[data-turn]")) {
       if (!turns.length || turns.includes(article.dataset.turn)) article.remove();
     }
@@ -262,12 +282,14 @@ export class Chat {
   async done(answer) {
     const isAtEnd = this.#isAtEnd;
     const session = this.#session;
-    const article = this.#find(answer.id);
+    this.#told += 1;
+    let article = this.#find(answer.id);
     if (answer.turn) {
       const before = Number(answer.turn.slice(1)) + 1;
       const { messages } = await api.messages(session, { before, limit: 1 });
+      const turns = await this.#drawn(messages);
       if (session !== this.#session) return;
-      const turns = this.#drawn(messages);
+      article = this.#find(answer.id); // all may have been drawn anew
       const asked = article ? questionsIn(article) : [];
       turns.at(-1)?.querySelector(":scope > .question")?.after(...asked);
       const failed = turns.at(-1)?.querySelector(".ending.failed");
@@ -289,13 +311,13 @@ export class Chat {
   /** What a command answered, as a card. */
   reply(line, reply) {
     const told = card(line, reply, this.#page.run, this.#page.ask);
+    const isAsked = this.#log.contains(document.activeElement); // further up, where nobody looks any more
     this.#put(told);
+    told.tabIndex = -1;
+    if (isAsked) told.focus({ preventScroll: true });
     this.#toEnd(true);
-    if (told.offsetHeight > this.#log.clientHeight) this.#startAt(told); // a long one is read from its beginning
-  }
-
-  #startAt(element) {
-    element.scrollIntoView();
+    if (told.offsetHeight <= this.#log.clientHeight) return;
+    told.scrollIntoView(); // a long one is read from its beginning
     this.#leaveEnd();
   }
 
@@ -374,8 +396,10 @@ export class Chat {
     this.#isAtEnd = true;
     this.#frame ||= requestAnimationFrame(() => {
       this.#frame = 0;
+      if (this.#log.querySelector(":scope > .greeting")) return; // it is read from its beginning
       this.#log.scrollTop = this.#log.scrollHeight;
       this.#end = this.#log.scrollTop;
+      this.#log.querySelector(":focus-visible")?.scrollIntoView({ block: "nearest" }); // the keyboard is there
     });
   }
 
@@ -389,17 +413,3 @@ export class Chat {
 
 /** The questions of tools that stand in a turn, answered or not. */
 const questionsIn = (article) => [...article.querySelectorAll(":scope > .asking")];
-
-/** What stands in a conversation before anything is said. */
-function greeting(page) {
-  const steps = h("div", { class: "first-steps" });
-  const element = h("div", { class: "greeting" },
-    h("h2", {}, t("What would you like to talk about?")),
-    h("p", {}, t("You can see and steer what the model sees: pin a turn, drop one, summarise, undo. Type / for all commands.")),
-    h("div", { class: "choices" },
-      h("button", { type: "button", onclick: () => page.run(steps.hasChildNodes() ? "/tour" : "/help") }, t("What can you do?")),
-      h("button", { type: "button", class: "shows-context", "data-opens": "context" }, t("Show the context")),
-      h("button", { type: "button", onclick: () => page.pick() }, t("Choose a model"))), steps);
-  page.welcome(steps);
-  return element;
-}

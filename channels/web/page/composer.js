@@ -17,6 +17,7 @@ export class Composer {
   #options = byId("completions");
   #session = "";
   #commands = null;
+  #asked = null; // for these
   #files = []; // {name, media_type, blob}
   #chosen = -1;
   #isRunning = false;
@@ -252,7 +253,11 @@ export class Composer {
   // --- completion ----------------------------------------------------------------------------
 
   async #complete() {
-    if (this.#text.value.startsWith("/")) this.#commands ??= await this.#page.commands().catch(() => null);
+    if (this.#text.value.startsWith("/")) {
+      this.#asked ??= this.#page.commands().catch(() => null); // once: a later answer would draw the list anew
+      this.#commands = await this.#asked;
+      if (!this.#commands) this.#asked = null;
+    }
     const typed = this.#text.value; // as it is by now: more may have been typed meanwhile
     return this.#offer(this.#commands ? fitting(this.#commands, typed) : []);
   }

@@ -18,6 +18,20 @@ export async function fillConnect(container, { done }) {
   return offers;
 }
 
+/** What stands in a conversation before anything is said. */
+export function greeting(page) {
+  const steps = h("div", { class: "first-steps" });
+  const element = h("div", { class: "greeting" },
+    h("h2", {}, t("What would you like to talk about?")),
+    h("p", {}, t("You can see and steer what the model sees: pin a turn, drop one, summarise, undo. Type / for all commands.")),
+    h("div", { class: "choices" },
+      h("button", { type: "button", onclick: () => page.run(steps.hasChildNodes() ? "/tour" : "/help") }, t("What can you do?")),
+      h("button", { type: "button", class: "shows-context", "data-opens": "context" }, t("Show the context")),
+      h("button", { type: "button", onclick: () => page.pick() }, t("Choose a model"))), steps);
+  page.welcome(steps);
+  return element;
+}
+
 /** What stands in an empty chat while only the demo model is there: starters, and the form. */
 export async function fillWelcome(container, { run, done }) {
   const card = h("section", { class: "connect card", "aria-label": t("Connect a model") }, h("h3", {}, t("Connect a model")),
@@ -138,7 +152,7 @@ class ConnectForm {
 
   async #connect() {
     this.#say(t("Testing the model…"));
-    this.#submit.disabled = true;
+    this.#submit.ariaDisabled = "true";
     try {
       const { model, problem, questions } = await api.connectModel({ ...this.#filled(), replace: this.#mayReplace });
       if (model) this.#done(model);
@@ -147,7 +161,7 @@ class ConnectForm {
     } catch (error) {
       this.#say(error.message, true);
     } finally {
-      this.#submit.disabled = false;
+      this.#submit.ariaDisabled = null;
     }
   }
 

@@ -37,11 +37,17 @@ function drawn(key, { first, last, state: [state] }, event, { summarised_in_plac
   const below = h("div", {});
   const button = (label, onclick) => h("button", { type: "button", onclick }, label);
   const isInside = inPlace.some((turns) => turns.includes(`t${last}`));
+  const tell = (reply) => below.replaceChildren(card("", reply, save));
+  const save = async (line) => { // what came of it is said where it was written
+    const reply = await page.run(line, { isQuiet: true });
+    if (reply) tell(reply);
+    return reply;
+  };
   const show = async (line) => {
     if (below.firstChild && below.dataset.line === line) return below.replaceChildren();
     below.dataset.line = line;
     const reply = await page.ask(isInside ? `${line} ${await nameOf(`t${last}`, page)}`.trimEnd() : line);
-    return reply && below.replaceChildren(card("", reply, page.run));
+    return reply && tell(reply);
   };
   const hasSummary = state === "summarised" && (isInside || preface);
   return h("div", { class: "cut", "data-cut": key, role: "group", "aria-label": t("Context compacted here") },

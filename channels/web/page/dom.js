@@ -13,6 +13,13 @@ export function h(tag, properties = {}, ...children) {
   return element;
 }
 
+// A button that is busy keeps the focus, which it would lose if it were disabled.
+document.addEventListener("click", (event) => {
+  if (!event.target.closest?.("[aria-disabled=true]")) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+}, true);
+
 export const byId = (id) => document.getElementById(id);
 
 const LONGEST_PRESS = 1000; // milliseconds; some systems never tell of the release, under their own menu
@@ -29,22 +36,6 @@ document.addEventListener("pointerdown", ({ button }) => {
 /** Resolves when nothing is held down: a button that is replaced between press and release hears no
     click. To be awaited before buttons are drawn anew because of something that happened elsewhere. */
 export const released = () => release;
-
-const FOCUSABLE = "button:enabled, summary, a[href], input:enabled, select:enabled, textarea:enabled, [tabindex='0']";
-
-/** Draw a box anew. The focus in it stays with the name that had it, or at the same place. */
-export function redrawn(box, draw) {
-  if (!box.contains(document.activeElement)) return draw();
-  const inside = () => [...box.querySelectorAll(FOCUSABLE)].filter((one) => one.getClientRects().length);
-  const nameOf = (one) => one.id || one.ariaLabel || one.textContent;
-  const before = inside();
-  const at = before.indexOf(document.activeElement);
-  const name = at >= 0 && nameOf(before[at]);
-  draw();
-  if (at < 0 || box.contains(document.activeElement)) return;
-  const now = inside();
-  (now.find((one) => nameOf(one) === name) ?? now[Math.min(at, now.length - 1)])?.focus({ preventScroll: true });
-}
 
 /** A task of its own for what follows, so that no single one holds up the page for long. */
 export const nextTask = () => new Promise((resolve) => setTimeout(resolve));

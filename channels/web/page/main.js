@@ -19,6 +19,7 @@ import { close, show as showSide, toggle } from "./sides.js";
 import { recall, remember } from "./storage.js";
 import { tabbed } from "./tabs.js";
 import { byId, h, nextTask } from "./dom.js";
+import "./focus.js";
 import * as kept from "./kept.js";
 import { icon } from "./icons.js";
 import { t } from "./language.js";
@@ -40,6 +41,7 @@ const chat = new Chat({
   run: (line, how) => run(line, how),
   ask: (line) => ask(line),
   quote,
+  write: () => composer.focus(),
   chooseModel: () => chooseModel(session),
   pick: () => byId("model").click(),
   welcome: (steps) => fillWelcome(steps, { run: (line) => run(line), done: connected }),
@@ -88,7 +90,10 @@ const keys = {
   step: (by) => sessions.step(by),
   toggle,
   settings: () => preferences.open(),
-  write: () => byId("text").focus(),
+  write: () => {
+    close(); // a drawer would cover it
+    byId("text").focus();
+  },
   version: async () => (await api.command(session, "/version").catch(() => null))?.data.version ?? "",
 };
 listen(keys);
@@ -368,7 +373,8 @@ await showAccount();
 const named = addressed();
 try {
   const newest = async () => (await listed()).find(({ channel }) => channel === "web")?.name;
-  await open(named || await newest() || recall("session") || Sessions.fresh());
+  const first = named || await newest() || recall("session") || Sessions.fresh();
+  if (!session) await open(first); // or somebody was quicker
   listed();
   if (await showAccount()) composer.open(session);
   outbox.start();

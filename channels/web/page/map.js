@@ -36,6 +36,7 @@ class ContextMap {
   #chosen = null; // {from, to}: places of blocks
   #isBusy = false; // whether a command is under way
   #visits = 0; // conversations that were left
+  #since = null; // the newest change and turn when the bar said what was done; null while it says something else
   #held = null; // where the mouse was pressed
   #ribbon = h("div", { class: "ribbon", role: "listbox", "aria-multiselectable": "true", "aria-orientation": "horizontal", "aria-label": t("The next request, in order"), "aria-describedby": "map-help" });
   #under = h("div", { class: "layer", "aria-hidden": "true" }); // the free ground, and what goes on in another row
@@ -67,6 +68,8 @@ class ContextMap {
     if (this.#chosen && names !== this.#names()) this.#isBusy ? this.#chosen = null : this.#choose(null);
     this.#sparkline.draw(map.sizes, events);
     this.#layOut();
+    const now = `${events.at(-1)?.id} ${newest}`;
+    if (this.#since !== null) this.#since ? this.#since !== now && this.#choose(null) : this.#since = now;
   }
 
   leave() {
@@ -90,7 +93,6 @@ class ContextMap {
     const used = this.#blocks.reduce((sum, { tokens }) => sum + tokens, 0);
     const leaving = new Set(next?.turns);
     this.#flow = flowed(this.#blocks.map(({ tokens }) => tokens ?? 0), Math.max(used, limit.at), width);
-    const hadFocus = this.#ribbon.contains(document.activeElement);
     this.#at = Math.min(this.#at, this.#blocks.length - 1);
     this.#container.style.setProperty("--rows", this.#flow.rows);
     const rest = [];
@@ -107,7 +109,6 @@ class ContextMap {
     this.#ribbon.replaceChildren(...this.#options);
     this.#under.replaceChildren(...this.#ground(), ...rest);
     this.#over.replaceChildren(...this.#lines(limit, next, newest, used));
-    if (hadFocus) this.#options[this.#at]?.focus({ preventScroll: true });
     this.#tell(null);
     this.#show();
   }
@@ -222,6 +223,7 @@ class ContextMap {
 
   #choose(chosen) {
     this.#chosen = chosen;
+    this.#since = null;
     this.#show();
     if (!chosen) {
       this.#bar.hidden = true;
@@ -261,13 +263,11 @@ class ContextMap {
 
   /** Fill the bar below the map with words and buttons. */
   #say(words, ...buttons) {
-    const hadFocus = this.#bar.contains(document.activeElement);
     this.#told.textContent = words;
     this.#bar.hidden = false;
     this.#bar.replaceChildren(h("span", { class: "words", dir: "auto" }, words),
       h("button", { type: "button", class: "icon", "aria-label": t("Clear the selection"), onclick: () => { this.#choose(null); this.#focus(this.#at); } }, "✕"),
       buttons.length ? h("span", { class: "choices" }, buttons) : "");
-    if (hadFocus) (this.#bar.querySelector(".choices button") ?? this.#bar.querySelector("button")).focus();
   }
 
   /** Carry a command out, and say what it did beside what takes it back. */
@@ -285,6 +285,7 @@ class ContextMap {
       this.#choose(null);
       return;
     }
+    this.#since = ""; // it holds until something else is done or said
     const back = reply.problem ? [] : reply.actions.filter(({ command }) => WAYS_BACK.test(command));
     this.#say(plain(reply.text), ...back.map(({ label, command }) => h("button", { type: "button", onclick: () => this.#act(command) }, label)));
   }

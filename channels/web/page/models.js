@@ -10,6 +10,7 @@ const HERE = " --here";
 export function showModel(name) {
   byId("model").textContent = name || t("Model");
   byId("model").title = t("{name}: choose another", { name });
+  byId("model").ariaLabel = byId("model").title;
 }
 
 /** The beginning of the section "Models and keys" of the settings. Here a model is connected. */
@@ -26,7 +27,10 @@ export class Connecting {
 
   /** Ask the bot for the form once the section is looked at: before somebody signs in, it is refused. */
   refresh() {
-    if (!this.#form.hasChildNodes()) fillConnect(this.#form, { done: this.#page.connected });
+    if (this.#form.hasChildNodes()) return;
+    const title = h("h4", { hidden: true }, t("Connect a model"));
+    this.#form.append(title);
+    fillConnect(this.#form, { done: this.#page.connected }).then((offers) => { title.hidden = !offers?.may_connect; });
   }
 }
 
@@ -85,7 +89,7 @@ function asked({ found, agents = [], agent, question, hasScope = false, connecte
     });
     dialog.replaceChildren(h("form", { method: "dialog", class: "picking" }, h("h2", { id: "question" }, question),
       found.problem && h("p", { class: "faint" }, found.problem), search,
-      hasScope && h("p", { class: "scope" }, h("span", {}, t("A model answers ")), scope), list),
+      hasScope && h("p", { class: "scope" }, h("span", {}, t("Use it ")), scope), list),
       more, h("form", { method: "dialog" },
       h("div", { class: "choices" }, h("button", { type: "submit", value: "" }, t("Cancel")))));
     draw();
@@ -104,5 +108,5 @@ const row = (name, size, more, isCurrent, onclick) => h("li", {}, h("button", { 
 /** A model's window and price, in words. */
 const figures = ({ window, price }) => [
   window ? t("{n} tokens", { n: amount(window) }) : t("window unknown"),
-  price ? t("{read} read, {written} written, for a million", { read: money(price[0]), written: money(price[1]) }) : "",
+  price ? t("{read} read, {written} written, per million tokens", { read: money(price[0]), written: money(price[1]) }) : "",
 ];

@@ -1,7 +1,8 @@
 // The right column: the context, live. Every control in it is a command.
 import { iconButton } from "./acts.js";
+import { plain } from "./cards.js";
 import { Costs } from "./costs.js";
-import { amount, asked, byId, h, money, nextTask, redrawn, released, shown, timeOf } from "./dom.js";
+import { amount, asked, byId, h, money, nextTask, released, shown, timeOf } from "./dom.js";
 import { explore } from "./explorer.js";
 import { drawMap, leaveMap } from "./map.js";
 import { showModel } from "./models.js";
@@ -58,13 +59,10 @@ export class Panel {
     await nextTask();
     if (load !== this.#loads) return;
     const open = [...this.#panel.querySelectorAll("details[open]")].map((details) => details.id);
-    redrawn(this.#panel, () => {
-      this.#panel.replaceChildren(...this.#drawn(state));
-      for (const id of open) byId(id)?.setAttribute("open", "");
-    });
+    this.#panel.replaceChildren(...this.#drawn(state));
+    for (const id of open) byId(id)?.setAttribute("open", "");
     this.#costs.refresh();
-    const requests = byId("of-requests");
-    redrawn(requests, () => requests.replaceChildren(timeline(state.requests, this.#page.act)));
+    byId("of-requests").replaceChildren(timeline(state.requests, this.#page.act));
     await nextTask();
     if (load === this.#loads) this.#page.drawn();
   }
@@ -181,7 +179,7 @@ export class Panel {
     if (isAsked && await asked({ question: t("Remove all turns from the context? Undo restores them."), action: t("Clear") }) === null) return;
     this.#panel.setAttribute("aria-busy", "true");
     try {
-      this.#page.tell((await this.#page.run(line)).text.split("\n")[0].replaceAll(/[*`]/g, ""));
+      this.#page.tell(plain((await this.#page.run(line)).text));
     } catch (error) {
       this.#page.tell(error.message);
     }

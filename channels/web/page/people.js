@@ -1,7 +1,7 @@
 // Who may come in on the page, and where people are signed in: each for themselves, an owner for all.
 import * as api from "./api.js";
 import { plain } from "./cards.js";
-import { asked, h, moment, redrawn } from "./dom.js";
+import { asked, h, moment } from "./dom.js";
 import { t } from "./language.js";
 import { copying } from "./text.js";
 
@@ -26,11 +26,11 @@ export class People {
       const [me, users, logins] = await Promise.all([api.me(), this.#page.ask("/users"), this.#page.ask("/logins")]);
       const found = logins.data?.logins ?? [];
       const isOwner = Boolean(users.data);
-      redrawn(this.element, () => this.element.replaceChildren(
+      this.element.replaceChildren(
         ...(isOwner ? [this.#people(users.data.known, found), this.#invitation()] : []),
         ...(found.length ? [this.#logins(found, me, isOwner)] : []),
         ...(me.user ? [this.#password()] : []),
-        ...(!isOwner && !found.length ? [h("p", { class: "help" }, t("Nobody is signed in on the page."))] : [])));
+        ...(!isOwner && !found.length ? [h("p", { class: "help" }, t("Nobody is signed in on the page."))] : []));
     } catch (error) {
       this.#page.tell(error.message);
     } finally {

@@ -1,7 +1,7 @@
 // Parts of the panel that are about what was done: requests that were sent, receipts of
 // compactions, what is remembered.
 import { explore } from "./explorer.js";
-import { amount, byId, h, money, redrawn } from "./dom.js";
+import { amount, byId, h, money } from "./dom.js";
 import { t } from "./language.js";
 import { cleaned } from "./text.js";
 
@@ -55,6 +55,6 @@ export class Remembered {
 
   async refresh() {
     const reply = await this.#ask("/memory list");
-    if (reply) redrawn(this.#list, () => this.#list.replaceChildren(cleaned(reply.html)));
+    if (reply) this.#list.replaceChildren(cleaned(reply.html));
   }
 }

@@ -1,7 +1,7 @@
 // The left column: conversations of all channels, by date; searched, renamed, pinned, put away.
 import * as api from "./api.js";
 import { plain } from "./cards.js";
-import { asked, byId, h, redrawn, released } from "./dom.js";
+import { asked, byId, h, released } from "./dom.js";
 import { chosen } from "./menu.js";
 import { download, importing } from "./transfer.js";
 import { locale, t } from "./language.js";
@@ -119,8 +119,8 @@ export class Sessions {
   // --- the list ------------------------------------------------------------------------------
 
   #draw() {
-    redrawn(byId("list"), () => this.#fill(byId("archived")?.open));
-    redrawn(byId("selection"), () => this.#drawSelection());
+    this.#fill(byId("archived")?.open);
+    this.#drawSelection();
   }
 
   #fill(isOpen) {

@@ -2,6 +2,7 @@
 // everybody and have names of their own; all others stand below them, and are found by searching.
 import { byId, h } from "./dom.js";
 import { t } from "./language.js";
+import { withCode } from "./text.js";
 
 const FEW = 12; // values of a range that are offered as a list
 const LONG = 200; // characters that a text may have at least, where it is written in several lines
@@ -86,7 +87,7 @@ export class Settings {
   draw(isAnew = false) {
     const settings = this.#settings;
     const now = JSON.stringify(settings);
-    if (!isAnew && (now === this.#drawn || document.activeElement.closest("[data-words]")?.querySelector(":focus:is(input, select, textarea)"))) return;
+    if (!isAnew && (now === this.#drawn || isTyped(document.activeElement))) return;
     this.#drawn = now;
     const scopes = new Map([...document.querySelectorAll("select[data-scope]")].map((one) => [one.dataset.scope, one.value]));
     const rows = (name, found) => found.filter((one) => one && sectionOf(one.key) === name).map((setting) => this.#row(setting, scopes.get(setting.key)));
@@ -128,7 +129,7 @@ export class Settings {
     return h("li", { "data-words": `${key} ${name} ${help}`.toLowerCase(), class: field.matches("textarea") || NAMED[key]?.values ? "long" : "" },
       h("label", { for: id }, name),
       h("span", { class: "value" }, field, unit && h("span", { class: "unit" }, unit)),
-      h("p", { class: "help", id: `${id}-help` }, help, setting.wants && !setting.choices.length && !(key in NAMED) ? t(" It can be {wants}.", { wants: setting.wants }) : "",
+      h("p", { class: "help", id: `${id}-help` }, withCode(help), setting.wants && !setting.choices.length && !(key in NAMED) ? t(" It can be {wants}.", { wants: setting.wants }) : "",
         setting.holds === "from the next start on" && !setting.is_fixed ? t(" A change takes effect at the next start.") : ""),
       h("p", { class: "source" },
         h("span", {}, LAYERS[layer] ?? t("From {layer}", { layer }), name !== key ? [" · ", h("code", {}, key)] : ""),
@@ -171,7 +172,7 @@ function control(setting, id) {
   const most = isList(setting) ? LONG : Number(setting.takes.match(/text of at most (\d+)/)?.[1] ?? 0);
   if (most >= LONG) {
     const area = h("textarea", { id, rows: Math.min(8, Math.max(3, value.split("\n").length + 1)), dir: "auto" });
-    area.value = value;
+    area.defaultValue = value;
     return area;
   }
   return h("input", { id, value, type: typeof setting.value === "number" ? "number" : "text", step: "any" });
@@ -194,6 +195,9 @@ function written(setting) {
   if (typeof value === "number") return value.toLocaleString("en", { useGrouping: false, maximumSignificantDigits: 17 }); // never 1e-7
   return Array.isArray(value) && !isList(setting) ? value.join(", ") : JSON.stringify(value, null, 2);
 }
+
+/** Whether something was typed into a field of a setting that is not kept yet. */
+const isTyped = (field) => field.matches("[data-words] :is(textarea, input:not([type=checkbox]))") && field.value !== field.defaultValue;
 
 const shown = (setting) => written(setting) || t("(none)");
 

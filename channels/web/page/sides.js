@@ -53,8 +53,10 @@ for (const button of document.querySelectorAll("[data-closes]")) {
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !document.querySelector("dialog[open]")) close();
 });
-document.querySelector("main").addEventListener("click", (event) => {
-  if (!event.target.closest("[data-opens], #menu")) close();
-});
+for (const kind of ["click", "focusin"]) { // a drawer would cover it
+  document.querySelector("main").addEventListener(kind, (event) => {
+    if (!event.target.closest("[data-opens], #menu")) close();
+  });
+}
 addEventListener("resize", told);
 told();

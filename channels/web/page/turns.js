@@ -65,7 +65,7 @@ export const waiting = () => h("p", { class: "waiting" }, h("span", { class: "hi
   ...[1, 2, 3].map(() => h("span", { class: "dot", "aria-hidden": "true" })));
 
 export function toolLine({ tool, state, text, arguments: given }) {
-  const words = { running: t("is running"), done: t("was used"), failed: t("failed"), denied: t("was not allowed") }[state];
+  const words = { running: t("in progress"), done: t("was used"), failed: t("failed"), denied: t("was not allowed") }[state];
   const head = [h("code", {}, tool), ` ${words}`];
   const more = text ?? given;
   return more

@@ -121,12 +121,12 @@ def headline(overview: Overview) -> str:
     )
     said = _("{n} of {turns}", n=usage.turns, turns=count(usage.max_turns, "turn"))
     turns = said if usage.max_turns else ""
-    both = (turns, tokens) if usage.nearest == "turns" else (tokens, turns)
-    full = " · ".join(filter(None, both))
+    nearest, other = (turns, tokens) if usage.nearest == "turns" else (tokens, turns)
     at = limits.threshold
     is_early = usage.nearest == "tokens" and usage.share != usage.tokens / limits.budget
     of = _(" of the {tokens} at which it is compacted", tokens=amount(at)) if is_early else ""
-    return f"**{full}** `{bar(usage.share)}` {usage.share:.0%}{of} ({how})"
+    full = " · ".join(filter(None, (f"{nearest} ({usage.share:.0%}{of})", other)))
+    return f"**{full}** `{bar(usage.share)}` {how}"
 
 
 def cut_prompt(overview: Overview) -> str:

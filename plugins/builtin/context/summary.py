@@ -17,7 +17,7 @@ from plugins.wording import amount, clip, format_turns, literal
 
 EDIT = "/context summary edit"
 APPROVE, DECLINE = "/context approve", "/context decline"
-WRONG = Action("That's wrong", "/memory wrong ?")
+WRONG = Action("That's wrong", "/memory wrong")
 """Asks what is wrong and what is right, and changes all places that say so."""
 _NUMBER = re.compile(r"s(\d{1,9})(?=\s|$)\s*", re.IGNORECASE)
 
@@ -219,6 +219,7 @@ def _report(edited: EditedSummary) -> Reply:
         name=after.name,
         other=before,
     )
+    text = "\n\n".join(filter(None, (text, receipts.describe(after.receipt))))
     sizes = pick(event, "tokens_before", "tokens_after")
     data = {**sizes, "summary": after.name, "before": before, "text": after.text}
     return Reply(text, data, (UNDO, *receipts.actions(after, is_named=edited.is_range)))

@@ -121,7 +121,7 @@ def _settings(overview: Overview) -> str:
         "context.summary_max_tokens": limits.summary_tokens,
     }
     rows = [(key, amount(value), name_layer(overview.layers[key])) for key, value in values.items()]
-    return table(("in effect", "tokens:", "from"), rows)
+    return table(("setting", "tokens:", "from"), rows)
 
 
 def _preface(overview: Overview) -> str:

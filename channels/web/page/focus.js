@@ -1,0 +1,82 @@
+// The focus of the keyboard is never lost. Where the element that has it is drawn anew, taken away or hidden, the
+// focus goes to the one of its name in the same box, or to what stands in its place.
+import { byId } from "./dom.js";
+
+const FOCUSABLE = "button:enabled, summary, a[href], input:enabled, select:enabled, textarea:enabled, [tabindex='0']";
+const MARKS = ["id", "data-turn", "data-id", "data-session", "data-cut", "data-words"]; // each names an element among others
+const LAYERS = "dialog, [popover]";
+
+let held = null; // the element that has the focus, and where it stands
+let last = null; // the one that had it last
+const changes = new MutationObserver((records) => keep(records));
+const before = new WeakMap(); // dialogs and menus, with what had the focus before they opened
+
+const isThere = (one) => one.isConnected && !one.disabled && one.checkVisibility({ visibilityProperty: true }) && !one.closest("[inert]");
+const nameOf = (one) => one.id || one.ariaLabel || one.textContent;
+
+/** An element, and its way down from the body: each box with its mark and its place among its siblings. */
+function placeOf(element) {
+  const way = [];
+  for (let one = element; one !== document.body; one = one.parentElement) {
+    const mark = MARKS.find((name) => one.getAttribute(name));
+    way.unshift({ box: one, at: [...one.parentElement.children].indexOf(one), mark: mark && `[${mark}="${CSS.escape(one.getAttribute(mark))}"]` });
+  }
+  return { element, name: nameOf(element), way };
+}
+
+/** What shall have the focus in the place of an element that is gone; `added` are nodes that are new. */
+function heir({ name, way }, added) {
+  const last = way.findLastIndex(({ box }) => isThere(box));
+  const boxes = way.slice(0, last + 1).map(({ box }) => box);
+  for (const { mark, at } of way.slice(last + 1)) {
+    const box = boxes.at(-1) ?? document.body;
+    const next = (mark && box.querySelector(mark)) ?? box.children[Math.min(at, box.children.length - 1)];
+    if (!next || !isThere(next)) break;
+    boxes.push(next);
+  }
+  const marked = boxes.findLastIndex((box) => MARKS.some((one) => box.hasAttribute(one)));
+  const same = [...(boxes[marked]?.querySelectorAll(FOCUSABLE) ?? [])]
+    .find((one) => nameOf(one) === name && isThere(one) && added.some((node) => node.contains(one)));
+  if (same) return same;
+  const place = boxes.pop();
+  if (place?.matches(FOCUSABLE)) return place;
+  for (const box of [place, ...boxes.reverse()].filter(Boolean)) {
+    const all = [...box.querySelectorAll(FOCUSABLE)];
+    const isBehind = (one) => place.contains(one) || place.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING;
+    const found = all.find((one) => isBehind(one) && isThere(one)) ?? all.findLast(isThere);
+    if (found || box.matches("dialog")) return found ?? box;
+  }
+  return null;
+}
+
+/** Give the focus on, if what had it is there no more. */
+function keep(records) {
+  const active = document.activeElement;
+  if (!held || active === byId("text") || (active !== document.body && isThere(active))) return;
+  let from = held;
+  for (let layer; !isThere(from.element) && (layer = from.element.closest(LAYERS)) && !isThere(layer) && before.has(layer);) from = before.get(layer);
+  if (from.element.isConnected && from.element.disabled) return; // until it is said what came of it
+  const usual = [byId("text"), byId("log")].find((one) => isThere(one) && (one.id === "log" || matchMedia("(hover: hover)").matches)); // a phone's keyboard hides the chat
+  const found = isThere(from.element) ? from.element : heir(from, records.flatMap(({ addedNodes }) => [...addedNodes])) ?? usual;
+  found?.focus({ preventScroll: true });
+  if (found?.matches(":focus-visible")) found.scrollIntoView({ block: "nearest" });
+}
+
+document.addEventListener("focusin", ({ target }) => {
+  if (target === document.body) return;
+  const layer = target.closest(LAYERS);
+  if (layer && last && !layer.contains(last.element)) before.set(layer, last);
+  last = held = placeOf(target);
+}, true);
+document.addEventListener("focusout", ({ target, relatedTarget }) => {
+  if (relatedTarget) held = null; // on its way to another
+  if (relatedTarget || !document.hasFocus()) return;
+  queueMicrotask(() => {
+    const records = changes.takeRecords();
+    if (records.length || !isThere(target)) keep(records);
+    else if (held?.element === target) held = null; // a person left it
+  });
+}, true); // before anybody else hears of it and draws something
+changes.observe(document.body, {
+  subtree: true, childList: true, attributes: true, attributeFilter: ["hidden", "disabled", "inert", "open"],
+});
