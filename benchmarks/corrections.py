@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.context import correction_score
-from memory.context.correction_pairs import BACK, Message, find_pairs
+from memory.context.correction_pairs import BACK, HeardMessage, find_pairs
 from memory.context.correction_score import describe_message, describe_sentence, list_features
 from memory.context.corrections import Correction, find_corrections
 from memory.linear import STEP, pack
@@ -44,11 +44,11 @@ PENALTY, OF_WORDS = 0.01, 0.3
 STEPS = 300
 RATE = 0.3
 PLAIN = 3
-"""How often the plain dialogues of the tests count."""
+"""The times that the plain dialogues of the tests count."""
 OFTEN = 3.0
-"""How much a correction counts beside another message, when their words are learnt."""
+"""The weight of a correction beside another message, when their words are learnt."""
 LEAST = 3
-"""Messages in which a feature is, for it to have a weight."""
+"""The least number of messages with a feature that has a weight."""
 
 Row = dict[str, Any]
 Floats = NDArray[np.float64]
@@ -93,13 +93,16 @@ def read_all() -> Iterator[Row]:
     dialogues = (path for path in HERE.glob("*.jsonl") if not path.stem.startswith("fresh"))
     plain = (*TESTS.glob("*.tsv"), *TESTS.glob("*.txt"))
     for path in (*sorted(dialogues), *sorted(plain) * PLAIN):
+        before: list[str] = []
         for row in read_rows(path):
             yield row
             if row["before"]:
                 yield {"before": [], "said": row["before"][0]}
             if row.get("old") and row["old"] in row["said"]:
                 yield row | {"before": []}
-    for path in sorted(DAYS.glob("days*.tsv")):
+                yield row | {"before": before}
+            before = row["before"]
+    for path in (*sorted(DAYS.glob("days*.tsv")), *sorted(DAYS.glob("people*.tsv"))):
         yield from read_days(path)
 
 
@@ -125,7 +128,10 @@ def read_pairs(rows: Iterable[Row]) -> Pairs:
     messages: list[int] = []
     is_meant: list[bool] = []
     for number, row in enumerate(rows):
-        said, before = Message(row["said"]), [Message(text) for text in reversed(row["before"])]
+        said, before = (
+            HeardMessage(row["said"]),
+            [HeardMessage(text) for text in reversed(row["before"])],
+        )
         pairs = find_pairs(said, before)
         meant = [_is_meant(pair.old.text, pair.new.text, row) for pair in pairs]
         if row.get("old") and not any(meant):

@@ -33,7 +33,7 @@ PENALTY = 0.01
 """The share of a weight by which it is drawn to nothing in a step: the smaller, the closer the
 weights follow the sentences they are learnt from."""
 PLAIN = {"classic": 2, "earlier": 2, "plain": 3}
-"""How often the messages count in which people say plainly what they want."""
+"""The times that the messages count in which people say plainly what they want."""
 ROUNDS = 3
 STEPS = 300
 RATE = 0.3

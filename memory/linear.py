@@ -29,7 +29,7 @@ def pack(hashes: bytes, weights: bytes) -> bytes:
     return crc32(content).to_bytes(4, "little") + content
 
 
-class Weights:
+class LearntWeights:
     """The weights of a model: none where the content of its file is damaged."""
 
     def __init__(self, stored: bytes = b"") -> None:
@@ -62,14 +62,14 @@ class Weights:
 
 
 @lru_cache
-def read_weights(package: str, name: str) -> Weights:
+def read_weights(package: str, name: str) -> LearntWeights:
     """Return the weights in a file of a package; where it is missing or damaged, nothing is found
     by them."""
     try:
-        found = Weights(files(package).joinpath(name).read_bytes())
+        found = LearntWeights(files(package).joinpath(name).read_bytes())
     except OSError as error:
         log.error("nothing is found by %s of %s: %s", name, package, error)
-        return Weights()
+        return LearntWeights()
     if not found.is_whole:
         log.error("nothing is found by %s of %s: it is damaged", name, package)
     return found

@@ -13,7 +13,7 @@ def plain_number(value: float, digits: int = 17) -> str:
     """Return a number in plain digits, as it would be typed: 0.0000001, not 1e-07. It has at most
     so many significant digits."""
     if not isfinite(value):
-        return str(value)
+        return json.dumps(value)
     text = f"{Decimal(repr(value) if digits >= 17 else f'{value:.{digits}g}'):f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 

@@ -73,7 +73,7 @@ def read_tokens(text: str) -> list[str]:
     return ["0" if token.isdigit() else token for token in _TOKEN.findall(text.casefold())]
 
 
-class Sentence(Struct, frozen=True, dict=True):
+class HeardSentence(Struct, frozen=True, dict=True):
     """A sentence, and what is found in it once."""
 
     text: str
@@ -113,7 +113,7 @@ class Sentence(Struct, frozen=True, dict=True):
 
     @cached_property
     def by_first(self) -> dict[str, list[Value]]:
-        """Those words by their first letters."""
+        """The Latin words, by their first letters."""
         found: dict[str, list[Value]] = {}
         for word in self.latin:
             found.setdefault(word.text[0].casefold(), []).append(word)
@@ -128,7 +128,7 @@ class Sentence(Struct, frozen=True, dict=True):
         ]
 
 
-class Message(Struct, frozen=True, dict=True):
+class HeardMessage(Struct, frozen=True, dict=True):
     """A message, and what is found in it once."""
 
     text: str
@@ -138,8 +138,8 @@ class Message(Struct, frozen=True, dict=True):
         return self.text[:_NOTED].casefold()
 
     @cached_property
-    def sentences(self) -> list[Sentence]:
-        return [Sentence(one) for one in split_sentences(self.text[:_NOTED])][:_SENTENCES]
+    def sentences(self) -> list[HeardSentence]:
+        return [HeardSentence(one) for one in split_sentences(self.text[:_NOTED])][:_SENTENCES]
 
 
 class Pair(Struct, frozen=True):
@@ -147,9 +147,9 @@ class Pair(Struct, frozen=True):
     messages before (-1: in none of them, it is only named beside the new one). `rank` counts the
     old values of the same new one that were said later."""
 
-    sentence: Sentence
+    sentence: HeardSentence
     new: Value
-    source: Sentence
+    source: HeardSentence
     old: Value
     back: int
     rank: int
@@ -160,7 +160,7 @@ def as_word(text: str, start: int, end: int) -> Value:
     return Value("word", word, start, end, frozenset({word.casefold()}))
 
 
-def find_pairs(said: Message, before: Sequence[Message]) -> list[Pair]:
+def find_pairs(said: HeardMessage, before: Sequence[HeardMessage]) -> list[Pair]:
     """Return the pairs of a message; `before` are the messages before it, the newest first."""
     before = before[:BACK]
     found: list[Pair] = []
@@ -173,7 +173,9 @@ def find_pairs(said: Message, before: Sequence[Message]) -> list[Pair]:
     return found
 
 
-def _of_values(sentence: Sentence, said: Message, before: Sequence[Message]) -> Iterator[Pair]:
+def _of_values(
+    sentence: HeardSentence, said: HeardMessage, before: Sequence[HeardMessage]
+) -> Iterator[Pair]:
     for new in sentence.values:
         known = set[tuple[str, frozenset[str]]]()
         there = (one for one in _said(before) if _may_be_ended(one[2], new))
@@ -188,7 +190,7 @@ def _of_values(sentence: Sentence, said: Message, before: Sequence[Message]) -> 
                 known.add((old.kind, old.forms))
 
 
-def _said(before: Sequence[Message]) -> Iterator[tuple[int, Sentence, Value]]:
+def _said(before: Sequence[HeardMessage]) -> Iterator[tuple[int, HeardSentence, Value]]:
     """Yield the values that were said, the last first."""
     for back, message in enumerate(before):
         for source in reversed(message.sentences):
@@ -196,7 +198,7 @@ def _said(before: Sequence[Message]) -> Iterator[tuple[int, Sentence, Value]]:
                 yield back, source, old
 
 
-def _of_words(sentence: Sentence, before: Sequence[Message]) -> Iterator[Pair]:
+def _of_words(sentence: HeardSentence, before: Sequence[HeardMessage]) -> Iterator[Pair]:
     known = set[tuple[str, str]]()
     for found in (_chinese(sentence, before), _denied(sentence, before), _alike(sentence, before)):
         rank = 0
@@ -207,10 +209,10 @@ def _of_words(sentence: Sentence, before: Sequence[Message]) -> Iterator[Pair]:
                 rank += 1
 
 
-_Words = Iterator[tuple[Value, Sentence, Value, int]]
+_Words = Iterator[tuple[Value, HeardSentence, Value, int]]
 
 
-def _chinese(sentence: Sentence, before: Sequence[Message]) -> _Words:
+def _chinese(sentence: HeardSentence, before: Sequence[HeardMessage]) -> _Words:
     for new in sentence.runs:
         if any(new.text in message.text for message in before):
             continue
@@ -233,7 +235,7 @@ def _may_be_for(old: Value, source: str, new: Value, sentence: str) -> bool:
     return len(beside) == 2 and beside == source[max(0, old.start - 2) : old.start]
 
 
-def _denied(sentence: Sentence, before: Sequence[Message]) -> _Words:
+def _denied(sentence: HeardSentence, before: Sequence[HeardMessage]) -> _Words:
     if DENYING.isdisjoint(sentence.tokens):
         return
     words = [(one, _find_word(one, before)) for one in (*sentence.latin, *sentence.runs)]
@@ -246,7 +248,9 @@ def _denied(sentence: Sentence, before: Sequence[Message]) -> _Words:
                 yield new, place[0], place[1], place[2]
 
 
-def _find_word(word: Value, before: Sequence[Message]) -> tuple[Sentence, Value, int] | None:
+def _find_word(
+    word: Value, before: Sequence[HeardMessage]
+) -> tuple[HeardSentence, Value, int] | None:
     """Return where a word was said last."""
     wanted = word.text.casefold()
     for back, message in enumerate(before):
@@ -269,7 +273,7 @@ def _is_denied(text: str, one: Value, other: Value) -> bool:
     return len(between) <= _BETWEEN and not DENYING.isdisjoint(beside)
 
 
-def _alike(sentence: Sentence, before: Sequence[Message]) -> _Words:
+def _alike(sentence: HeardSentence, before: Sequence[HeardMessage]) -> _Words:
     for new in sentence.latin:
         word = new.text.casefold()
         if len(word) <= _LONG_WORD or any(word in message.folded for message in before):
@@ -318,6 +322,8 @@ def _may_be_named(old: Value, new: Value) -> bool:
     """Return whether they are of a kind where a sentence names both: "3pm, not 2"."""
     if old is new:
         return False
+    if new.kind == "name":
+        return False  # where nobody has said it, it is one of several
     is_short = {old.kind, new.kind} in ({"number", "time"}, {"number", "day"})
     return _may_be_ended(old, new) or (is_short and _has_same_unit(old, new))
 

@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from memory.context.correction_pairs import (
     BACK,
-    Message,
+    HeardMessage,
+    HeardSentence,
     Pair,
-    Sentence,
     count_at_end,
     count_edits,
     read_tokens,
@@ -40,8 +40,8 @@ _RATIOS = (1.05, 1.5, 3, 10)
 
 
 class Overlap(Struct, frozen=True, order=True):
-    """How many words of what an old value is about are in the new one's sentence, in its message,
-    how many of those in its own part of the sentence are in the new one's, and in its part."""
+    """The number of words of what an old value is about that are in the new one's sentence, in its
+    message; and of those in its own part of the sentence, in the new one's sentence and part."""
 
     sentence: int
     message: int
@@ -49,7 +49,9 @@ class Overlap(Struct, frozen=True, order=True):
     parts: int
 
 
-def score_pairs(pairs: Sequence[Pair], said: Message, before: Sequence[Message]) -> list[float]:
+def score_pairs(
+    pairs: Sequence[Pair], said: HeardMessage, before: Sequence[HeardMessage]
+) -> list[float]:
     """Return the score of each pair: the higher, the surer a correction."""
     weights = read_weights(__package__, "correction_weights.bin")
     shared: dict[int, tuple[float, int]] = {}
@@ -82,7 +84,7 @@ def describe_message(text: str) -> Iterator[str]:
 
 
 def list_features(
-    pairs: Sequence[Pair], said: Message, before: Sequence[Message]
+    pairs: Sequence[Pair], said: HeardMessage, before: Sequence[HeardMessage]
 ) -> Iterator[set[str]]:
     """Yield the features of each pair, without those of its sentence."""
     whole = frozenset[str]().union(*(one.words for one in said.sentences))
@@ -102,7 +104,7 @@ def list_features(
         }
 
 
-def describe_sentence(sentence: Sentence, said: Message) -> Iterator[str]:
+def describe_sentence(sentence: HeardSentence, said: HeardMessage) -> Iterator[str]:
     """Yield the features of a sentence that may correct, and of the message that it is in."""
     row = ["^", *sentence.tokens, "$", ""]
     for one, two, three in zip(row, row[1:], row[2:], strict=False):
@@ -144,6 +146,8 @@ def _place(pair: Pair, overlap: Overlap, others: Sequence[Overlap]) -> Iterator[
     several = bisect_right(_COUNTS, len(others))
     is_best, is_about = overlap == best, best.sentence > 0
     is_only = others.count(best) == 1
+    if pair.sentence.tokens == pair.source.tokens:
+        yield f"same words {kind} {_is_next(pair)}"  # of a series: question 1, question 2
     yield f"kinds {pair.old.kind} {kind}"
     yield f"back {bisect_right((-1, 0, 1, 2, 4), pair.back)}"
     yield f"rank {rank}"
@@ -165,6 +169,12 @@ def _place(pair: Pair, overlap: Overlap, others: Sequence[Overlap]) -> Iterator[
     yield f"apart {overlap.beside > 0} {overlap.sentence > overlap.beside} {kind}"
     yield f"old begins {kind} {not pair.source.text[: pair.old.start].strip()}"
     yield f"new begins {kind} {not pair.sentence.text[: pair.new.start].strip()}"
+
+
+def _is_next(pair: Pair) -> bool:
+    """Return whether the new value is the number that follows the old one."""
+    following = {str(int(form) + 1) for form in pair.old.forms if form.isdecimal()}
+    return not pair.new.forms.isdisjoint(following)
 
 
 def _beside(pair: Pair, overlap: Overlap) -> Iterator[str]:
@@ -191,7 +201,7 @@ def _neighbours(text: str, value: Value) -> tuple[list[str], str]:
     return before or ["^"], behind[0] if behind else "$"
 
 
-def _denial(pair: Pair, said: Message) -> Iterator[str]:
+def _denial(pair: Pair, said: HeardMessage) -> Iterator[str]:
     """Yield where the message names the old value too, and the words between the two."""
     if pair.back < 0:
         yield "only here"
@@ -216,7 +226,7 @@ def _denial(pair: Pair, said: Message) -> Iterator[str]:
     yield from (f"{order} has {word}" for word in between)
 
 
-def _named(pair: Pair, said: Message) -> tuple[Sentence, Value] | None:
+def _named(pair: Pair, said: HeardMessage) -> tuple[HeardSentence, Value] | None:
     is_word = pair.new.kind == "word"
     for sentence in said.sentences:
         there = [*sentence.runs, *sentence.latin] if is_word else sentence.values
@@ -226,7 +236,7 @@ def _named(pair: Pair, said: Message) -> tuple[Sentence, Value] | None:
     return None
 
 
-def _last_said(value: Value, before: Sequence[Message]) -> Iterator[str]:
+def _last_said(value: Value, before: Sequence[HeardMessage]) -> Iterator[str]:
     """Yield how far back a value was said already, if it was."""
     for back, message in enumerate(before[:BACK]):
         if any(one.is_same(value) for there in message.sentences for one in there.values):

@@ -20,9 +20,15 @@ QUOTED = lazy(
     re.MULTILINE | re.DOTALL,
 )
 
+_ATTACHED = lazy(r"^\[[^\]\n]{1,300}\]$", re.MULTILINE)
+"""A line that the bot has put to a message, for a file."""
+
 
 def split_sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a text, of which quotations and code are left out."""
+    """Yield the sentences of a text, of which quotations, code and names of attached files are left
+    out."""
+    if "[" in text:
+        text = _ATTACHED.sub(lambda found: " " * len(found[0]), text)
     for found in _SENTENCE.finditer(QUOTED.sub(lambda m: " " * len(m[0]), text)):
         if len(found[0].strip()) > 1 and len(found[0]) <= _LONGEST:
             yield found[0]

@@ -18,7 +18,7 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memory.context.correction_pairs import Message, Pair, find_pairs
+from memory.context.correction_pairs import HeardMessage, Pair, find_pairs
 from memory.context.correction_score import may_correct, score_pairs
 from memory.context.correction_sentences import OF_ANYTHING, content_words, split_sentences
 from memory.context.values import SCANNED, Value, find_values
@@ -72,12 +72,12 @@ class CorrectionFinder:
     """Finds corrections in messages as they come."""
 
     def __init__(self) -> None:
-        self._heard = deque[Message](maxlen=_HEARD)
+        self._heard = deque[HeardMessage](maxlen=_HEARD)
 
     def hear(self, text: str) -> list[Correction]:
         """Return the corrections in the next message of a person. None is worth a turn: where
         looking for them fails, there are none."""
-        said = Message(text[:SCANNED])
+        said = HeardMessage(text[:SCANNED])
         try:
             return self._find(said) if may_correct(text) else []
         except Exception:
@@ -88,9 +88,9 @@ class CorrectionFinder:
 
     def note(self, reply: str) -> None:
         """Take note of what may be corrected later: a reply."""
-        self._heard.appendleft(Message(reply[:_NOTED]))
+        self._heard.appendleft(HeardMessage(reply[:_NOTED]))
 
-    def _find(self, said: Message) -> list[Correction]:
+    def _find(self, said: HeardMessage) -> list[Correction]:
         before = [*self._heard]
         found = []
         for pair, score in _choose(said, before):
@@ -105,7 +105,7 @@ class CorrectionFinder:
         return found
 
 
-def _choose(said: Message, before: Sequence[Message]) -> Iterator[tuple[Pair, float]]:
+def _choose(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator[tuple[Pair, float]]:
     """Yield the pairs that are corrections, each value once, in the order of the message."""
     pairs = find_pairs(said, before)
     scored = sorted(zip(score_pairs(pairs, said, before), pairs, strict=True), key=_score)
@@ -163,7 +163,7 @@ def _with_number(date: Value, day: Value) -> Value:
 
 
 def _topic(
-    sentence: str, old: Value, new: Value, before: Sequence[Message]
+    sentence: str, old: Value, new: Value, before: Sequence[HeardMessage]
 ) -> tuple[frozenset[str], bool]:
     """Return the words of the sentences that say and end the old value, and whether others say it
     of something else."""

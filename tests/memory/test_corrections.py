@@ -73,7 +73,7 @@ def test_of_a_chain_the_last_value_holds_and_one_that_came_back_never_ended() ->
     ("first", "second"),
     [
         ("The flight costs 200 euros, not 300 euros.", "The hotel costs 150 euros, not 200 euros."),
-        ("We need 3 eggs, not 2.", "We are in room 2, not 5."),
+        ("We need 3 eggs, not 2.", "It's platform 2, not 5."),
         ("Der Flug kostet 200 Euro, nicht 300 Euro.", "Das Hotel kostet 150 Euro, nicht 200 Euro."),
         ("机票是200元，不是300元。", "酒店是150元，不是200元。"),
     ],
