@@ -94,7 +94,7 @@ class CorrectionFinder:
         before = [*self._heard]
         found = []
         for pair, score in _choose(said, before):
-            old, new = _complete(pair.old, pair.new)
+            old, new = _complete(_as_named(pair), pair.new)
             topic, is_shared = _topic(pair.sentence.text, old, new, before)
             of_values = content_words(f"{old.text} {new.text}")
             words = content_words(pair.sentence.text) - of_values - OF_ANYTHING
@@ -130,9 +130,21 @@ def says(text: str, value: Value) -> bool:
     return any(other.is_same(value) for other in find_values(text))
 
 
+def _as_named(pair: Pair) -> Value:
+    """Return the old value as the sentence names it: Peter, where "Invite Peter" was said."""
+    named = (
+        value
+        for value in pair.sentence.values
+        if value is not pair.new and value.kind == pair.old.kind == "name"
+    )
+    return next((one for one in named if one.text in pair.old.text), pair.old)
+
+
 def _complete(old: Value, new: Value) -> tuple[Value, Value]:
     """Give a day its month, and a bare number the unit of the other one."""
-    if {old.kind, new.kind} == {"number", "day"}:
+    if {old.kind, new.kind} == {"number", "day"} or (
+        old.text[-1:] == "号" and old.kind == "number"
+    ):
         return _as_number(old), _as_number(new)
     if old.kind == "number" and new.kind == "time":
         return _with_number(new, old), new
