@@ -47,7 +47,7 @@ PLAIN = 3
 """The times that the plain dialogues of the tests count."""
 OFTEN = 3.0
 """The weight of a correction beside another message, when their words are learnt."""
-LEAST = 3
+LEAST = 4
 """The least number of messages with a feature that has a weight."""
 
 Row = dict[str, Any]

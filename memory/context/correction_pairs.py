@@ -3,7 +3,7 @@
 The new one is in the message; the old one was said in one of the messages before, or is named
 beside it. Both are values of a kind (`values.py`), or words that are alike: in Chinese two that end
 in the same sign (南门, 北门), elsewhere two in a sentence that denies one of them ("walnut, not
-oak"), or two that differ by a letter.
+oak").
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ MOST = 60
 _RANKS = 8  # old values of a new one
 _NOTED = 4_000  # characters of a message
 _SENTENCES = 40  # of a message
-_LONG_WORD = 3  # letters of a word that may differ by one from another
 
 _LITTLE = (
     "的了是在叫去到和与跟给住姓用也就还很这那有没不要会能可吗呢吧啊呀哦噢嗯哈唉"
@@ -111,14 +110,6 @@ class HeardSentence(Struct, frozen=True, dict=True):
     def latin(self) -> list[Value]:
         return self._unmarked(_WORD, self.text)
 
-    @cached_property
-    def by_first(self) -> dict[str, list[Value]]:
-        """The Latin words, by their first letters."""
-        found: dict[str, list[Value]] = {}
-        for word in self.latin:
-            found.setdefault(word.text[0].casefold(), []).append(word)
-        return found
-
     def _unmarked(self, pattern: re.Pattern[str], text: str) -> list[Value]:
         taken = [(one.start, one.end) for one in self.values]
         return [
@@ -200,7 +191,7 @@ def _said(before: Sequence[HeardMessage]) -> Iterator[tuple[int, HeardSentence, 
 
 def _of_words(sentence: HeardSentence, before: Sequence[HeardMessage]) -> Iterator[Pair]:
     known = set[tuple[str, str]]()
-    for found in (_chinese(sentence, before), _denied(sentence, before), _alike(sentence, before)):
+    for found in (_chinese(sentence, before), _denied(sentence, before)):
         rank = 0
         for new, source, old, back in found:
             if (new.text, old.text) not in known:
@@ -271,19 +262,6 @@ def _is_denied(text: str, one: Value, other: Value) -> bool:
     between = read_tokens(text[first.end : second.start])
     beside = {*between, *read_tokens(text[: first.start])[-2:]}
     return len(between) <= _BETWEEN and not DENYING.isdisjoint(beside)
-
-
-def _alike(sentence: HeardSentence, before: Sequence[HeardMessage]) -> _Words:
-    for new in sentence.latin:
-        word = new.text.casefold()
-        if len(word) <= _LONG_WORD or any(word in message.folded for message in before):
-            continue
-        most = 1 + (len(word) > 2 * _LONG_WORD)
-        for back, message in enumerate(before):
-            for source in reversed(message.sentences):
-                for old in source.by_first.get(word[0], ()):
-                    if 0 < count_edits(word, old.text.casefold(), most) <= most:
-                        yield new, source, old, back
 
 
 def count_at_end(one: str, other: str) -> int:

@@ -41,12 +41,17 @@ _RATIOS = (1.05, 1.5, 3, 10)
 
 class Overlap(Struct, frozen=True, order=True):
     """The number of words of what an old value is about that are in the new one's sentence, in its
-    message; and of those in its own part of the sentence, in the new one's sentence and part."""
+    message; and of those in its own part of the sentence, in the new one's sentence and part. Then
+    of words in the new one's part that were not said of the old one, and the other way round; and
+    of those in its sentence."""
 
     sentence: int
     message: int
     beside: int
     parts: int
+    added: int
+    left_out: int
+    others: int
 
 
 def score_pairs(
@@ -129,7 +134,15 @@ def _overlap(pair: Pair, whole: frozenset[str]) -> Overlap:
     own = pair.sentence.words - content_words(pair.new.text)
     near = _words_beside(source, old)
     mine = _words_beside(pair.sentence.text, pair.new)
-    return Overlap(len(about & own), len(about & whole), len(near & own), len(near & mine))
+    return Overlap(
+        len(about & own),
+        len(about & whole),
+        len(near & own),
+        len(near & mine),
+        len(mine - about),
+        len(near - whole),
+        len(own - about),
+    )
 
 
 def _words_beside(text: str, value: Value) -> frozenset[str]:
@@ -146,10 +159,10 @@ def _place(pair: Pair, overlap: Overlap, others: Sequence[Overlap]) -> Iterator[
     several = bisect_right(_COUNTS, len(others))
     is_best, is_about = overlap == best, best.sentence > 0
     is_only = others.count(best) == 1
-    if pair.sentence.tokens == pair.source.tokens:
-        yield f"same words {kind} {_is_next(pair)}"  # of a series: question 1, question 2
     yield f"kinds {pair.old.kind} {kind}"
     yield f"back {bisect_right((-1, 0, 1, 2, 4), pair.back)}"
+    if pair.sentence.tokens == pair.source.tokens:
+        yield f"same words {kind} {_is_next(pair)}"  # of a series: question 1, question 2
     yield f"rank {rank}"
     yield f"rank {rank} of {several}"
     yield f"about {min(overlap.sentence, 3)}"
@@ -164,6 +177,13 @@ def _place(pair: Pair, overlap: Overlap, others: Sequence[Overlap]) -> Iterator[
     yield f"nearest {is_nearest} {min(nearest, 2)} {min(rank, 2)}"
     yield f"nearest {is_nearest} {is_alone} {min(nearest, 2)}"
     yield f"nearest {is_nearest} {min(nearest, 2)} {kind}"
+    added, left_out = min(overlap.added, 3), min(overlap.left_out, 3)
+    strange = bisect_right((1, 2, 3, 5, 8), overlap.others)
+    yield f"added {added} {kind}"
+    yield f"others {strange} {kind}"
+    yield f"others {strange} about {min(overlap.sentence, 3)}"
+    yield f"added {added} left out {left_out}"
+    yield f"added {added} left out {left_out} parts {min(overlap.parts, 2)}"
     most = max(one.parts for one in others)
     yield f"parts {overlap.parts == most} {min(most, 2)} {kind}"
     yield f"apart {overlap.beside > 0} {overlap.sentence > overlap.beside} {kind}"

@@ -31,6 +31,7 @@ _HEARD = 600  # messages, and replies, in which the value may have been that is 
 _NOTED = 4_000  # characters of each
 _MOST = 5  # corrections of a message
 _LEAST = 0.5  # score of a correction,
+_OF_WORDS = 1.0  # of one of a word or a name,
 _FURTHER = 1.0  # of another one in the same message,
 _CERTAIN = 2.0  # and of one for which a text may be changed: of 100 such, 93 are meant
 
@@ -114,6 +115,8 @@ def _choose(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator[tupl
     for score, pair in scored[::-1]:
         if score <= (_FURTHER if chosen else _LEAST) or len(chosen) == _MOST:
             break
+        if pair.new.kind in ("name", "word") and score <= _OF_WORDS:
+            continue
         forms = pair.old.forms | pair.new.forms
         if taken.isdisjoint(forms):
             taken |= forms
