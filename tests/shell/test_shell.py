@@ -65,7 +65,7 @@ async def test_a_command_runs_in_the_files_of_its_chat(tmp_path: Path, is_boxed:
     text = await run(tmp_path, "echo hello | tee note.txt; exit 3")
     assert text == "Exit code 3.\nhello"
     assert (tmp_path / "files" / "note.txt").read_text() == "hello\n"
-    assert await run(tmp_path, r"printf 'a\377b\000c'") == "Exit code 0.\na�b\0c"
+    assert await run(tmp_path, r"printf 'a\377b\000c'") == "Exit code 0.\na�bc"
     text = await run(tmp_path, "nice; cat /proc/self/oom_score_adj")
     told = f"Exit code 0.\n{min(os.nice(0) + 10, 19)}\n1000"
     assert text == told, "the processor and the memory are the bot's first"

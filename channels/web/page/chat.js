@@ -244,6 +244,7 @@ export class Chat {
       begun?.remove();
       article = h("article", { class: "turn pending", "data-id": id }, question(text));
       this.#put(article);
+      article.append(...this.#log.querySelectorAll(":scope > .asking:has(button[data-question])")); // told before it
       if (begun) this.#showWaiting();
     }
     article.className = "turn pending";
@@ -271,9 +272,10 @@ export class Chat {
   /** A card; the question of a tool stands in the turn that waits for it, and stays there when it is answered. */
   #putCard(element, { actions }) {
     for (const { question: name } of actions) if (this.#over.has(name)) settle(element, name, this.#over.get(name));
-    const pending = actions.some(({ command }) => command.startsWith("/approve ")) && this.#log.querySelector(".turn.pending");
+    const isAsked = actions.some(({ command }) => command.startsWith("/approve "));
+    element.classList.toggle("asking", isAsked);
+    const pending = isAsked && this.#log.querySelector(".turn.pending");
     if (!pending) return this.#put(element);
-    element.classList.add("asking");
     (questionsIn(pending).at(-1) ?? pending.firstChild).after(element);
     return element.scrollIntoView({ block: "nearest" });
   }
