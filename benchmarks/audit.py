@@ -1,10 +1,11 @@
 """The time that the audit of a summary takes (`memory/context/audit.py`).
 
 `python -m benchmarks.audit`: for 20,000 tokens of conversation in each of three languages, the
-milliseconds of processor time for all that is found in the source, which the bot does while the
-model writes, and for the summary once it is there; and how often the same text could be counted by
-the meter meanwhile, which does not depend on the machine. The aim is 20 ms on a machine of today
-between a summary and its acceptance; `--write` keeps the ratios in `figures.json`.
+milliseconds of processor time for finding the corrections, which the bot does as each message
+comes, for all else that is found in the source, which it does while the model writes, and for the
+summary once it is there; and how often the same text could be counted by the meter meanwhile,
+which does not depend on the machine. The aim is 20 ms on a machine of today between a summary and
+its acceptance; `--write` keeps the ratios in `figures.json`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable, Sequence
 
 from benchmarks import figures
 from memory.context.audit import AuditSource, Candidate, audit
+from memory.context.corrections import Correction, find_corrections
 from memory.context.meter import Meter
 from memory.turns import Turn
 from tests.memory.audit_corpus import CHATS, GOOD
@@ -42,8 +44,10 @@ def main() -> None:
         turns = turns_of(said)
         text = next(text for chat, text in GOOD if chat in chats)
         whole = "\n".join(said)
-        found = _time(lambda: _source(said, turns).prepare())  # noqa: B023 - called at once
-        source = _source(said, turns)
+        heard = _time(lambda: find_corrections(said[::2], said[1::2]))  # noqa: B023 - called at once
+        corrections = find_corrections(said[::2], said[1::2])
+        found = _time(lambda: _source(said, turns, corrections).prepare())  # noqa: B023
+        source = _source(said, turns, corrections)
         source.prepare()
         judged = _time(lambda: audit(Candidate(text, len(text) // 4), source))  # noqa: B023
         counted = _time(lambda: meter.count(whole))  # noqa: B023
@@ -51,7 +55,8 @@ def main() -> None:
         kept[f"source {name}"] = found / counted
         kept[f"audit {name}"] = judged / counted
         print(
-            f"{language}: the source {1_000 * found:.1f} ms, {found / counted:.1f} times counting; "
+            f"{language}: {1_000 * heard / len(turns):.2f} ms for each of {len(turns)} messages that "
+            f"are heard; the source {1_000 * found:.1f} ms, {found / counted:.1f} times counting; "
             f"a summary {1_000 * judged:.1f} ms, {judged / counted:.2f} times counting"
         )
     figures.conclude("audit", kept, is_kept="--write" in sys.argv)
@@ -62,8 +67,10 @@ def _again(line: str) -> str:
     return re.sub(r"not|nicht|Sorry|mixed up|instead|statt|不是|改", "", line)
 
 
-def _source(said: Sequence[str], turns: Sequence[Turn]) -> AuditSource:
-    return AuditSource(said[::2], said[1::2], TOKENS, turns=turns)
+def _source(
+    said: Sequence[str], turns: Sequence[Turn], corrections: Sequence[Correction]
+) -> AuditSource:
+    return AuditSource(said[::2], said[1::2], TOKENS, turns=turns, corrections=corrections)
 
 
 def _time(work: Callable[[], object]) -> float:
