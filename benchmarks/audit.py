@@ -55,8 +55,8 @@ def main() -> None:
         kept[f"source {name}"] = found / counted
         kept[f"audit {name}"] = judged / counted
         print(
-            f"{language}: {1_000 * heard / len(turns):.2f} ms for each of {len(turns)} messages that "
-            f"are heard; the source {1_000 * found:.1f} ms, {found / counted:.1f} times counting; "
+            f"{language}: {1_000 * heard / len(turns):.2f} ms for each of {len(turns)} heard "
+            f"messages; the source {1_000 * found:.1f} ms, {found / counted:.1f} times counting; "
             f"a summary {1_000 * judged:.1f} ms, {judged / counted:.2f} times counting"
         )
     figures.conclude("audit", kept, is_kept="--write" in sys.argv)
