@@ -28,10 +28,12 @@ function placeOf(element) {
 function heir({ name, way }, added) {
   const last = way.findLastIndex(({ box }) => isThere(box));
   const boxes = way.slice(0, last + 1).map(({ box }) => box);
+  let wasLast = false; // nothing stands behind it any more
   for (const { mark, at } of way.slice(last + 1)) {
     const box = boxes.at(-1) ?? document.body;
     const next = (mark && box.querySelector(mark)) ?? box.children[Math.min(at, box.children.length - 1)];
     if (!next || !isThere(next)) break;
+    wasLast ||= !mark && at >= box.children.length;
     boxes.push(next);
   }
   const marked = boxes.findLastIndex((box) => MARKS.some((one) => box.hasAttribute(one)));
@@ -43,7 +45,7 @@ function heir({ name, way }, added) {
   for (const box of [place, ...boxes.reverse()].filter(Boolean)) {
     const all = [...box.querySelectorAll(FOCUSABLE)];
     const isBehind = (one) => place.contains(one) || place.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING;
-    const found = all.find((one) => isBehind(one) && isThere(one)) ?? all.findLast(isThere);
+    const found = (wasLast ? null : all.find((one) => isBehind(one) && isThere(one))) ?? all.findLast(isThere);
     if (found || box.matches("dialog")) return found ?? box;
   }
   return null;

@@ -53,9 +53,12 @@ for (const button of document.querySelectorAll("[data-closes]")) {
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !document.querySelector("dialog[open]")) close();
 });
+let isTab = false; // the key that is held
+for (const kind of ["keydown", "keyup"]) document.addEventListener(kind, ({ key }) => { isTab = kind === "keydown" && key === "Tab"; }, true);
 for (const kind of ["click", "focusin"]) { // a drawer would cover it
   document.querySelector("main").addEventListener(kind, (event) => {
-    if (!event.target.closest("[data-opens], #menu")) close();
+    const opens = event.target.closest("[data-opens], #menu");
+    if (!opens || (kind === "focusin" && isTab)) close();
   });
 }
 addEventListener("resize", told);
