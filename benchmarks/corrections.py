@@ -18,31 +18,28 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
+from benchmarks.learning import Floats, Integers, descend, write
 from memory.context import correction_score
 from memory.context.correction_pairs import BACK, HeardMessage, find_pairs
 from memory.context.correction_score import describe_message, describe_sentence, list_features
 from memory.context.corrections import Correction, find_corrections
-from memory.linear import STEP, pack
 
 HERE = Path(__file__).parent / "corrections"
 DAYS = HERE.parent / "instructions"
 TESTS = HERE.parent.parent / "tests" / "memory" / "corrections"
-WEIGHTS = Path(correction_score.__file__).with_name("correction_weights.bin")
+WEIGHTS = Path(correction_score.__file__).with_name(correction_score.WEIGHTS)
 BEFORE = 4
 """Messages of a day that come before one."""
 PENALTY, OF_WORDS = 0.01, 0.3
 """The share of a weight by which it is drawn to nothing in a step, and that of a word's."""
-STEPS = 300
-RATE = 0.3
 PLAIN = 3
 """The times that the plain dialogues of the tests count."""
 OFTEN = 3.0
@@ -51,8 +48,6 @@ LEAST = 4
 """The least number of messages with a feature that has a weight."""
 
 Row = dict[str, Any]
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -212,32 +207,6 @@ def _place(
     return kept, places[is_known], owners[is_known]
 
 
-def descend(weights: Floats, find_slope: Callable[[Floats], Floats]) -> Floats:
-    """Return weights with a smaller loss, by Adam over all messages at once."""
-    mean, square = np.zeros_like(weights), np.zeros_like(weights)
-    for step in range(1, STEPS + 1):
-        slope = find_slope(weights)
-        mean = 0.9 * mean + 0.1 * slope
-        square = 0.999 * square + 0.001 * slope**2
-        rate = RATE * (1 - step / STEPS)
-        weights = weights - rate * (mean / (1 - 0.9**step)) / (
-            np.sqrt(square / (1 - 0.999**step)) + 1e-8
-        )
-    return weights
-
-
-def write(*models: tuple[Integers, Floats]) -> int:
-    """Write the weights that are not nothing; return their number."""
-    kept = np.concatenate([hashes for hashes, _ in models])
-    weights = np.concatenate([one for _, one in models])
-    order = np.argsort(kept, kind="stable")
-    kept, weights = kept[order], weights[order]
-    stored = np.clip(np.rint(weights / STEP), -127, 127).astype(np.int8)
-    is_kept = stored != 0
-    WEIGHTS.write_bytes(pack(kept[is_kept].astype("<u4").tobytes(), stored[is_kept].tobytes()))
-    return int(np.count_nonzero(is_kept))
-
-
 def measure(rows: list[Row]) -> Iterator[str]:
     """Yield what was found, by language."""
     for language in sorted({row["language"] for row in rows}):
@@ -283,8 +252,10 @@ def main() -> None:
         others = [row["said"] for row in rows if not row.get("old")]
         for path in sorted(DAYS.glob("*.tsv")):
             others += [row["said"] for row in read_days(path)]
-        words = learn_words(corrections, others)
-        print(f"{len(rows)} messages, {write(learn(read_pairs(rows)), words)} weights")
+        models = (learn(read_pairs(rows)), learn_words(corrections, others))
+        hashes, weights = (np.concatenate([one[at] for one in models]) for at in (0, 1))
+        count = write(WEIGHTS, hashes, weights)
+        print(f"{len(rows)} messages, {count} weights")
     for path in sorted(HERE.glob("fresh*.jsonl")):
         print(*(f"{path.stem}, {line}" for line in measure(read_rows(path))), sep="\n")
 

@@ -19,9 +19,8 @@ from pathlib import Path
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
-from memory.linear import STEP, pack
+from benchmarks.learning import Floats, Integers, descend, write
 from plugins.instructions import scorer
 from plugins.instructions.detect import find_instructions, language_of
 from plugins.instructions.sentences import mask_foreign_words, read_sentences
@@ -35,16 +34,12 @@ weights follow the sentences they are learnt from."""
 PLAIN = {"classic": 2, "earlier": 2, "plain": 3}
 """The times that the messages count in which people say plainly what they want."""
 ROUNDS = 3
-STEPS = 300
-RATE = 0.3
 LEAST = 3
 """Sentences in which a feature is, for it to have a weight."""
 BIAS = {"en": -1.0, "de": 3.5, "zh": -4.5}
 """Added to the weight of each language: less finds less, with fewer false alarms."""
 
 Row = tuple[str, str, str]
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +105,18 @@ def learn(said: Sentences) -> tuple[Integers, Floats]:
     weights = np.zeros(len(kept))
     is_rule, counted = said.is_rule, np.where(said.is_rule > 0, _shares(said), 1.0)
     for _ in range(ROUNDS):
-        weights = _descend(said, is_rule, counted, weights)
+        factors = counted * said.factors
+
+        def find_slope(
+            weights: Floats, is_rule: Floats = is_rule, factors: Floats = factors
+        ) -> Floats:
+            wrong = (1 / (1 + np.exp(-_scores(said, weights))) - is_rule) * factors
+            sums = np.bincount(said.hashes, wrong[said.owners], minlength=len(weights))
+            return sums + PENALTY * weights
+
+        weights = descend(weights, find_slope)
         is_rule, counted = _settle(said, _scores(said, weights))
+    _add_bias(kept, weights)
     return kept, weights
 
 
@@ -143,30 +148,9 @@ def _scores(said: Sentences, weights: Floats) -> Floats:
     return sums * said.factors
 
 
-def _descend(said: Sentences, is_rule: Floats, counted: Floats, weights: Floats) -> Floats:
-    """Return weights with a smaller loss, by Adam over all sentences at once."""
-    mean, square = np.zeros_like(weights), np.zeros_like(weights)
-    for step in range(1, STEPS + 1):
-        wrong = (1 / (1 + np.exp(-_scores(said, weights))) - is_rule) * counted * said.factors
-        sums = np.bincount(said.hashes, wrong[said.owners], minlength=len(weights))
-        slope = sums + PENALTY * weights
-        mean = 0.9 * mean + 0.1 * slope
-        square = 0.999 * square + 0.001 * slope**2
-        rate = RATE * (1 - step / STEPS)
-        weights = weights - rate * (mean / (1 - 0.9**step)) / (
-            np.sqrt(square / (1 - 0.999**step)) + 1e-8
-        )
-    return weights
-
-
-def write(kept: Integers, weights: Floats) -> int:
-    """Write the weights that are not nothing; return their number."""
+def _add_bias(kept: Integers, weights: Floats) -> None:
     for language, bias in BIAS.items():
         weights[np.searchsorted(kept, crc32(f"@{language}".encode()))] += bias
-    stored = np.clip(np.rint(weights / STEP), -127, 127).astype(np.int8)
-    is_kept = stored != 0
-    WEIGHTS.write_bytes(pack(kept[is_kept].astype("<u4").tobytes(), stored[is_kept].tobytes()))
-    return int(np.count_nonzero(is_kept))
 
 
 def measure() -> Iterator[str]:
@@ -186,7 +170,7 @@ def main() -> None:
     if parser.parse_args().learn:
         files = {path: read_rows(path) for path in sorted(HERE.glob("*.tsv"))}
         rows = [row for path, own in files.items() for row in own * PLAIN.get(path.stem, 1)]
-        print(f"{len(rows)} messages, {write(*learn(read_messages(rows)))} weights")
+        print(f"{len(rows)} messages, {write(WEIGHTS, *learn(read_messages(rows)))} weights")
     print(*measure(), sep="\n")
 
 

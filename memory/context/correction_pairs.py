@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 
 from msgspec import Struct
 
@@ -23,6 +23,8 @@ BACK = 8
 """Messages in which an old value is looked for."""
 MOST = 60
 """Pairs of a message that are looked at."""
+_NEW = 60  # values of a message, and words of it, that may be new
+_OLD = 300  # values of the messages before it, and words of them, that may be old
 _RANKS = 8  # old values of a new one
 _NOTED = 4_000  # characters of a message
 _SENTENCES = 40  # of a message
@@ -154,22 +156,48 @@ def as_word(text: str, start: int, end: int) -> Value:
 def find_pairs(said: HeardMessage, before: Sequence[HeardMessage]) -> list[Pair]:
     """Return the pairs of a message; `before` are the messages before it, the newest first."""
     before = before[:BACK]
+    values = [*islice(_values(before), _OLD)]
+    runs: list[_Said] | None = None
     found: list[Pair] = []
+    left_values = left_runs = _NEW
     for sentence in said.sentences:
-        for pairs in (_of_values(sentence, said, before), _of_words(sentence, before)):
-            for pair in pairs:
-                found.append(pair)
-                if len(found) >= MOST:
-                    return found
+        new_values, new_runs = sentence.values[:left_values], sentence.runs[:left_runs]
+        left_values, left_runs = left_values - len(new_values), left_runs - len(new_runs)
+        if new_runs and runs is None:
+            runs = [*islice(_runs(before), _OLD)]
+        words = (_chinese(sentence, new_runs, before, runs or ()), _denied(sentence, before))
+        pairs = (_of_values(sentence, new_values, said, values), *_ranked(sentence, *words))
+        for pair in chain.from_iterable(pairs):
+            found.append(pair)
+            if len(found) >= MOST:
+                return found
     return found
 
 
+_Said = tuple[int, HeardSentence, Value]
+"""A value or word that was said: how many messages before, in which sentence."""
+
+
+def _values(before: Sequence[HeardMessage]) -> Iterator[_Said]:
+    """Yield the values that were said, the last first."""
+    for back, message in enumerate(before):
+        for source in reversed(message.sentences):
+            yield from ((back, source, old) for old in reversed(source.values))
+
+
+def _runs(before: Sequence[HeardMessage]) -> Iterator[_Said]:
+    """Yield the Chinese words that were said, the last first."""
+    for back, message in enumerate(before):
+        for source in reversed(message.sentences):
+            yield from ((back, source, old) for old in reversed(source.runs))
+
+
 def _of_values(
-    sentence: HeardSentence, said: HeardMessage, before: Sequence[HeardMessage]
+    sentence: HeardSentence, news: Sequence[Value], said: HeardMessage, olds: Sequence[_Said]
 ) -> Iterator[Pair]:
-    for new in sentence.values:
+    for new in news:
         known = set[tuple[str, frozenset[str]]]()
-        there = (one for one in _said(before) if _may_be_ended(one[2], new))
+        there = (one for one in olds if _may_be_ended(one[2], new))
         for rank, (back, source, old) in enumerate(islice(there, _RANKS)):
             yield Pair(sentence, new, source, old, back, rank)
             known.add((old.kind, old.forms))
@@ -181,37 +209,37 @@ def _of_values(
                 known.add((old.kind, old.forms))
 
 
-def _said(before: Sequence[HeardMessage]) -> Iterator[tuple[int, HeardSentence, Value]]:
-    """Yield the values that were said, the last first."""
-    for back, message in enumerate(before):
-        for source in reversed(message.sentences):
-            for old in reversed(source.values):
-                yield back, source, old
+_Words = Iterator[tuple[Value, _Said]]
+"""A new word, with an old one that was said."""
 
 
-def _of_words(sentence: HeardSentence, before: Sequence[HeardMessage]) -> Iterator[Pair]:
+def _ranked(sentence: HeardSentence, *ways: _Words) -> Iterator[Iterator[Pair]]:
+    """Return the pairs of words, each once, counted for each way in which they are alike."""
     known = set[tuple[str, str]]()
-    for found in (_chinese(sentence, before), _denied(sentence, before)):
-        rank = 0
-        for new, source, old, back in found:
+
+    def rank(words: _Words) -> Iterator[Pair]:
+        count = 0
+        for new, (back, source, old) in words:
             if (new.text, old.text) not in known:
                 known.add((new.text, old.text))
-                yield Pair(sentence, new, source, old, back, rank)
-                rank += 1
+                yield Pair(sentence, new, source, old, back, count)
+                count += 1
+
+    return (rank(words) for words in ways)
 
 
-_Words = Iterator[tuple[Value, HeardSentence, Value, int]]
-
-
-def _chinese(sentence: HeardSentence, before: Sequence[HeardMessage]) -> _Words:
-    for new in sentence.runs:
+def _chinese(
+    sentence: HeardSentence,
+    news: Sequence[Value],
+    before: Sequence[HeardMessage],
+    olds: Sequence[_Said],
+) -> _Words:
+    for new in news:
         if any(new.text in message.text for message in before):
             continue
-        for back, message in enumerate(before):
-            for source in reversed(message.sentences):
-                for old in reversed(source.runs):
-                    if _may_be_for(old, source.text, new, sentence.text):
-                        yield new, source, old, back
+        for one in olds:
+            if _may_be_for(one[2], one[1].text, new, sentence.text):
+                yield new, one
 
 
 def _may_be_for(old: Value, source: str, new: Value, sentence: str) -> bool:
@@ -229,19 +257,15 @@ def _may_be_for(old: Value, source: str, new: Value, sentence: str) -> bool:
 def _denied(sentence: HeardSentence, before: Sequence[HeardMessage]) -> _Words:
     if DENYING.isdisjoint(sentence.tokens):
         return
-    words = [(one, _find_word(one, before)) for one in (*sentence.latin, *sentence.runs)]
-    words = [one for one in words if content_words(one[0].text)]
-    for old, place in words:
-        if place is None:
-            continue
-        for new, other in words:
-            if other is None and _is_denied(sentence.text, old, new):
-                yield new, place[0], place[1], place[2]
+    words = [one for one in (*sentence.latin, *sentence.runs) if content_words(one.text)]
+    said = [(one, _find_word(one, before)) for one in words[:_NEW]]
+    news = [one for one, place in said if place is None]
+    for old, place in said:
+        if place is not None:
+            yield from ((new, place) for new in news if _is_denied(sentence.text, old, new))
 
 
-def _find_word(
-    word: Value, before: Sequence[HeardMessage]
-) -> tuple[HeardSentence, Value, int] | None:
+def _find_word(word: Value, before: Sequence[HeardMessage]) -> _Said | None:
     """Return where a word was said last."""
     wanted = word.text.casefold()
     for back, message in enumerate(before):
@@ -250,7 +274,7 @@ def _find_word(
         for source in reversed(message.sentences):
             at = source.folded.find(wanted)
             if at >= 0 and len(source.folded) == len(source.text):
-                return source, as_word(source.text, at, at + len(wanted)), back
+                return back, source, as_word(source.text, at, at + len(wanted))
     return None
 
 

@@ -28,6 +28,7 @@ from memory.context.values import Value
 from memory.linear import read_weights
 from memory.patterns import lazy
 
+WEIGHTS = "correction_weights.bin"
 LENGTH = 20
 """Features that are added to a pair's own before the sum is divided by their root."""
 LEAST = -3.8
@@ -54,11 +55,16 @@ class Overlap(Struct, frozen=True, order=True):
     others: int
 
 
+def is_there() -> bool:
+    """Return whether the weights could be read."""
+    return read_weights(__package__, WEIGHTS).is_whole
+
+
 def score_pairs(
     pairs: Sequence[Pair], said: HeardMessage, before: Sequence[HeardMessage]
 ) -> list[float]:
     """Return the score of each pair: the higher, the surer a correction."""
-    weights = read_weights(__package__, "correction_weights.bin")
+    weights = read_weights(__package__, WEIGHTS)
     shared: dict[int, tuple[float, int]] = {}
     scores = []
     for pair, own in zip(pairs, list_features(pairs, said, before), strict=True):
@@ -75,7 +81,7 @@ def may_correct(text: str) -> bool:
     """Return whether a message may have words by which people correct; half of all others have
     none, which is found out in no time."""
     found = set(describe_message(text))
-    total = read_weights(__package__, "correction_weights.bin").total(found)
+    total = read_weights(__package__, WEIGHTS).total(found)
     return total > LEAST * sqrt(len(found) + LENGTH)
 
 

@@ -18,7 +18,7 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memory.context.correction_pairs import HeardMessage, Pair, find_pairs
+from memory.context.correction_pairs import BACK, HeardMessage, Pair, find_pairs
 from memory.context.correction_score import may_correct, score_pairs
 from memory.context.correction_sentences import OF_ANYTHING, content_words, split_sentences
 from memory.context.values import SCANNED, Value, find_values
@@ -73,7 +73,8 @@ class CorrectionFinder:
     """Finds corrections in messages as they come."""
 
     def __init__(self) -> None:
-        self._heard = deque[HeardMessage](maxlen=_HEARD)
+        self._heard = deque[HeardMessage](maxlen=BACK)
+        self._texts = deque[str](maxlen=_HEARD)
 
     def hear(self, text: str) -> list[Correction]:
         """Return the corrections in the next message of a person. None is worth a turn: where
@@ -85,18 +86,21 @@ class CorrectionFinder:
             log.exception("the corrections in a message could not be found")
             return []
         finally:
-            self._heard.appendleft(said)
+            self._keep(said)
 
     def note(self, reply: str) -> None:
         """Take note of what may be corrected later: a reply."""
-        self._heard.appendleft(HeardMessage(reply[:_NOTED]))
+        self._keep(HeardMessage(reply[:_NOTED]))
+
+    def _keep(self, message: HeardMessage) -> None:
+        self._heard.appendleft(message)
+        self._texts.appendleft(message.text)
 
     def _find(self, said: HeardMessage) -> list[Correction]:
-        before = [*self._heard]
         found = []
-        for pair, score in _choose(said, before):
+        for pair, score in _choose(said, [*self._heard]):
             old, new = _complete(_as_named(pair), pair.new)
-            topic, is_shared = _topic(pair.sentence.text, old, new, before)
+            topic, is_shared = _topic(pair.sentence.text, old, new, self._texts)
             of_values = content_words(f"{old.text} {new.text}")
             words = content_words(pair.sentence.text) - of_values - OF_ANYTHING
             is_certain = score > _CERTAIN
@@ -178,7 +182,7 @@ def _with_number(date: Value, day: Value) -> Value:
 
 
 def _topic(
-    sentence: str, old: Value, new: Value, before: Sequence[HeardMessage]
+    sentence: str, old: Value, new: Value, before: Iterable[str]
 ) -> tuple[frozenset[str], bool]:
     """Return the words of the sentences that say and end the old value, and whether others say it
     of something else."""
@@ -186,9 +190,9 @@ def _topic(
     digits = [re.compile(rf"(?<!\d)0?{one}(?!\d)") for one in re.findall(r"\d+", old.text)]
     parts = [
         (words, part)
-        for message in before
-        if old.text in message.text or (digits and all(one.search(message.text) for one in digits))
-        for part in split_sentences(message.text)
+        for text in before
+        if old.text in text or (digits and all(one.search(text) for one in digits))
+        for part in split_sentences(text)
         if old.text in part or (digits and says(part, old))
         if (words := content_words(part) - content_words(old.text))
     ]

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from memory.context.facts import find_facts
 from memory.context.names import MONTH_OF
-from memory.context.numerals import NUMBER_WORDS
+from memory.context.number_words import NUMBER_WORDS
 from memory.context.values_chinese import find_chinese, simplify
 from memory.patterns import lazy
 

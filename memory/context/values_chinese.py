@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memory.context.numerals import read_numeral
+from memory.context.number_words import read_numeral
 from memory.patterns import lazy
 
 _N = "一二三四五六七八九十"

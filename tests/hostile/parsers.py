@@ -149,7 +149,7 @@ def _mcp_message(text: str) -> None:
 
 def _corrections(text: str) -> None:
     """A person's words before a correction, as one, and as what it changes."""
-    said = [text, f"no, 4 May, not 3 May {text}", f"I meant 5. {text}"]
+    said = [text, f"no, 4 May, not 3 May {text}", f"I meant 5. {text}", f"不对，改成{text}"]
     found = choose_certain(find_corrections(said), said)
     show_corrected(text, [EndedValue(one.old, one.new, 1, 1) for one in found])
 

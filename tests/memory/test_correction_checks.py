@@ -1,0 +1,41 @@
+"""A bot whose weights for corrections are missing or damaged finds none, and its doctor says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bot.settings.schema import validate
+from memory import linear
+from memory.context import correction_score
+from memory.context.corrections import find_corrections
+from plugins.memory import checks
+
+SAID = ("We meet on 3 May.", "No, on 4 May.")
+WHOLE = Path(correction_score.__file__).with_name(correction_score.WEIGHTS).read_bytes()
+
+
+@pytest.fixture(name="weights")
+def _weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The path of the file from which the weights are read in a test."""
+    monkeypatch.setattr(linear, "files", lambda package: tmp_path)
+    linear.read_weights.cache_clear()
+    yield tmp_path / correction_score.WEIGHTS
+    linear.read_weights.cache_clear()
+
+
+@pytest.mark.parametrize("content", [None, b"", WHOLE[:-1], WHOLE])
+def test_the_doctor_looks_for_the_weights(weights: Path, content: bytes | None) -> None:
+    if content is not None:
+        weights.write_bytes(content)
+    findings = asyncio.run(checks.examine(validate({}), may_connect=False))
+    found = [(one.old, one.new) for one in find_corrections(SAID)]
+    if content == WHOLE:
+        assert not findings
+        assert found == [("3 May", "4 May")]
+    else:
+        assert [one.severity for one in findings] == ["broken"]
+        assert not found
