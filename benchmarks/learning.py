@@ -1,4 +1,4 @@
-"""What the scripts that learn linear models share: the descent, and the file of weights."""
+"""The descent and the file of weights, for the scripts that learn linear models."""
 
 from __future__ import annotations
 

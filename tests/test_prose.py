@@ -111,6 +111,21 @@ def test_each_kind_of_docstring_is_checked() -> None:
     assert headless_in(GOOD, "good.py") == []
 
 
+COMMENT = re.compile(rf"^[ \t]*/\*\*{WORDS}|\A//{WORDS}", re.MULTILINE)
+"""The comment that describes a function or a file of the page, with such a beginning."""
+
+
+def test_comments_of_the_page_begin_with_a_verb_or_a_noun() -> None:
+    files = [*(ROOT / "channels/web/page").glob("*.js")]
+    found = [
+        (one.name, told[0]) for one in files for told in COMMENT.finditer(one.read_text("utf-8"))
+    ]
+    assert found == []
+    assert len(files) > 30
+    assert COMMENT.match("// What is said")
+    assert COMMENT.search("x\n  /** Whose it is */")
+
+
 DESCRIBES = {"description", "help", "meaning", "summary"}
 """The keywords of calls that take the description of a setting, an option or an operation."""
 

@@ -61,11 +61,11 @@ def content_words(text: str) -> frozenset[str]:
     return frozenset(words) - _COMMON - _COMMON_STEMS
 
 
-_VERBSOF_ANYTHING = """
+_VERBS_OF_ANYTHING = """
     cost costs takes starts begins ends leaves goes comes works suits called want need needs meet
     kostet kosten dauert beginnt fängt fährt geht kommt passt heißt heißen will wollen brauche
     later earlier later again today später früher wieder heute wrong falsch 改成 改到 改为 说错 错了
     更正 应该
 """
-OF_ANYTHING = frozenset(word[:6] for word in re.findall(r"\S+", _VERBSOF_ANYTHING))
+OF_ANYTHING = frozenset(word[:6] for word in re.findall(r"\S+", _VERBS_OF_ANYTHING))
 _COMMON_STEMS = frozenset(word[:6] for word in _COMMON)

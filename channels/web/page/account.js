@@ -1,4 +1,4 @@
-// Who is signed in: by a name or the owner's token, by a link that lets in once; and out again.
+// Signing in, by a name, the owner's token or a link that works once; and signing out.
 import { byId, h } from "./dom.js";
 import { speak, t } from "./language.js";
 import * as kept from "./kept.js";
@@ -40,7 +40,7 @@ function filled({ question, fields, action, words, problem, other }) {
 const reason = async (response) =>
   (await response.json().catch(() => ({}))).error?.message ?? t("Error {status}.", { status: response.status });
 
-/** What is said where a request to sign in is refused, or does not arrive; "" where it is taken. */
+/** Return the sentence for a request to sign in that is refused or does not arrive; "" if it is taken. */
 async function refusal(path, body) {
   const response = await posted(path, body).catch(() => null);
   if (!response) return t("The bot can't be reached; try again in a moment.");

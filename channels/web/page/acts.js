@@ -1,4 +1,4 @@
-// What stands under an answer: what can be done with the turn, what it cost, and the other answers
+// The line under an answer: what can be done with the turn, what it cost, and the other answers
 // to its question. Each control is a command.
 import { icon } from "./icons.js";
 import { amount, h, money } from "./dom.js";
@@ -48,7 +48,7 @@ export function acts(turn, answer, page) {
     }, { "aria-haspopup": "menu" }));
 }
 
-/** What is known of a turn, in a line: its state, its size, what it cost and who answered. */
+/** Return what is known of a turn, in a line: its state, its size, what it cost and who answered. */
 export function facts({ state = [], tokens, cost, models = [], prompt = 0, completion = 0 }) {
   const calls = prompt + completion;
   const words = [
@@ -70,7 +70,7 @@ export function arrows({ at, branches }, turn, go) {
     step("after", t("Next"), at + 1));
 }
 
-/** Which branches have something else at which turn: a map of turn numbers to {at, branches}, where
+/** Return the branches that differ, by turn: a map of turn numbers to {at, branches}, where
     `branches` are numbers of branches, one for each variant, and `at` is the one that is open. */
 export function variants(all) {
   const byNumber = new Map(all.map((branch) => [branch.number, { ...branch, shared: Number(branch.turn.slice(1) || 0) }]));

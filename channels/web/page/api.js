@@ -66,7 +66,7 @@ export async function file(session, path) {
   return response.blob();
 }
 
-/** What was said: the newest turns, those before turn number `before`, or only one. */
+/** Read the newest turns, those before turn number `before`, or only one. */
 export const messages = (session, { before, limit = 30 } = {}) =>
   request(at(session, "messages", { limit, ...(before && { before }) }));
 

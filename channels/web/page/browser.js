@@ -1,4 +1,4 @@
-// What is about this browser: the page as an application of its own, notifications, the keyboard.
+// The browser's own parts: the page as an installed application, notifications, the keyboard.
 import { byId, h } from "./dom.js";
 import { t } from "./language.js";
 import { recall, remember } from "./storage.js";

@@ -1,4 +1,4 @@
-// What a command has answered: a card with its buttons, which can be put away.
+// The answer of a command: a card with its buttons, which can be closed.
 import { asked, h, shown } from "./dom.js";
 import { iconButton } from "./acts.js";
 import { approval, waitsFor } from "./approval.js";
@@ -74,7 +74,7 @@ export const waysOn = (actions, run) => actions.filter(({ command }) => command 
     if (!asksFirst || await asked({ question: t("{label}: are you sure?", { label }), action: label }) !== null) await run(command);
   } }, label));
 
-/** What the bot says below an answer that needs a word of the person: whether to keep a rule, for example. A question
+/** A question of the bot below an answer: whether to keep a rule, for example. A question
     goes when it was answered. `said` is the answer itself. */
 export function asides({ text, actions }, said, run) {
   const lines = (text.startsWith(said) ? text.slice(said.length) : text).split("\n\n").filter((line) => line.trim());
@@ -88,7 +88,7 @@ export function asides({ text, actions }, said, run) {
   return element;
 }
 
-/** What buttons of one question have in common: its name. */
+/** Return the name that the buttons of one question share. */
 const lastWord = (line) => line.replace(/ once$/, "").split(" ").at(-1);
 
 /** The first sentence or so of a text in Markdown, plain. */

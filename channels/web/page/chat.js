@@ -211,7 +211,7 @@ export class Chat {
     this.#drawRunning();
   }
 
-  /** What was told of an answer already: its question may be confirmed later, after a reload. */
+  /** Return the answer of which something was shown already: its question may be confirmed later, after a reload. */
   #answerSoFar(id) {
     return this.#draft?.id === id && this.#draft.element.hasChildNodes() ? this.#draft.element : null;
   }
@@ -310,7 +310,7 @@ export class Chat {
     this.#toEnd(isAtEnd);
   }
 
-  /** What a command answered, as a card. */
+  /** Show the answer of a command as a card. */
   reply(line, reply) {
     const told = card(line, reply, this.#page.run, this.#page.ask);
     const isAsked = this.#log.contains(document.activeElement); // further up, where nobody looks any more

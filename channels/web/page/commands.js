@@ -20,7 +20,7 @@ export function counted(line) {
   remember(USED, JSON.stringify({ ...all, [name]: (all[name] ?? 0) + 1 }));
 }
 
-/** What can be typed next, as [name of a group, lines] pairs. `commands` is what /help knows. */
+/** Return the lines that can be typed next, as [name of a group, lines] pairs. `commands` is what /help knows. */
 export function fitting({ commands, groups, first }, typed) {
   const [, name, sub] = typed.match(/^\/(\w*)(?: (\w*))?$/) ?? [];
   if (name === undefined) return [];

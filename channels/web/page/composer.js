@@ -1,4 +1,4 @@
-// Where one writes: messages, commands with completion, files. What is typed is kept as a draft.
+// The message box: messages, commands with completion, files. What is typed is kept as a draft.
 import { byId, h } from "./dom.js";
 import { counted, fitting } from "./commands.js";
 import { icon } from "./icons.js";
@@ -71,7 +71,7 @@ export class Composer {
     this.#drawFiles();
   }
 
-  /** Whether one writes here, or why not. */
+  /** Let a person write here, or say why not. */
   close(why) {
     byId("composer").hidden = Boolean(why);
     byId("elsewhere").hidden = !why;
@@ -112,7 +112,7 @@ export class Composer {
     return !this.#text.value.trim() && !this.#files.length;
   }
 
-  /** One button: it stops an answer, unless there is something to send. */
+  /** The button: it stops an answer, unless there is something to send. */
   #drawButton() {
     const stops = this.#isRunning && this.#isEmpty;
     this.#button.textContent = stops ? "■" : "↑";
@@ -163,7 +163,7 @@ export class Composer {
 
   // --- files ---------------------------------------------------------------------------------
 
-  /** How much a message may bring; said where files are added. */
+  /** Set how much a message may bring; said where files are added. */
   limit(limits) {
     this.#limits = limits;
     const words = t("Up to {files} files, {bytes} together", { files: limits.files, bytes: bytes(limits.bytes) });

@@ -18,7 +18,7 @@ export async function fillConnect(container, { done }) {
   return offers;
 }
 
-/** What stands in a conversation before anything is said. */
+/** Return the greeting of a conversation before anything is said. */
 export function greeting(page) {
   const steps = h("div", { class: "first-steps" });
   const element = h("div", { class: "greeting" },
@@ -32,7 +32,7 @@ export function greeting(page) {
   return element;
 }
 
-/** What stands in an empty chat while only the demo model is there: starters, and the form. */
+/** Fill an empty chat while only the demo model is there: starters, and the form. */
 export async function fillWelcome(container, { run, done }) {
   const card = h("section", { class: "connect card", "aria-label": t("Connect a model") }, h("h3", {}, t("Connect a model")),
     h("p", { class: "faint" }, t("The demo model answers now: it runs on this machine, for free, and is often wrong.")));

@@ -1,4 +1,4 @@
-// What all conversations have cost: a bar for each of the last 30 days in which anything was spent.
+// The costs of all conversations: a bar for each of the last 30 days in which anything was spent.
 import { h, money } from "./dom.js";
 import { locale, t } from "./language.js";
 

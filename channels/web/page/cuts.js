@@ -1,4 +1,4 @@
-// Where turns left the context: a line across the chat that says so, and what stands for them.
+// The line across the chat at which turns left the context, and the summary in their place.
 import { card } from "./cards.js";
 import { h } from "./dom.js";
 import { t } from "./language.js";

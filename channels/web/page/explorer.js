@@ -1,4 +1,4 @@
-// What the commands tell of requests, summaries and the memory, in a dialog: their buttons and
+// The answers of commands about requests, summaries and the memory, in a dialog: their buttons and
 // forms lead on in it, and one gets back.
 import { asked, byId, h } from "./dom.js";
 import { field } from "./cards.js";

@@ -112,7 +112,7 @@ export class Files {
 
 const none = () => h("p", { class: "help" }, t("No files yet. Attach some to a message, or ask for one."));
 
-/** What speaks against putting these files to a message that has some already; "" if nothing. */
+/** Return why these files can't be added to a message that has some already; "" if they can. */
 export function complaint(limits, there, more) {
   if (!limits) return "";
   const all = [...there, ...more];

@@ -26,7 +26,7 @@ export function flowed(sizes, whole, width) {
 
   return {
     rows, starts, ends, width,
-    /** Where a line stands that is behind so much. */
+    /** Return the place of a line that is behind so much. */
     lineAt(size) {
       const position = positionOf(size);
       const row = Math.max(0, Math.ceil(position - 1e-9) - 1);

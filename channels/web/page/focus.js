@@ -24,7 +24,7 @@ function placeOf(element) {
   return { element, name: nameOf(element), way };
 }
 
-/** What shall have the focus in the place of an element that is gone; `added` are nodes that are new. */
+/** Return the element that gets the focus in the place of one that is gone; `added` are nodes that are new. */
 function heir({ name, way }, added) {
   const last = way.findLastIndex(({ box }) => isThere(box));
   const boxes = way.slice(0, last + 1).map(({ box }) => box);

@@ -1,4 +1,4 @@
-// What this browser keeps of what was typed until the bot has it: drafts, their files, and messages
+// The store of what was typed, in this browser, until the bot has it: drafts, their files, and messages
 // on their way. Texts are written at once, so that no closing of a tab is faster; files are too
 // large for that place.
 import { recall, remember, remembered } from "./storage.js";
@@ -45,7 +45,7 @@ const everything = async (name) => {
 
 const place = (session) => `draft/${session}`;
 
-// What is off the record is kept as long as this page is open, and in nothing that outlives it. The
+// A private conversation is kept as long as this page is open, and in nothing that outlives it. The
 // names of these sessions are remembered, so that it is known before the bot has answered.
 const off = new Set(JSON.parse(recall("private") ?? "[]"));
 const drafts = new Map();
@@ -89,7 +89,7 @@ export async function belongTo(user) {
   return true;
 }
 
-/** Whoever signs out leaves nothing behind. */
+/** Delete all that is kept: a person has signed out. */
 export async function clear() {
   for (const name of remembered()) if (["session", "commands", "private"].includes(name) || name.startsWith("draft/")) remember(name, null);
   for (const name of ["files", "outbox"]) {

@@ -1,6 +1,6 @@
 // The page's own words in the language of the person, as far as the bot has said which that is, else of
 // the browser; what has no translation is English.
-// What people and the bot say is never looked up: `t` is for the page's words alone.
+// Messages are never looked up: `t` is for the page's words alone.
 import { keeps, recall, remember } from "./storage.js";
 
 const theirs = recall("language");
@@ -47,7 +47,7 @@ const PARTS = {
 };
 const ACTORS = { strategy: t("automatic"), rule: t("by a rule"), person: t("by hand"), emergency: t("automatic, the request was too large"), restart: t("restart") };
 
-/** What a part of the context is called, who changed it, a state of a turn, and a change. */
+/** Names of the parts of the context, of those who change it, of states of turns, and of changes. */
 export const nameOfPart = (part) => PARTS[part] ?? part;
 export const nameOfActor = (actor) => ACTORS[actor] ?? actor;
 export const nameOfState = (state) => STATES[state] ?? state;

@@ -180,7 +180,7 @@ async function run(line, { isQuiet = false } = {}) {
   }
 }
 
-/** What a command answers that changes nothing; null where the bot can't be reached. */
+/** Return the answer of a command that changes nothing; null if the bot can't be reached. */
 const ask = (line) => api.command(session, line).catch((error) => chat.notice(error.message) ?? null);
 
 /** Put a text before what is being written, as a quote. */

@@ -1,4 +1,4 @@
-// Which model answers: always in sight, and chosen from what the endpoint lists and from the agents.
+// The model that answers: always shown, and chosen from what the endpoint lists and from the agents.
 import * as api from "./api.js";
 import { fillConnect } from "./connect.js";
 import { amount, byId, h, money } from "./dom.js";
@@ -51,7 +51,7 @@ export async function changeModel(session, connected) {
   return chosen.agent ? `/agent ${chosen.agent}` : `/model ${chosen.name}${chosen.scope}`;
 }
 
-/** What /model list says; where the endpoint can't be asked, any name may be typed. */
+/** Return what /model list says; if the endpoint can't be asked, any name may be typed. */
 async function offered(session) {
   const reply = await api.command(session, "/model list");
   return reply.data ?? { models: [], model: "", problem: reply.text, may_set: { here: true, everywhere: true } };

@@ -72,7 +72,7 @@ export class Outbox {
     }
   }
 
-  /** Whether the bot has said what becomes of the message. */
+  /** Return whether the bot has said what becomes of the message. */
   async #send(message) {
     try {
       const attachments = await Promise.all(message.files.map(encoded));
@@ -98,7 +98,7 @@ export class Outbox {
     await kept.dropMessage(message.id);
   }
 
-  /** What became of a message so far, and what can be done. */
+  /** Return what became of a message so far, and what can be done. */
   #state(message) {
     if (!message.why) return h("p", { class: "unsent-state" }, this.#isAway ? t("Waiting to be sent: no connection to the bot.") : t("Being sent…"));
     const button = (label, act) => h("button", { type: "button", onclick: act }, label);

@@ -37,7 +37,7 @@ export class Panel {
     this.#timer = setTimeout(() => this.#load(), PAUSE);
   }
 
-  /** How full it is, at the top of the chat. */
+  /** Show how full the context is, at the top of the chat. */
   usage({ tokens, max_tokens: budget, turns, max_turns: most, nearest, share: part, cost, model }) {
     showModel(model);
     const share = Math.round(part * 100);
@@ -130,7 +130,7 @@ export class Panel {
         : null);
   }
 
-  /** What the usual limit of turns means, before anything is said, where the window has room for more. */
+  /** Return what the default limit of turns means, before anything is said, if the window has room for more. */
   #limitOfTurns({ max_turns: most, layers, strategy, window }) {
     if (strategy !== "trim" || !most || layers.agent_max_context_turns !== "default" || window < WIDE) return null;
     return h("p", { class: "help" }, t("The context keeps the last {most} turns; older ones are summarised. ", { most }),

@@ -1,4 +1,4 @@
-// Who may come in on the page, and where people are signed in: each for themselves, an owner for all.
+// The accounts of the page, and where people are signed in: each for themselves, an owner for all.
 import * as api from "./api.js";
 import { plain } from "./cards.js";
 import { asked, h, moment } from "./dom.js";

@@ -5,7 +5,7 @@ import { amount, byId, h, money } from "./dom.js";
 import { t } from "./language.js";
 import { cleaned } from "./text.js";
 
-/** What a compaction's summary has kept; what is missing can be added. */
+/** Return what a compaction's summary has kept; what is missing can be added. */
 export function receipt({ id, receipt: kept, undone }, run) {
   if (!kept?.of) return null;
   const said = t("kept {kept} of {of}", { kept: kept.kept, of: kept.of });
@@ -37,7 +37,7 @@ export function timeline(requests, run) {
   return section;
 }
 
-/** What is remembered for good, and how it came to be. */
+/** The long-term memory, with how each line came to be. */
 export class Remembered {
   element = h("section", { id: "memory" });
   #ask;

@@ -11,7 +11,7 @@ const PAGE = 100; // that are read and drawn at once
 const DAY = 24 * 3600 * 1000;
 const CHANNELS = { terminal: t("Terminal"), telegram: "Telegram" };
 
-/** What a channel is called. */
+/** Return the name of a channel. */
 export const nameOf = (channel) => CHANNELS[channel] ?? channel.replace(/^./, (letter) => letter.toUpperCase());
 
 export class Sessions {

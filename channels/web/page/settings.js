@@ -35,7 +35,7 @@ const NAMED = {
   spend_limit_total: { name: t("Monthly budget"), help: t("All conversations together. 0 is no limit.") },
 };
 
-/** What is done with older turns, in words. */
+/** Return what is done with older turns, in words. */
 export const nameOfStrategy = (strategy) => NAMED["context.strategy"].values[strategy] ?? strategy;
 
 /** The section of the dialog for a setting; what none of these takes is in the first. */
@@ -71,7 +71,7 @@ export class Settings {
     this.#page = page;
   }
 
-  /** What stands in a section of the dialog. */
+  /** Return the content of a section of the dialog. */
   parts(name) {
     const { few, more } = this.#sections.get(name);
     return [few, more];
@@ -151,7 +151,7 @@ export class Settings {
   }
 }
 
-/** Where a change of this setting applies, as it was `chosen`, if it was; null where that can only be
+/** Return where a change of this setting applies, as it was `chosen`, if it was; null where that can only be
     everywhere. */
 function scopeOf({ key, is_per_conversation: isLocal, is_fixed: isFixed, layer }, name, chosen) {
   if (!isLocal || isFixed) return null;
@@ -178,7 +178,7 @@ function control(setting, id) {
   return h("input", { id, value, type: typeof setting.value === "number" ? "number" : "text", step: "any" });
 }
 
-/** What a setting may be, where that is a short list. */
+/** Return the values that a setting may have, if they are a short list. */
 function choicesOf({ choices, takes }) {
   if (choices.length) return choices;
   const [, low, high] = takes.match(/whole number from (\d+) to (\d+)/) ?? [];
@@ -186,7 +186,7 @@ function choicesOf({ choices, takes }) {
   return Array.from({ length: high - low + 1 }, (_, step) => String(Number(low) + step));
 }
 
-/** Whether it is a list of objects, which is written as JSON. */
+/** Return whether it is a list of objects, which is written as JSON. */
 const isList = ({ value, takes }) => Array.isArray(value) && /\brules\b/.test(takes);
 
 function written(setting) {
@@ -196,12 +196,12 @@ function written(setting) {
   return Array.isArray(value) && !isList(setting) ? value.join(", ") : JSON.stringify(value, null, 2);
 }
 
-/** Whether something was typed into a field of a setting that is not kept yet. */
+/** Return whether something was typed into a field of a setting that is not kept yet. */
 const isTyped = (field) => field.matches("[data-words] :is(textarea, input:not([type=checkbox]))") && field.value !== field.defaultValue;
 
 const shown = (setting) => written(setting) || t("(none)");
 
-/** What was typed, so that /config reads it as it stands; text is JSON, which keeps its spaces. */
+/** Return what was typed, so that /config reads it as it stands; text is JSON, which keeps its spaces. */
 function typed({ value }, field) {
   if (field.type === "checkbox") return String(field.checked);
   return typeof value === "string" ? JSON.stringify(field.value) : field.value.trim() || '""';

@@ -1,4 +1,4 @@
-// What this browser remembers from one visit to the next. Where it keeps nothing, or has no room left,
+// The memory of this browser from one visit to the next. Where it keeps nothing, or has no room left,
 // the page remembers it as long as it is open.
 const here = new Map();
 
@@ -22,7 +22,7 @@ export function remember(name, text) {
   }
 }
 
-/** Whether the next visit will find it. */
+/** Return whether the next visit will find it. */
 export const keeps = (name) => !here.has(name);
 
 /** The names of all that is remembered. */

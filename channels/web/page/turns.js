@@ -42,7 +42,7 @@ const written = (messages) => messages.filter(({ role }) => role === "assistant"
   .map(({ text, notice }) => (notice ? text.slice(0, text.lastIndexOf(`(${notice})`)) : text).trim())
   .filter(Boolean).join("\n\n");
 
-/** What the bot says of how a turn ended: a failure can be tried again. */
+/** Return what the bot says of how a turn ended: a failure can be tried again. */
 function ending(turn, { mark, notice }, page) {
   if (mark !== "failed") return h("p", { class: "ending" }, ...withCode(notice));
   return h("div", { class: "ending failed" }, h("p", {}, ...withCode(notice)),
@@ -57,7 +57,7 @@ const result = (name, message) => ({
 
 export const question = (text, extras = []) => h("div", { class: "question", dir: "auto" }, text, ...extras);
 
-/** What the model thought before it answered, folded. */
+/** Return what the model thought before it answered, folded. */
 export const thoughts = (text) => h("details", { class: "thoughts" },
   h("summary", {}, t("Reasoning")), h("div", { dir: "auto", tabindex: 0 }, text));
 

@@ -17,7 +17,7 @@ addEventListener("fetch", (event) => {
   event.respondWith(fetch(event.request).catch(() => caches.match(pathname)));
 });
 
-/** Whoever presses a notification sees its conversation. */
+/** Show the conversation of a notification that is pressed. */
 addEventListener("notificationclick", (event) => {
   event.notification.close();
   const address = event.notification.data;
