@@ -14,7 +14,6 @@ from memory.between_turns import BetweenTurns
 from memory.context import compaction, emergency
 from memory.context.change import Actor, Kind, ViewEvent
 from memory.context.compaction import Planner, SummarySpec
-from memory.context.forms import OWN
 from memory.context.limits import Limits
 from memory.context.meter import PromptFingerprint, PromptPrefix
 from memory.context.plan import (
@@ -179,7 +178,7 @@ class Compactor:
         event = next((event for event in held if event.id == job.event), None)
         if event is None or event.actor not in BY_ITSELF:
             return
-        is_late = summary.id not in event.change.texts.values()
+        is_late = summary.id not in event.change.summaries
         sizes = event.tokens_before, event.tokens_after
         notice = CutNotice(summary, event.leaving, event.reason, *sizes, event.id, is_late)
         await self._services.on_cut(self._state.key, notice)
@@ -283,11 +282,11 @@ class Compactor:
         snapshot = await state.snapshot(view) if plan.leaving else None
         after = view.apply(change)
         if ready is not None and change.makes("range"):
-            change = replace(change, texts={OWN: ready.id})
+            change = change.with_summary(ready.id)
             texts = {**view.summaries, ready.id: state.in_place(ready)}
             after = replace(view.apply(change), summaries=texts)
         elif ready is not None and change.makes("summary"):
-            change = replace(change, texts={OWN: ready.id})
+            change = change.with_summary(ready.id)
             after = replace(view.apply(change), preface=state.preface_of(ready, snapshot))
         is_same = (after.turns, after.log, after.ranges) == (view.turns, view.log, view.ranges)
         is_vain = ready and after.raw_tokens >= view.raw_tokens

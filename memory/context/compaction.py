@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from memory.context import emergency
 from memory.context.change import Actor, Change, Kind, ViewEvent
 from memory.context.forecast import forecast
-from memory.context.forms import RANGE, give, overlay
+from memory.context.forms import RANGE, give
 from memory.context.limits import Limits
 from memory.context.meter import Meter
-from memory.context.plan import Plan, Removal, frees_enough, remove, squeeze, summarise_in_front
+from memory.context.plan import Plan, frees_enough, remove, remove_and_squeeze, summarise_in_front
 from memory.context.strategies import STRATEGIES, next_plan
 from memory.context.strategies.split import plan_structured, split
 from memory.context.summary import Style
@@ -119,13 +119,8 @@ def restart(view: View, limits: Limits) -> Plan | None:
     stay = max(3, limits.max_turns // 6)
     leaving = complete[:-stay] if len(complete) > stay else ()
     shorter = [turn for turn in complete[len(leaving) :] if turn.squeezed != turn.entries]
-    squeezed = squeeze(view, shorter)
-    if not leaving and not squeezed:
-        return None
-    removal = remove(view, leaving) if leaving else Removal(Change(), ())
-    change = replace(removal.change, forms=overlay(removal.change.forms, squeezed))
     why = f"the bot was restarted and restored the last {stay} turns, as text"
-    return Plan(change, why, removal.leaving, view.apply(change).tokens)
+    return remove_and_squeeze(view, leaving, shorter, why)
 
 
 def describe_restart(event: ViewEvent, view: View, turn: int) -> str:

@@ -68,7 +68,7 @@ def frees_enough(view: View, plan: Plan, limits: Limits) -> bool:
     about their number, whatever their size. What `slim` folds and rolls up is bounded by settings
     of its own, and shortening, by which no turn leaves, is done once and asks no model."""
     change = plan.change
-    if change.folded is not None or change.rolled:
+    if change.folds:
         return True
     after = view.apply(change)
     gone = view.raw_tokens - after.raw_tokens
@@ -138,6 +138,18 @@ def remove(view: View, turns: Collection[Turn], *, with_pinned: bool = False) ->
     return Removal(summarise_in_front(view, leaving), leaving)
 
 
+def remove_and_squeeze(
+    view: View, leaving: Collection[Turn], shorter: Collection[Turn], why: str
+) -> Plan | None:
+    """Return the plan by which turns leave, and of others the question and the reply alone stay;
+    None where it would change nothing."""
+    removal = remove(view, leaving) if leaving else Removal(Change(), ())
+    change = removal.change.with_forms(squeeze(view, shorter))
+    if change.is_empty:
+        return None
+    return Plan(change, why, removal.leaving, view.apply(change).tokens)
+
+
 def summarise_in_front(view: View, leaving: Collection[int]) -> Change:
     """Return the change by which turns leave into a summary of all that was summarised before."""
     layout, front = view.layout, view.layout.front
@@ -154,9 +166,9 @@ def renew(view: View, plan: Plan) -> Change:
     change = plan.change
     if not change.makes("summary"):
         return change
-    others = tuple(span for span in change.forms if span.form != SUMMARY)
     made = summarise_in_front(view, plan.leaving)
-    return replace(change, forms=overlay(made.forms, others), after=made.after)
+    others = tuple(span for span in change.forms if span.form != SUMMARY)
+    return replace(change, forms=made.with_forms(others).forms, after=made.after)
 
 
 def squeeze(view: View, turns: Iterable[Turn]) -> Forms:

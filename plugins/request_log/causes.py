@@ -42,13 +42,6 @@ def _touches(event: ViewEvent, part: SentPart) -> bool:
     if event.kind in ("prompt", "hold"):
         return False
     change = event.change
-    if part.entry is None or part.has_summary:
-        shown = change.forms or change.texts or change.folded is not None or change.rolled
-        if shown or change.reference is not None:
-            return True
-    if part.entry is None:
-        return False
-    turn, seq = part.entry.turn, part.entry.seq
-    is_line_shown = change.folded is not None and turn <= change.folded
-    has_form = any(span.first <= turn <= span.last for span in change.forms)
-    return has_form or is_line_shown or seq in change.clip or seq in change.stub
+    if (part.entry is None or part.has_summary) and change.rewrites_front:
+        return True
+    return part.entry is not None and change.touches(part.entry.turn, part.entry.seq)
