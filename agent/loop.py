@@ -49,8 +49,8 @@ from memory.context.view import View
 from memory.ledger import Spent
 from memory.messages import CUT_OFF, Mark, Message, ToolCall
 from memory.record.store import StoreError
-from memory.subagent import SubagentTurn
 from memory.turn_log import OpenTurn, Overflow
+from memory.unrecorded import SubagentTurn
 
 ToolChoice = Literal["auto", "none"]
 

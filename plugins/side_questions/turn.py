@@ -9,7 +9,7 @@ from memory.context.meter import PromptPrefix
 from memory.context.view import View, apply_layout
 from memory.ledger import Spent
 from memory.messages import Message
-from memory.turn_log import Overflow, TurnLog
+from memory.turn_log import TurnLog
 from memory.turns import Entry, Turn
 from memory.unrecorded import UnrecordedTurn, make_entry
 
@@ -18,6 +18,8 @@ class SideTurn(UnrecordedTurn):
     """A question that is asked with all that the conversation's next request would begin with, and
     that is no part of the conversation: what is cut for it is cut for it alone. It is on the bill
     of `person`."""
+
+    is_of_conversation = True
 
     def __init__(self, log: TurnLog, question: Entry, person: str) -> None:
         super().__init__(log, Turn(question.turn, (question,)))
@@ -47,13 +49,6 @@ class SideTurn(UnrecordedTurn):
             current=self.number,
             newest=self.number,
         )
-
-    async def make_room(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
-        """Believe that the provider refused what was made from `view`, and take the next step."""
-        if overflow.is_sure and overflow.is_own:
-            limits = self.log.state.limits_as_set
-            self.log.calibration.believe_refusal(view, limits, overflow.window)
-        return await super().make_room(view, prefix, overflow)
 
     async def book(self, spent: Spent) -> None:
         """Put a call on the bill of who asks; it belongs to no turn."""
