@@ -13,16 +13,18 @@ from msgspec.structs import replace
 from memory.between_turns import BetweenTurns
 from memory.context import compaction, emergency
 from memory.context.change import Actor, Kind, ViewEvent
-from memory.context.compaction import Planner, SummarySpec
+from memory.context.compaction import SummarySpec
 from memory.context.limits import Limits
 from memory.context.meter import PromptFingerprint, PromptPrefix
 from memory.context.plan import (
     Plan,
+    Planner,
     Stuck,
     explain_stuck,
     find_stuck,
     is_over,
     keeps_turn_limit,
+    plan_by,
     renew,
 )
 from memory.context.replay import list_effective
@@ -195,7 +197,7 @@ class Compactor:
 
     def _plan(self, planner: Planner, prefix: PromptPrefix | None) -> Plan | None:
         limits = self._state.limits
-        return compaction.plan_by(planner, self._state.view(prefix, limits), limits)
+        return plan_by(planner, self._state.view(prefix, limits), limits)
 
     async def compact_for_person(self, focus: str = "") -> Compacted | None:
         """Summarise all complete turns but the newest, now, and what stands in the activity log.

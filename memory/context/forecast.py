@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from memory.context import emergency
 from memory.context.limits import Limits
-from memory.context.plan import Plan, frees_enough
+from memory.context.plan import Plan, Planner, frees_enough
 from memory.context.strategies import STRATEGIES, next_cut, next_plan, stubs
 from memory.context.view import LogLine, Preface, View
 from memory.messages import Message
@@ -103,7 +103,7 @@ def _find_next(
     limits: Limits,
     within: int,
     sizes: Sizes,
-    planner: Callable[[View, Limits], Plan | None],
+    planner: Planner,
 ) -> tuple[View, Plan] | None:
     """Return the next cut, and the view as it is when that is due."""
     if not stubs.may_come(limits):

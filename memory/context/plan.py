@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -53,6 +53,8 @@ class Plan(Struct, frozen=True):
         return frozenset((*self.leaving, *self.change.turns("line")))
 
 
+Planner = Callable[[View, Limits], Plan | None]
+"""Says what should leave the view; None for nothing."""
 LEAST_FREED = 1 / 20
 """The share of what stands in the context besides the system prompt and the tools that a plan frees
 at least, or it is not carried out. A cut has the provider read all behind it anew, and its summary
@@ -80,6 +82,12 @@ def frees_enough(view: View, plan: Plan, limits: Limits) -> bool:
         gone if change.makes("range") else view.raw_tokens - view.prefix.system - view.prefix.tools
     )
     return gone - _count_growth(view, plan, limits, gone) >= max(1, LEAST_FREED * size)
+
+
+def plan_by(planner: Planner, view: View, limits: Limits) -> Plan | None:
+    """Return what a planner wants done, where that frees enough."""
+    plan = planner(view, limits)
+    return plan if plan is not None and frees_enough(view, plan, limits) else None
 
 
 def keeps_turn_limit(view: View, after: View, limits: Limits) -> bool:
