@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 from msgspec import Struct
@@ -62,14 +62,9 @@ class Compactor:
     emergency and a restart. All of it may come at any moment, also while a turn runs. `between` is
     the work that is due between turns."""
 
-    def __init__(
-        self,
-        services: MemoryServices,
-        state: ContextState,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, services: MemoryServices, state: ContextState) -> None:
         self._services, self._state = services, state
-        self._clock = clock
+        self._clock = time.monotonic
         self.summaries = SummaryWriter(services, state, self._show_cut)
         self.forecaster = Forecaster(state, self.summaries)
         self.approval = CutApproval(services, state, self.summaries, self.forecaster)

@@ -77,21 +77,15 @@ def certain(view: View, limits: Limits, within: int) -> Plan | None:
     return latest[1] if soonest[1].leaving == latest[1].leaving else None
 
 
-def forecast(
-    view: View,
-    limits: Limits,
-    within: int = FARTHEST,
-    sizes: Sizes | None = None,
-    planner: Callable[[View, Limits], Plan | None] = next_plan,
-) -> Forecast | None:
-    """Return the next cut if the turns to come are of these sizes, or as long as those in context
-    are on average; None when none is due `within` so many turns."""
-    found = _find_next(view, limits, within, sizes or average_sizes(view), planner)
+def forecast(view: View, limits: Limits, within: int = FARTHEST) -> Forecast | None:
+    """Return the next cut if the turns to come are as long as those in context are on average;
+    None when none is due `within` so many turns."""
+    found = _find_next(view, limits, within, average_sizes(view), next_plan)
     if found is None:
         return None
     later, plan = found
     after = later.apply(plan.change)
-    then = planner(after, limits) if plan.name == "stub" else None
+    then = next_plan(after, limits) if plan.name == "stub" else None
     gone = plan.removed | (then.removed if then else frozenset())
     raw = sum(turn.tokens for turn in after.turns if turn.number in gone)
     raw += stubs.count_freed(later, plan.change)

@@ -14,7 +14,7 @@ import re
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from uuid import uuid4
 
 import msgspec
@@ -59,16 +59,10 @@ class ProvenCall(Struct, frozen=True):
 
 
 class HookCalls:
-    """Takes calls. `uptime` is in seconds, from anywhere."""
+    """Takes calls."""
 
-    def __init__(
-        self,
-        runner: JobRunner,
-        turns: Turns,
-        known: Mapping[str, str],
-        uptime: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._runner, self._turns, self._known, self._uptime = runner, turns, known, uptime
+    def __init__(self, runner: JobRunner, turns: Turns, known: Mapping[str, str]) -> None:
+        self._runner, self._turns, self._known, self._uptime = runner, turns, known, time.monotonic
         self._forged, self._written = Counter[str](), -QUIET
         self._nobodys = secrets.token_urlsafe(32)
 
