@@ -49,8 +49,8 @@ from memory.context.view import View
 from memory.ledger import Spent
 from memory.messages import CUT_OFF, Mark, Message, ToolCall
 from memory.record.store import StoreError
-from memory.subagent import SubagentTurn
 from memory.turn_log import OpenTurn, Overflow
+from memory.unrecorded import SubagentTurn
 
 ToolChoice = Literal["auto", "none"]
 
@@ -110,9 +110,17 @@ class Output(Protocol):
     def tool_ended(self, call: ToolCall, is_error: bool) -> None: ...
 
 
+class StepLimits(Struct, frozen=True):
+    """The most steps of a turn, calls of tools in a step, and pictures in a request."""
+
+    steps: int
+    calls: int
+    pictures: int = 0
+
+
 class Agent(Struct, frozen=True):
-    """The agent that answers a turn. `max_steps` and `max_calls` (those of one step) are asked at
-    every step, so that `/config` holds from the next one on. `wishes` are those of a client of
+    """The agent that answers a turn. Its `limits` are asked for at every step, so that `/config`
+    holds from the next one on. `wishes` are those of a client of
     OpenAI's protocol, who gets the model's answer and nothing of the bot's own."""
 
     model: Model
@@ -120,8 +128,7 @@ class Agent(Struct, frozen=True):
     toolbox: Toolbox
     surroundings: ToolContext
     pictures: Pictures
-    max_steps: Callable[[], int]
-    max_calls: Callable[[], int]
+    limits: Callable[[], StepLimits]
     wishes: SamplingParams | None = None
 
     async def answer(self, turn: OpenTurn, output: Output) -> Message:
@@ -139,7 +146,7 @@ class Agent(Struct, frozen=True):
                 await self._step(turn, output)
             elif _is_cut_again(turn):
                 await self._conclude(turn, output, CUT_CALLS)
-            elif turn.steps < self.max_steps():
+            elif turn.steps < self.limits().steps:
                 await self._step(turn, output)
             else:
                 await self._conclude(turn, output, self._out_of_steps(turn))
@@ -159,14 +166,14 @@ class Agent(Struct, frozen=True):
 
     async def _step(self, turn: OpenTurn, output: Output) -> None:
         view, reply = await self._ask_model(turn, "auto", output)
-        most = self.max_calls()
+        most = self.limits().calls
         note = _describe_shortfall(reply, most)
         if len(reply.tool_calls) > most:
             reply = replace(reply, tool_calls=reply.tool_calls[:most])
         await self._record(turn, view, reply, note)
 
     def _out_of_steps(self, turn: OpenTurn) -> str:
-        most = self.max_steps()
+        most = self.limits().steps
         if turn.steps == 1:
             return f"I stopped after one step; the limit, `agent_max_steps`, is {most}."
         return f"I stopped after {turn.steps} steps; the limit, `agent_max_steps`, is {most}."
@@ -217,7 +224,7 @@ class Agent(Struct, frozen=True):
         nothing is booked, also where the turn is stopped."""
         tools = self.prefix.tools
         named = view.to_wire(self.prefix)
-        pictures = await self.pictures.parts(named, self.model.sees)
+        pictures = await self.pictures.parts(named, self.model.sees, self.limits().pictures)
         messages = put_in(named, pictures, self.model.sees)
         lost: list[ModelReply] = []
         talk = self.surroundings.conversation

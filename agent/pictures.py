@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -36,25 +36,18 @@ _TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif", ".webp
 
 
 class Pictures(Struct, frozen=True):
-    """`folder` is the audience's, in which messages name their pictures; `most` is asked at every
-    request, so that `/config` holds from the next one on."""
+    """`folder` is the audience's, in which messages name their pictures."""
 
     folder: Path
-    most: Callable[[], int]
 
-    async def fill_in(self, messages: Wire, sees: bool) -> Wire:
-        """Return the messages as they are sent: with their pictures, or with words in their
-        place."""
-        return put_in(messages, await self.parts(messages, sees), sees)
-
-    async def parts(self, messages: Wire, sees: bool) -> list[dict[str, Any]]:
-        """Return the parts that are sent for the pictures that these messages name, in order."""
+    async def parts(self, messages: Wire, sees: bool, most: int) -> list[dict[str, Any]]:
+        """Return the parts that are sent for the pictures that these messages name, in order; at
+        most so many of them are pictures."""
         names = names_in(messages)
         if not names:
             return []
         if not sees:
             return [placeholder(name, UNSEEN) for name in names]
-        most = self.most()
         return await asyncio.to_thread(lambda: self._parts(names, most))
 
     def part(self, name: str) -> dict[str, Any]:

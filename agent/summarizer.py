@@ -21,10 +21,9 @@ from agent.models.base import (
     ModelReply,
     ModelRequest,
     ModelUnreachable,
-    Usage,
 )
-from agent.models.catalogue import input_price, parameters_of, price_reply
-from agent.models.patience import reply_in_time
+from agent.models.catalogue import input_price, parameters_of
+from agent.models.patience import TokenCount, ask_for_work
 from memory.context.continued import Beginning, pays
 from memory.context.receipt import Receipt
 from memory.context.shapes import find_kind
@@ -63,7 +62,7 @@ class ModelSummarizer(Struct, frozen=True):
 
     model_of: Callable[[ConversationKey], Model]
     window_of: Callable[[ConversationKey], int]
-    count: Callable[[str, str], int]
+    count: TokenCount
     on_refused: Callable[[str], None] = lambda sentence: None
     on_failed: Callable[[], None] = lambda: None
     answers: Callable[[ConversationKey], bool] = lambda key: False
@@ -132,31 +131,11 @@ class ModelSummarizer(Struct, frozen=True):
         self, model: Model, request: SummaryRequest, beginning: Beginning | None = None
     ) -> ModelReply:
         """Ask, and book what came of it, also where that is no summary."""
-        paid: list[ModelReply] = []
         asked = _request(request) if beginning is None else _request_behind(request, beginning)
-        try:
-            asked = replace(asked, on_lost=paid.append)
-            paid.append(await reply_in_time(model, asked))
-            return paid[-1]
-        finally:
-            for reply in paid:
-                usage = reply.usage or Usage(0, 0)
-                if not reply.is_counted:
-                    usage = usage.filled(await self._estimate(model, asked, reply, beginning))
-                request.on_spent(price_reply("summary", model, reply, usage))
-
-    async def _estimate(
-        self,
-        model: Model,
-        request: ModelRequest,
-        reply: ModelReply,
-        beginning: Beginning | None,
-    ) -> Usage:
-        """Estimate, by the meter, the usage that the provider did not report."""
-        own = request.messages if beginning is None else request.messages[-1:]
-        asked = "\n".join(str(message["content"]) for message in own)
-        prompt, completion = await self.tokens((asked, reply.written), model)
-        return Usage(prompt + (beginning.tokens if beginning else 0), completion)
+        counted = beginning.tokens if beginning else 0
+        return await ask_for_work(
+            model, asked, "summary", self.count, request.on_spent, counted=counted
+        )
 
     async def tokens(self, texts: Sequence[str], model: Model) -> list[int]:
         """Tokens of each text for a model."""

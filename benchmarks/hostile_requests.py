@@ -17,7 +17,7 @@ from channels.web.chat_shapes import ChatRequest
 from channels.web.operations import Problem, parse_body
 from channels.web.shapes import Incoming
 from channels.whatsapp.reading import read
-from plugins.jobs.templates import fill
+from plugins.jobs.calls import fill
 
 SIZES = (10_000, 100_000, 1_000_000)
 """Bytes."""

@@ -50,9 +50,8 @@ from memory.record.search import Hit, index, words
 from memory.record.search.likeness import Likeness
 from memory.record.store import Store
 from memory.services import MemoryServices
-from plugins.recall.filling import Filling
+from plugins.recall.feature import Filling, VectorLikeness
 from plugins.recall.record import TABLES
-from plugins.recall.vectors import VectorLikeness
 from tests.servers.postgresql import running_server
 
 DEPTHS = (5, 10, 20)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 
 from bot.access import LOCAL, Access
 from bot.delivery import Delivery
@@ -26,17 +25,11 @@ QUIET = 3600.0
 
 
 class Alerts:
-    """Writes to the owner where they wrote last, alone with the bot; `clock` gives seconds."""
+    """Writes to the owner where they wrote last, alone with the bot."""
 
-    def __init__(
-        self,
-        store: Store,
-        delivery: Delivery,
-        access: Access,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, store: Store, delivery: Delivery, access: Access) -> None:
         self._store, self._delivery, self._access = store, delivery, access
-        self._clock = clock
+        self._clock = time.monotonic
         self._told: dict[str, float] = {}
         self._places: dict[str, Address] = {}
         self.tasks = BackgroundTasks()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -63,14 +63,8 @@ class AwaitedText(Struct, frozen=True):
 class Forms:
     """The addresses at which a command waits for text."""
 
-    def __init__(
-        self,
-        store: Store,
-        channels: Mapping[str, Channel],
-        links: Links,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._store, self._channels, self._clock = store, channels, clock
+    def __init__(self, store: Store, channels: Mapping[str, Channel], links: Links) -> None:
+        self._store, self._channels, self._clock = store, channels, time.time
         self._links = links
         self._waiting: dict[Address, AwaitedText] = {}
 

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from agent.loop import Agent
+from agent.loop import Agent, StepLimits
 from agent.models.base import Model, SamplingParams
 from agent.models.partial_calls import MOST_CALLS
 from agent.models.selection import ModelChoice, Models
@@ -231,10 +231,14 @@ class RuntimeConfig(Struct, frozen=True):
                 place=columns_of(address),
                 services=self.services,
             ),
-            pictures=Pictures(workspace, lambda: self.book.effective(key.id).context.max_images),
-            max_steps=lambda: self.book.effective(key.id).agent_max_steps,
-            max_calls=lambda: self.book.effective(key.id).agent_max_calls,
+            pictures=Pictures(workspace),
+            limits=partial(self._step_limits, key),
         )
+
+    def _step_limits(self, key: ConversationKey, most_calls: int | None = None) -> StepLimits:
+        settings = self.book.effective(key.id)
+        most_calls = settings.agent_max_calls if most_calls is None else most_calls
+        return StepLimits(settings.agent_max_steps, most_calls, settings.context.max_images)
 
     def agent_alone(self, key: ConversationKey, request: CompletionRequest) -> Agent:
         """Return the agent for a request that stands by itself: the client's tools, or those of the
@@ -268,11 +272,8 @@ class RuntimeConfig(Struct, frozen=True):
                 approve=refuse_permission if is_asked else grant_permission,
                 services=self.services,
             ),
-            pictures=Pictures(workspace, lambda: settings.context.max_images),
-            max_steps=lambda: self.book.effective(key.id).agent_max_steps,
-            max_calls=lambda: (
-                self.book.effective(key.id).agent_max_calls if request.tools is None else MOST_CALLS
-            ),
+            pictures=Pictures(workspace),
+            limits=partial(self._step_limits, key, None if request.tools is None else MOST_CALLS),
             wishes=SamplingParams(request.max_tokens, request.temperature, request.parameters),
         )
 
@@ -289,9 +290,8 @@ class RuntimeConfig(Struct, frozen=True):
             prefix=self.prompt.prefix(key, f"{system}\n\n{OFF_RECORD}", (), sections),
             toolbox=Toolbox(()),
             surroundings=ToolContext(key, folder, now.settings.zone),
-            pictures=Pictures(folder, lambda: 0),
-            max_steps=lambda: 1,
-            max_calls=lambda: 1,
+            pictures=Pictures(folder),
+            limits=partial(StepLimits, 1, 1),
         )
 
     async def _approve(

@@ -56,7 +56,6 @@ from bot.turns import Turns
 from bot.workspaces import Workspaces
 from channels.base import Channel
 from memory.branches import Branches
-from memory.calibration import KnownModels
 from memory.context.meter import Meter
 from memory.context.summary import Summarizer, SummaryRequest, SummaryResult
 from memory.conversations import Conversations, LoadedConversations
@@ -187,10 +186,6 @@ class ThriftySummarizer(Struct, frozen=True):
         return await self.summarizer.summarize(request)
 
 
-def _count_tokens(meter: Meter, known: KnownModels, text: str, model: str) -> int:
-    return round(meter.count(text) * known.ratio(model))
-
-
 def open_memory(
     store: Store,
     people: People,
@@ -202,7 +197,7 @@ def open_memory(
     summarizer = ModelSummarizer(
         config.summary_model,
         config.summary_window,
-        partial(_count_tokens, thinking.meter, people.loaded.models),
+        partial(people.loaded.models.tokens, thinking.meter),
         recent.model_refused,
         recent.summary_failed,
         config.summarizes_itself,

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from memory.context.layout import Layout
 from memory.context.limits import Limits
-from memory.context.meter import PrefixTokens
+from memory.context.meter import Meter, PrefixTokens
 from memory.context.reconcile import (
     Belief,
     Counted,
@@ -77,6 +77,10 @@ class KnownModels(Struct):
 
     def ratio(self, model: str) -> float:
         return self.ratios.get(model, 1.0)
+
+    def tokens(self, meter: Meter, text: str, model: str) -> int:
+        """Count the tokens of a text for a model, as far as is known how that one counts."""
+        return round(meter.count(text) * self.ratio(model))
 
     def forget_windows(self) -> None:
         """Forget all windows: a person has said which window or which model it is."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 from msgspec import Struct
@@ -13,17 +13,18 @@ from msgspec.structs import replace
 from memory.between_turns import BetweenTurns
 from memory.context import compaction, emergency
 from memory.context.change import Actor, Kind, ViewEvent
-from memory.context.compaction import Planner, SummarySpec
-from memory.context.forms import OWN
+from memory.context.compaction import SummarySpec
 from memory.context.limits import Limits
 from memory.context.meter import PromptFingerprint, PromptPrefix
 from memory.context.plan import (
     Plan,
+    Planner,
     Stuck,
     explain_stuck,
     find_stuck,
     is_over,
     keeps_turn_limit,
+    plan_by,
     renew,
 )
 from memory.context.replay import list_effective
@@ -61,14 +62,9 @@ class Compactor:
     emergency and a restart. All of it may come at any moment, also while a turn runs. `between` is
     the work that is due between turns."""
 
-    def __init__(
-        self,
-        services: MemoryServices,
-        state: ContextState,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, services: MemoryServices, state: ContextState) -> None:
         self._services, self._state = services, state
-        self._clock = clock
+        self._clock = time.monotonic
         self.summaries = SummaryWriter(services, state, self._show_cut)
         self.forecaster = Forecaster(state, self.summaries)
         self.approval = CutApproval(services, state, self.summaries, self.forecaster)
@@ -179,7 +175,7 @@ class Compactor:
         event = next((event for event in held if event.id == job.event), None)
         if event is None or event.actor not in BY_ITSELF:
             return
-        is_late = summary.id not in event.change.texts.values()
+        is_late = summary.id not in event.change.summaries
         sizes = event.tokens_before, event.tokens_after
         notice = CutNotice(summary, event.leaving, event.reason, *sizes, event.id, is_late)
         await self._services.on_cut(self._state.key, notice)
@@ -196,7 +192,7 @@ class Compactor:
 
     def _plan(self, planner: Planner, prefix: PromptPrefix | None) -> Plan | None:
         limits = self._state.limits
-        return compaction.plan_by(planner, self._state.view(prefix, limits), limits)
+        return plan_by(planner, self._state.view(prefix, limits), limits)
 
     async def compact_for_person(self, focus: str = "") -> Compacted | None:
         """Summarise all complete turns but the newest, now, and what stands in the activity log.
@@ -283,11 +279,11 @@ class Compactor:
         snapshot = await state.snapshot(view) if plan.leaving else None
         after = view.apply(change)
         if ready is not None and change.makes("range"):
-            change = replace(change, texts={OWN: ready.id})
+            change = change.with_summary(ready.id)
             texts = {**view.summaries, ready.id: state.in_place(ready)}
             after = replace(view.apply(change), summaries=texts)
         elif ready is not None and change.makes("summary"):
-            change = replace(change, texts={OWN: ready.id})
+            change = change.with_summary(ready.id)
             after = replace(view.apply(change), preface=state.preface_of(ready, snapshot))
         is_same = (after.turns, after.log, after.ranges) == (view.turns, view.log, view.ranges)
         is_vain = ready and after.raw_tokens >= view.raw_tokens

@@ -186,10 +186,11 @@ class ContextEditor:
         rest = [turn for turn in layout.turns("summary") if turn in left]
         if summary is None:
             gone = give(rest, TurnForm("gone", ASIDE))  # nothing is known of them any more
-            return replace(change, forms=overlay(change.forms, gone), reference="")
+            return replace(change.with_forms(gone), reference="")
         slot = await writer.event_of(summary.origin) or -summary.id
-        forms = overlay(change.forms, give(rest, TurnForm("summary", slot)))
-        return replace(change, forms=forms, texts={slot: summary.id})
+        return change.with_forms(give(rest, TurnForm("summary", slot))).with_summary(
+            summary.id, slot
+        )
 
     async def _is_coming_for(self, front: int, back: Sequence[int], left: Collection[int]) -> bool:
         """Return whether the summary in front is still to be written, for turns that are all
@@ -265,6 +266,6 @@ class ContextEditor:
         state, view = self._state, self._state.view()
         plan = Plan(change, why, tokens_after=view.apply(change).tokens)
         event = await self._compactor.record(self._compactor.event(plan, view, "person"))
-        if "whole" in {span.form.kind for span in change.forms}:
+        if change.brings_back:
             await state.replay(await state.history())  # their turns are read
         return event

@@ -437,7 +437,7 @@ class ContextState:
             cached = self.cached
             return replace(event, broken=cached, anew=cached) if cached else event
         after = before.apply(event.change)
-        if event.change.texts:
+        if event.change.summaries:
             after = replace(after, preface=_SOME_PREFACE)
         return self.count_broken(event, before, after)
 

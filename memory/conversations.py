@@ -74,16 +74,10 @@ class Conversations:
     """All conversations of one store. One that left memory while somebody still holds it is found
     again (`_alive`), so that there are never two of the same."""
 
-    def __init__(
-        self,
-        services: MemoryServices,
-        loaded: LoadedConversations | None = None,
-        most_open: int = MOST_OPEN,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, services: MemoryServices, loaded: LoadedConversations | None = None) -> None:
         """Make the conversations of `services`; others find those that are in memory in
         `loaded`."""
-        self.services, self._clock = services, clock
+        self.services, self._clock = services, time.monotonic
         self._mirror, self._indexer = (
             services.mirror(),
             Indexer(services.store, services.corrections),
@@ -99,7 +93,7 @@ class Conversations:
             self.long_term,
             self._spread,
         )
-        self._most_open = most_open
+        self._most_open = MOST_OPEN
         self._open: OrderedDict[str, Conversation] = OrderedDict()
         self._used: dict[str, float] = {}  # when each of these was asked for last
         self._alive = self._loaded.alive

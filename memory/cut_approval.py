@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
@@ -38,11 +37,10 @@ class CutApproval:
         state: ContextState,
         summaries: SummaryWriter,
         forecaster: Forecaster,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._services, self._state = services, state
         self._summaries, self._forecaster = summaries, forecaster
-        self.clock = clock
+        self.clock = time.time
         self._pending: Proposal | None = None
         self.answered: set[int] = set()  # events of which the person knows
 

@@ -6,13 +6,12 @@ the steps of the emergency ladder make room: no summary is written, and no file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from memory.calibration import KnownModels
 from memory.context.change import Change
 from memory.context.layout import Layout
-from memory.context.meter import PromptPrefix
-from memory.context.view import Scale, View, apply_layout
+from memory.context.view import apply_layout
 from memory.events import NOTHING, EventName, Verdict
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
@@ -96,16 +95,6 @@ class PrivateTurn(UnrecordedTurn):
     def cuts(self, cuts: Change) -> None:
         self._talk.cuts = cuts
 
-    def view(self, prefix: PromptPrefix) -> View:
-        limits = self.log.state.limits
-        whole = (*self._talk.turns, Turn(self.number, tuple(self.entries)))
-        layout = Layout().apply(self.cuts)
-        return View(
-            whole,
-            apply_layout(whole, layout),
-            self.log.services.meter.prefix(prefix),
-            layout,
-            Scale(self.log.calibration.ratio(limits.model)),
-            current=self.number,
-            newest=self.number,
-        )
+    @property
+    def earlier(self) -> Sequence[Turn]:
+        return self._talk.turns

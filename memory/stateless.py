@@ -15,7 +15,6 @@ from msgspec import field
 from memory.calibration import Calibration, KnownModels
 from memory.compactor import Compactor
 from memory.context.emergency import NoRoom
-from memory.context.layout import Layout
 from memory.context.meter import PromptPrefix
 from memory.context.view import View
 from memory.context_state import ContextState
@@ -120,8 +119,7 @@ class StatelessTurn(UnrecordedTurn):
     async def fit(self, prefix: PromptPrefix) -> View:
         """All of it. Raises NoRoom where it is longer than the window."""
         limits = self.log.state.limits
-        turn = Turn(self.number, tuple(self.entries))
-        view = self.log.view_alone(turn, Layout(), prefix)
+        view = self.view(prefix)
         if view.tokens > limits.window:
             raise NoRoom(
                 f"This model's maximum context length is {limits.window} tokens. However, your "

@@ -137,7 +137,7 @@ class SummaryEditor:
         """Return the event that shows a summary: the edit, or the one that removed its turns."""
         events = reversed(await self._state.history())
         edits = (e for e in events if e.kind == "edit" or e.name == "expand")
-        shown = next((e.id for e in edits if summary.id in e.change.texts.values()), 0)
+        shown = next((e.id for e in edits if summary.id in e.change.summaries), 0)
         return shown or slot or self._state.layout.front or 0
 
     async def find_numbered(self, number: int) -> Summary | None:
@@ -155,7 +155,7 @@ class SummaryEditor:
             return summaries.receipts_of_events(db, row), summaries.receipts_of_edits(db, row)
 
         by_event, by_edit = await self._services.store.read(read)
-        edited = {e.id: max(e.change.texts.values(), default=0) for e in events if e.kind == "edit"}
+        edited = {e.id: max(e.change.summaries, default=0) for e in events if e.kind == "edit"}
         return by_event | {e: by_edit[one] for e, one in edited.items() if one in by_edit}
 
     def longest(self, present: int = 0) -> int:
@@ -335,4 +335,4 @@ class SummaryEditor:
 def _name(event: ViewEvent, standing: StandingSummary, after: Summary) -> ViewEvent:
     """Return the event, now that the summary that it shows in the place of another has an id."""
     why = event.reason or f"{standing.summary.name} was changed to {after.name}"
-    return replace(event, change=Change(texts={standing.slot: after.id}), reason=why)
+    return replace(event, change=Change().with_summary(after.id, standing.slot), reason=why)

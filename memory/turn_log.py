@@ -14,9 +14,8 @@ from msgspec.structs import replace
 
 from memory.calibration import Calibration, CutPrompt
 from memory.compactor import Compactor
-from memory.context.layout import Layout
 from memory.context.meter import PromptPrefix
-from memory.context.view import Scale, View, apply_layout
+from memory.context.view import View
 from memory.context_state import ContextState
 from memory.events import NOTHING, Event, EventName, Verdict
 from memory.ledger import Bill, Spent
@@ -273,18 +272,6 @@ class TurnLog:
     async def book(self, turn: int, spent: Spent) -> None:
         """Put a call to a model on this conversation's bill."""
         await self.state.pay(spent, turn)
-
-    def view_alone(self, turn: Turn, layout: Layout, prefix: PromptPrefix) -> View:
-        """Return the view of a turn that stands by itself, in no transcript."""
-        return View(
-            (turn,),
-            apply_layout((turn,), layout),
-            self.services.meter.prefix(prefix),
-            layout,
-            Scale(self.calibration.ratio(self.state.limits.model)),
-            current=turn.number,
-            newest=turn.number,
-        )
 
     # --- listeners -------------------------------------------------------------------------------
 

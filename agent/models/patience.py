@@ -1,19 +1,56 @@
-"""The bound on a request that no turn waits for: a summary, or the memory that is distilled. A turn
-has its own (`turn_timeout`), and so have lists of models, questions about windows, and voice."""
+"""Requests that no turn waits for: a summary, a title, or the memory that is distilled. They have a
+bound of their own, and what they cost is told whatever came of them. A turn has its own
+(`turn_timeout`), and so have lists of models, questions about windows, and voice."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
-from agent.models.base import Model, ModelReply, ModelRequest, ModelSilent
+from msgspec.structs import replace
+
+from agent.models.base import Model, ModelReply, ModelRequest, ModelSilent, Usage
+from agent.models.catalogue import price_reply
+from memory.ledger import Spent
 
 LONGEST_WORK = 600.0
 """Seconds for one request, with all that is tried again and all fallbacks: a slow model on a small
 machine writes a summary in some minutes."""
+TokenCount = Callable[[str, str], int]
+"""Says how many tokens a text has for the model of a name."""
+OnSpent = Callable[[Spent], None]
 
 
-async def reply_in_time(model: Model, request: ModelRequest) -> ModelReply:
-    """Ask a model for what nobody watches being written. Raises ModelError."""
+async def ask_for_work(
+    model: Model,
+    request: ModelRequest,
+    purpose: str,
+    count: TokenCount,
+    on_spent: OnSpent,
+    *,
+    counted: int = 0,
+) -> ModelReply:
+    """Ask a model for what nobody watches being written. `on_spent` hears of each reply to it that
+    is paid, also where nothing came of that; what a provider did not report is counted: the
+    messages, or where all but the last of them have `counted` tokens, that one. Raises
+    ModelError."""
+    paid: list[ModelReply] = []
+    try:
+        paid.append(await _reply_in_time(model, replace(request, on_lost=paid.append)))
+        return paid[-1]
+    finally:
+        for reply in paid:
+            usage = reply.usage or Usage(0, 0)
+            if not reply.is_counted:
+                own = request.messages[-1:] if counted else request.messages
+                asked = "\n".join(str(message["content"]) for message in own)
+                prompt = counted + await asyncio.to_thread(count, asked, model.name)
+                written = await asyncio.to_thread(count, reply.written, model.name)
+                usage = usage.filled(Usage(prompt, written))
+            on_spent(price_reply(purpose, model, reply, usage))
+
+
+async def _reply_in_time(model: Model, request: ModelRequest) -> ModelReply:
     try:
         async with asyncio.timeout(LONGEST_WORK):
             return await model.reply(request, _discard)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import itertools
 import logging
+import re
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +18,6 @@ from agent.tools import ToolError
 from agent.tools.base import Approve, Permission, RemoteTools, Tool, ToolContext
 from agent.tools.changes import watched
 from agent.tools.lean import GUIDE, list_groups, make_lean_tools, unwrap_call
-from agent.tools.names import resolve_name, strip_name
 from agent.tools.schema import takes
 from agent.tools.settings import ToolSettings
 from memory.messages import ToolCall
@@ -264,3 +264,37 @@ def _as_text(result: object) -> str:
     text = result if isinstance(result, str) else to_json(result, fallback=str).decode()
     text = without_controls(text)
     return text if text.strip() else "(no output)"
+
+
+_TOKEN = lazy(r"<\|.*", re.DOTALL)
+"""A token of a template, and all behind it: `current_time<|channel|>commentary` (gpt-oss)."""
+_NAMESPACE = lazy(r"^(?:functions?|default_api|tools?|api|mcp)\s*(?:\.|::|/|:)\s*", re.I)
+"""`functions.` (OpenAI), `default_api.` (Gemini), `tool.`."""
+_CALLED = lazy(r"\s*\(\s*\)?$")
+_LONGEST = 200
+
+
+def resolve_name(name: str, known: Collection[str]) -> str:
+    """Return the real tool that a name means, where that is exactly one; the name as it is
+    otherwise."""
+    if name in known or len(name) > _LONGEST:
+        return name
+    bare = strip_name(name)
+    if bare in known:
+        return bare
+    plain = _plain(bare)
+    meant = [one for one in known if _plain(one) == plain] if plain else []
+    return meant[0] if len(meant) == 1 else name
+
+
+def strip_name(name: str) -> str:
+    """Return a name without what stands around it."""
+    bare = _TOKEN.sub("", name).strip(" \t\r\n\"'`")
+    bare = _CALLED.sub("", bare)
+    while (shorter := _NAMESPACE.sub("", bare)) != bare:
+        bare = shorter
+    return bare
+
+
+def _plain(name: str) -> str:
+    return name.replace("-", "_").casefold()

@@ -35,8 +35,7 @@ from channels.language import _, asked_in, speaking
 from channels.message import Address
 from channels.slack import failures, incoming
 from channels.slack.incoming import Surroundings
-from channels.slack.posts import content
-from channels.slack.rendering import LONGEST, length, plain_blocks
+from channels.slack.rendering import LONGEST, content, length, plain_blocks
 from channels.slack.settings import SlackSettings
 from channels.slack.signing import is_signed
 from channels.slack.socket import Socket

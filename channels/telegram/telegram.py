@@ -11,8 +11,9 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
+import orjson
 from msgspec.structs import replace
-from telegram import BotCommand, LinkPreviewOptions, Message, ReplyParameters
+from telegram import BotCommand, LinkPreviewOptions, Message, ReplyParameters, Update
 from telegram.constants import ChatAction
 from telegram.error import (
     BadRequest,
@@ -45,11 +46,10 @@ from channels.settings import TelegramSettings
 from channels.splitting import split
 from channels.telegram.buttons import LONGEST_DATA, keyboard
 from channels.telegram.incoming import Me, Reader
-from channels.telegram.reading import CarefulRequest
+from channels.telegram.reading import CarefulRequest, number_of, readable
 from channels.telegram.rendering import LONGEST, Rendered, measure, rendered
 from channels.telegram.rhythm import Rhythm
-from channels.telegram.updates import KINDS, Counter, poll
-from channels.telegram.webhook import SECRET, answer_call
+from channels.telegram.updates import KINDS, Counter, Take, poll
 
 os.environ.setdefault("PTB_TIMEDELTA", "true")  # the SDK's own switch: `retry_after` is a timedelta
 
@@ -301,3 +301,30 @@ async def _wherever(place: Location, send: Callable[[Location, S], Awaitable[T]]
         return await send(place, what)
     except ChatMigrated as error:
         return await send(replace(place, chat=str(error.new_chat_id), message=""), what)
+
+
+SECRET = "x-telegram-bot-api-secret-token"
+
+
+async def answer_call(
+    sdk: ExtBot[Any], call: WebhookCall, counter: Counter, take: Take
+) -> WebhookAnswer:
+    """Answered when the update was taken. One that can't be read is logged, and confirmed, or it
+    would come again for ever."""
+    if call.method != "POST":
+        return WebhookAnswer(405)
+    update = _read(sdk, call.body)
+    if update is not None:
+        await counter.put(update, take)
+    return WebhookAnswer()
+
+
+def _read(sdk: ExtBot[Any], body: bytes) -> Update | None:
+    try:
+        update = orjson.loads(body)
+        if number_of(update) is None:
+            raise ValueError("it has no number")
+        return Update.de_json(readable(update), sdk)
+    except Exception:
+        log.exception("an update from Telegram can't be read and is left out")
+        return None

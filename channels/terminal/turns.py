@@ -31,9 +31,54 @@ from channels.message import Outbound
 from channels.terminal import conversations, keys
 from channels.terminal.display import StreamedAnswer, bar_style, bar_text, one_line
 from channels.terminal.dumb_screen import DumbScreen
-from channels.terminal.reasoning import ShownReasoning
 from channels.terminal.screen import Screen
 from channels.terminal.scroll import Below, Scroll
+
+
+class ShownReasoning:
+    """The reasoning of the running turn, as far as it is not on the screen for good."""
+
+    def __init__(self, scroll: Scroll) -> None:
+        self._scroll = scroll
+        self._pieces: list[str] = []
+        self._is_over = False
+        self.is_shown = False
+
+    def toggle(self) -> str:
+        """Show it, or no longer; return what was done."""
+        self.is_shown = not self.is_shown
+        if not self.is_shown:
+            return _("Reasoning is hidden.")
+        if self._is_over:
+            self.tell()
+        return _("Reasoning is shown · Ctrl-O hides it")
+
+    def add(self, text: str) -> None:
+        if self._is_over:
+            self.drop()
+        self._pieces.append(text)
+
+    def tell(self) -> None:
+        """Put it above what comes now, which is no part of it."""
+        self._is_over = True
+        if self.is_shown and self._pieces:
+            self._scroll.reasoning("".join(self._pieces))
+            self._pieces = []
+
+    def drop(self) -> None:
+        """Forget it: another one begins."""
+        self._pieces, self._is_over = [], False
+
+    @property
+    def is_hidden(self) -> bool:
+        """Return whether there is some that is not shown."""
+        return bool(self._pieces) and not self.is_shown
+
+    @property
+    def tail(self) -> str:
+        """Return what is shown while it grows."""
+        return "" if self._is_over or not self.is_shown else "".join(self._pieces)
+
 
 _ROOM_FOR_NAMES, _LONGEST_NAME = 60, 20  # columns
 _FRAME = 0.1  # seconds between two pictures of what moves

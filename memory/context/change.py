@@ -3,24 +3,30 @@ summaries."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
+from math import inf
 from typing import Any, Literal
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from memory.context.forms import (
     ASIDE,
     CLEARED,
     DROPPED,
     OWN,
+    RANGE,
     ROLLED,
+    SUMMARY,
     FormKind,
     Forms,
     FormSpan,
     TurnForm,
     overlay,
     turns_of,
+    up_to,
+    without_turns,
 )
 from memory.context.snapshot import Snapshot
 
@@ -75,6 +81,33 @@ class Change(Struct, frozen=True):
     def is_empty(self) -> bool:
         return self == _NONE
 
+    @property
+    def folds(self) -> bool:
+        """Return whether it makes lines of the log, or rolls some up."""
+        return self.folded is not None or self.rolled is not None
+
+    @property
+    def brings_back(self) -> bool:
+        """Return whether it gives turns back whole."""
+        return any(span.form.kind == "whole" for span in self.forms)
+
+    @property
+    def rewrites_front(self) -> bool:
+        """Return whether the text in front of the messages may be another one by it, or a summary
+        between them."""
+        return bool(self.forms or self.texts) or self.folds or self.reference is not None
+
+    @property
+    def summaries(self) -> Collection[int]:
+        """The ids of the summaries that it shows."""
+        return self.texts.values()
+
+    def touches(self, turn: int, seq: int) -> bool:
+        """Return whether it may change how a message of a turn is sent."""
+        is_line_shown = self.folded is not None and turn <= self.folded
+        has_form = any(span.first <= turn <= span.last for span in self.forms)
+        return has_form or is_line_shown or seq in self.clip or seq in self.stub
+
     def turns(self, *kinds: FormKind, of: int | None = None) -> tuple[int, ...]:
         """Return the turns to which it gives a form of these kinds."""
         return turns_of(self.forms, *kinds, of=of)
@@ -85,6 +118,78 @@ class Change(Struct, frozen=True):
         is_half = kind == "summary"
         forms = (span.form for span in self.forms)
         return any(form == TurnForm(kind) or (is_half and form.by == OWN) for form in forms)
+
+    def clips(self, seq: int) -> bool:
+        """Return whether it clips this message."""
+        return seq in self.clip
+
+    def with_forms(self, forms: Forms) -> Change:
+        """Return the change that gives these forms besides, and where a turn has one, instead."""
+        return replace(self, forms=overlay(self.forms, forms))
+
+    def with_squeezed_told(self, turns: Collection[int]) -> Change:
+        """Return the change with its own summary for what is left out of those of these turns that
+        it squeezes."""
+        told = (
+            span._replace(form=span.form._replace(by=OWN))
+            if span.form.kind == "squeezed" and span.first in turns
+            else span
+            for span in self.forms
+        )
+        return replace(self, forms=tuple(told))
+
+    def with_summary(self, summary: int, event: int = OWN) -> Change:
+        """Return the change that also shows a summary, of what this event removed."""
+        return replace(self, texts={**self.texts, event: summary})
+
+    def up_to(self, turn: int, seq: int | None = None) -> Change:
+        """Return the change without what it does to later turns, or messages."""
+        last = inf if seq is None else seq
+        return replace(
+            self,
+            forms=up_to(self.forms, turn),
+            pin=frozenset(number for number in self.pin if number <= turn),
+            unpin=frozenset(number for number in self.unpin if number <= turn),
+            clip={place: clip for place, clip in self.clip.items() if place <= last},
+            stub={place: size for place, size in self.stub.items() if place <= last},
+        )
+
+    def without(
+        self,
+        turns: Collection[int],
+        seqs: Collection[int],
+        summaries: Collection[int],
+        unmade: Mapping[int, int],
+    ) -> Change:
+        """Return the change without these turns, messages and summaries. `unmade` are the events
+        that have no summary any more, with the event whose summary each has continued."""
+        return replace(
+            self,
+            forms=without_turns(self.forms, turns),
+            clip={seq: clip for seq, clip in self.clip.items() if seq not in seqs},
+            stub={seq: tokens for seq, tokens in self.stub.items() if seq not in seqs},
+            pin=self.pin.difference(turns),
+            unpin=self.unpin.difference(turns),
+            texts={
+                slot: text
+                for slot, text in self.texts.items()
+                if text not in summaries and slot not in unmade
+            },
+            after=unmade.get(self.after, self.after),
+        )
+
+    def without_own_summary(self) -> Change:
+        """Return the change without the summary that it makes: the turns that it puts into that
+        have the form that they had before."""
+        kept = (span for span in self.forms if span.form not in (SUMMARY, RANGE))
+        spans = (span._replace(form=span.form._replace(by=None)) for span in kept)
+        return replace(self, forms=tuple(spans))
+
+    @property
+    def says_nothing(self) -> bool:
+        """Return whether it does nothing to a turn, a message or a summary."""
+        left = replace(self, target=0, after=0, folded=None, rolled=None)
+        return left in (_NONE, Change(reference=""))
 
     def combine(self, other: Change) -> Change:
         """Both changes as one, `other` coming after this one."""
@@ -223,6 +328,18 @@ class ViewEvent(Struct, frozen=True):
         return _NAMES.get(self.kind) or name_of(self.change, self.actor)
 
     @property
+    def target(self) -> int:
+        """The event that it takes back or brings back; 0 where it does neither."""
+        return self.change.target
+
+    @property
+    def named(self) -> frozenset[int]:
+        """The events that it speaks of: what it takes back or brings back, and those whose
+        summaries it shows or continues."""
+        change = self.change
+        return frozenset({change.target, change.after, *change.texts} - {OWN})
+
+    @property
     def touched(self) -> tuple[int, ...]:
         """The turns that it speaks of: those that left by it, or else those that it changed."""
         change = self.change
@@ -240,11 +357,11 @@ def name_of(change: Change, actor: Actor = "strategy") -> Name:
     if change.makes("summary") or change.makes("range"):
         return "compact"
     gone = {span.form.of for span in change.forms if span.form.kind == "gone"}
-    if "whole" in kinds and gone.isdisjoint((DROPPED, CLEARED)):
+    if change.brings_back and gone.isdisjoint((DROPPED, CLEARED)):
         return "expand"
     if gone:
         return _GONE[max(gone)]
-    if change.folded is not None or change.rolled:
+    if change.folds:
         return "fold"
     shorter: tuple[tuple[Any, Name], ...] = (
         ("summary" in kinds or "tail" in kinds, "compact"),

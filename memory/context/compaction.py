@@ -3,7 +3,7 @@ becomes, and its summary."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,18 +13,16 @@ from msgspec.structs import replace
 from memory.context import emergency
 from memory.context.change import Actor, Change, Kind, ViewEvent
 from memory.context.forecast import forecast
-from memory.context.forms import RANGE, give, overlay
+from memory.context.forms import RANGE, give
 from memory.context.limits import Limits
 from memory.context.meter import Meter
-from memory.context.plan import Plan, Removal, frees_enough, remove, squeeze, summarise_in_front
+from memory.context.plan import Plan, Planner, remove, remove_and_squeeze, summarise_in_front
 from memory.context.strategies import STRATEGIES, next_plan
 from memory.context.strategies.split import plan_structured, split
 from memory.context.summary import Style
 from memory.context.view import View, clip_message, make_stub
 from memory.turns import format_turns
 
-Planner = Callable[[View, Limits], Plan | None]
-"""Says what should leave the view; None for nothing."""
 ASKED = "asked for by a person"
 HELD_TURNS = 5
 _ESTIMATES = 3  # how often clips are chosen anew because what stays of a text counts more
@@ -58,12 +56,6 @@ def holds_off(view: View, limits: Limits, move: ViewEvent | None) -> bool:
         return False
     left = move.turn + HELD_TURNS - view.turns[-1].number
     return forecast(view, limits, left) is not None
-
-
-def plan_by(planner: Planner, view: View, limits: Limits) -> Plan | None:
-    """Return what a planner wants done, where that frees enough."""
-    plan = planner(view, limits)
-    return plan if plan is not None and frees_enough(view, plan, limits) else None
 
 
 def event_of(
@@ -119,13 +111,8 @@ def restart(view: View, limits: Limits) -> Plan | None:
     stay = max(3, limits.max_turns // 6)
     leaving = complete[:-stay] if len(complete) > stay else ()
     shorter = [turn for turn in complete[len(leaving) :] if turn.squeezed != turn.entries]
-    squeezed = squeeze(view, shorter)
-    if not leaving and not squeezed:
-        return None
-    removal = remove(view, leaving) if leaving else Removal(Change(), ())
-    change = replace(removal.change, forms=overlay(removal.change.forms, squeezed))
     why = f"the bot was restarted and restored the last {stay} turns, as text"
-    return Plan(change, why, removal.leaving, view.apply(change).tokens)
+    return remove_and_squeeze(view, leaving, shorter, why)
 
 
 def describe_restart(event: ViewEvent, view: View, turn: int) -> str:

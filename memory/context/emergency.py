@@ -15,15 +15,12 @@ The model's own calls are clipped last: in the running turn, where nothing else 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 
-from msgspec.structs import replace
-
 from memory.context.change import Change, Clip, ViewEvent
-from memory.context.forms import OWN, Forms, FormSpan, overlay
 from memory.context.limits import Limits
-from memory.context.plan import Plan, Removal, remove, squeeze, summarise_in_front
+from memory.context.plan import Plan, remove, remove_and_squeeze, summarise_in_front
 from memory.context.replay import undoable
 from memory.context.view import View
 from memory.turns import Entry, Turn, format_turns
@@ -66,18 +63,7 @@ def plan(view: View, limits: Limits, step: int) -> Plan:
     leaving = tuple(sorted({*leaving, *ranges}))
     if leaving and not change.makes("summary"):
         change = summarise_in_front(view, ()).combine(change)
-    change = replace(change, forms=told_by_own(change.forms, leaving))
-    return Plan(change, REASON, leaving, after.tokens)
-
-
-def told_by_own(forms: Forms, leaving: Collection[int]) -> Forms:
-    """Return the forms, with the summary of the event for what is left out of squeezed turns."""
-    return tuple(
-        FormSpan(first, last, form._replace(by=OWN))
-        if form.kind == "squeezed" and first in leaving
-        else FormSpan(first, last, form)
-        for first, last, form in forms
-    )
+    return Plan(change.with_squeezed_told(leaving), REASON, leaving, after.tokens)
 
 
 def halve(view: View, limits: Limits, why: str) -> Plan | None:
@@ -94,12 +80,7 @@ def halve(view: View, limits: Limits, why: str) -> Plan | None:
             leaving.append(turn)
         elif end - len(turn.entries) < messages - stay and turn.squeezed != turn.entries:
             across = [turn]
-    removal = remove(view, leaving) if leaving else Removal(Change(), ())
-    change = removal.change
-    change = replace(change, forms=overlay(change.forms, squeeze(view, across)))
-    if change.is_empty:
-        return None
-    return Plan(change, why, removal.leaving, view.apply(change).tokens)
+    return remove_and_squeeze(view, leaving, across, why)
 
 
 def no_room(view: View, limits: Limits) -> NoRoom:
@@ -128,8 +109,12 @@ def describe(
     there = {one.number for one in view.turns}
     gone = sorted({number for event in steps for number in event.leaving} - there)
     squeezed = sorted({n for event in steps for n in event.change.turns("squeezed")} & there)
-    clips = {seq for event in steps for seq in event.change.clip}
-    entries = (entry for one in view.whole for entry in one.entries if entry.seq in clips)
+    entries = (
+        entry
+        for one in view.whole
+        for entry in one.entries
+        if any(event.change.clips(entry.seq) for event in steps)
+    )
     clipped = {entry.message.role if entry.turn == turn else "earlier" for entry in entries}
     parts = [
         f"{format_turns(gone)} removed from the context" if gone else "",

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from memory.context import emergency
 from memory.context.limits import Limits
-from memory.context.plan import Plan, frees_enough
+from memory.context.plan import Plan, Planner, frees_enough
 from memory.context.strategies import STRATEGIES, next_cut, next_plan, stubs
 from memory.context.view import LogLine, Preface, View
 from memory.messages import Message
@@ -77,21 +77,15 @@ def certain(view: View, limits: Limits, within: int) -> Plan | None:
     return latest[1] if soonest[1].leaving == latest[1].leaving else None
 
 
-def forecast(
-    view: View,
-    limits: Limits,
-    within: int = FARTHEST,
-    sizes: Sizes | None = None,
-    planner: Callable[[View, Limits], Plan | None] = next_plan,
-) -> Forecast | None:
-    """Return the next cut if the turns to come are of these sizes, or as long as those in context
-    are on average; None when none is due `within` so many turns."""
-    found = _find_next(view, limits, within, sizes or average_sizes(view), planner)
+def forecast(view: View, limits: Limits, within: int = FARTHEST) -> Forecast | None:
+    """Return the next cut if the turns to come are as long as those in context are on average;
+    None when none is due `within` so many turns."""
+    found = _find_next(view, limits, within, average_sizes(view), next_plan)
     if found is None:
         return None
     later, plan = found
     after = later.apply(plan.change)
-    then = planner(after, limits) if plan.name == "stub" else None
+    then = next_plan(after, limits) if plan.name == "stub" else None
     gone = plan.removed | (then.removed if then else frozenset())
     raw = sum(turn.tokens for turn in after.turns if turn.number in gone)
     raw += stubs.count_freed(later, plan.change)
@@ -103,7 +97,7 @@ def _find_next(
     limits: Limits,
     within: int,
     sizes: Sizes,
-    planner: Callable[[View, Limits], Plan | None],
+    planner: Planner,
 ) -> tuple[View, Plan] | None:
     """Return the next cut, and the view as it is when that is due."""
     if not stubs.may_come(limits):

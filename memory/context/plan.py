@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -53,6 +53,8 @@ class Plan(Struct, frozen=True):
         return frozenset((*self.leaving, *self.change.turns("line")))
 
 
+Planner = Callable[[View, Limits], Plan | None]
+"""Says what should leave the view; None for nothing."""
 LEAST_FREED = 1 / 20
 """The share of what stands in the context besides the system prompt and the tools that a plan frees
 at least, or it is not carried out. A cut has the provider read all behind it anew, and its summary
@@ -68,7 +70,7 @@ def frees_enough(view: View, plan: Plan, limits: Limits) -> bool:
     about their number, whatever their size. What `slim` folds and rolls up is bounded by settings
     of its own, and shortening, by which no turn leaves, is done once and asks no model."""
     change = plan.change
-    if change.folded is not None or change.rolled:
+    if change.folds:
         return True
     after = view.apply(change)
     gone = view.raw_tokens - after.raw_tokens
@@ -80,6 +82,12 @@ def frees_enough(view: View, plan: Plan, limits: Limits) -> bool:
         gone if change.makes("range") else view.raw_tokens - view.prefix.system - view.prefix.tools
     )
     return gone - _count_growth(view, plan, limits, gone) >= max(1, LEAST_FREED * size)
+
+
+def plan_by(planner: Planner, view: View, limits: Limits) -> Plan | None:
+    """Return what a planner wants done, where that frees enough."""
+    plan = planner(view, limits)
+    return plan if plan is not None and frees_enough(view, plan, limits) else None
 
 
 def keeps_turn_limit(view: View, after: View, limits: Limits) -> bool:
@@ -138,6 +146,18 @@ def remove(view: View, turns: Collection[Turn], *, with_pinned: bool = False) ->
     return Removal(summarise_in_front(view, leaving), leaving)
 
 
+def remove_and_squeeze(
+    view: View, leaving: Collection[Turn], shorter: Collection[Turn], why: str
+) -> Plan | None:
+    """Return the plan by which turns leave, and of others the question and the reply alone stay;
+    None where it would change nothing."""
+    removal = remove(view, leaving) if leaving else Removal(Change(), ())
+    change = removal.change.with_forms(squeeze(view, shorter))
+    if change.is_empty:
+        return None
+    return Plan(change, why, removal.leaving, view.apply(change).tokens)
+
+
 def summarise_in_front(view: View, leaving: Collection[int]) -> Change:
     """Return the change by which turns leave into a summary of all that was summarised before."""
     layout, front = view.layout, view.layout.front
@@ -154,9 +174,9 @@ def renew(view: View, plan: Plan) -> Change:
     change = plan.change
     if not change.makes("summary"):
         return change
-    others = tuple(span for span in change.forms if span.form != SUMMARY)
     made = summarise_in_front(view, plan.leaving)
-    return replace(change, forms=overlay(made.forms, others), after=made.after)
+    others = tuple(span for span in change.forms if span.form != SUMMARY)
+    return replace(change, forms=made.with_forms(others).forms, after=made.after)
 
 
 def squeeze(view: View, turns: Iterable[Turn]) -> Forms:

@@ -9,7 +9,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from memory.context.change import Kind, ViewEvent
-from memory.context.forms import up_to
 from memory.context.layout import Layout, TakenAway
 
 _VIEW: tuple[Kind, ...] = ("view", "text", "edit", "setting")  # kinds that a layout is made of
@@ -23,16 +22,16 @@ def list_effective(events: Iterable[ViewEvent]) -> list[ViewEvent]:
     others: list[ViewEvent] = []
     for event in events:
         if event.kind == "undo":
-            undone.add(event.change.target)
+            undone.add(event.target)
         elif event.kind == "redo":
-            undone.discard(event.change.target)
+            undone.discard(event.target)
         else:
             others.append(event)
     return [e for e in others if e.id not in undone and not _is_void(e, undone)]
 
 
 def _is_void(event: ViewEvent, undone: set[int]) -> bool:
-    of = {*event.change.texts} or {event.change.after} - {0}
+    of = event.change.texts or ({event.change.after} - {0})
     return event.kind in ("text", "edit") and bool(of) and undone.issuperset(of)
 
 
@@ -69,9 +68,9 @@ def redoable(events: Sequence[ViewEvent]) -> ViewEvent | None:
     stack: list[int] = []
     for event in events:
         if event.kind == "undo":
-            stack.append(event.change.target)
+            stack.append(event.target)
         elif event.kind == "redo":
-            stack.remove(event.change.target)
+            stack.remove(event.target)
         elif event.kind in _OF_PEOPLE:
             stack.clear()
     return next((event for event in events if stack and event.id == stack[-1]), None)
@@ -126,7 +125,7 @@ def is_move(event: ViewEvent, events: Iterable[ViewEvent]) -> bool:
     """Return whether an event removed turns or brought them back; an undo or a redo is what it
     is of."""
     if event.kind in ("undo", "redo"):
-        return any(e.id == event.change.target and _moves(e) for e in events)
+        return any(e.id == event.target and _moves(e) for e in events)
     return event.kind == "hold" or _moves(event)
 
 
@@ -166,15 +165,14 @@ def find_steering(
     """Return the events that a branch has besides the `shared` (by id), which begins after `turn`:
     those of the `later` by which a person has changed what is seen of the turns up to it, with
     those that they took back or brought back, in order."""
-    judged = {event.change.target for event in later if event.kind in ("undo", "redo")}
+    judged = {event.target for event in later if event.kind in ("undo", "redo")}
     known, found = set(shared), list[ViewEvent]()
     for event in later:
         is_a_persons = event.actor == "person" and event.kind not in ("setting", "prompt")
         is_late_summary = event.kind == "text"
         if not (is_a_persons or is_late_summary or event.id in judged):
             continue
-        named = {event.change.target, event.change.after, *event.change.texts} - {0}
-        if not named <= known:
+        if not event.named <= known:
             continue  # it speaks of what the branch does not have
         if limit(event, turn) is not None:
             known.add(event.id)
@@ -189,17 +187,8 @@ def limit(event: ViewEvent, turn: int, seq: int | None = None) -> ViewEvent | No
     makes = change.makes("summary") or change.makes("range")
     if makes and any(number > turn for number in event.leaving):
         return None
-    limited = replace(
-        change,
-        forms=up_to(change.forms, turn),
-        pin=frozenset(number for number in change.pin if number <= turn),
-        unpin=frozenset(number for number in change.unpin if number <= turn),
-    )
+    limited = change.up_to(turn, seq)
     if event.kind == "view" and limited.forms == () and not (limited.pin or limited.unpin):
         return None
-    if seq is not None:
-        clip = {place: clip for place, clip in change.clip.items() if place <= seq}
-        stub = {place: size for place, size in change.stub.items() if place <= seq}
-        limited = replace(limited, clip=clip, stub=stub)
     leaving = tuple(number for number in event.leaving if number <= turn)
     return replace(event, change=limited, turn=min(event.turn, turn), leaving=leaving)

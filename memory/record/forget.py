@@ -20,8 +20,7 @@ import orjson
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from memory.context.change import Change, ViewEvent
-from memory.context.forms import RANGE, SUMMARY, without_turns
+from memory.context.change import ViewEvent
 from memory.keys import ConversationKey
 from memory.record import (
     branches,
@@ -397,7 +396,7 @@ def _scrub_events(
     those that have no summary any more, with the event whose summary each has continued."""
     columns = tables.ViewEvent
     for event in transcript.own_events(database, conversation):
-        rest = event.change.target not in dropped and without(event, gone, conversation, unmade)
+        rest = event.target not in dropped and without(event, gone, conversation, unmade)
         if not rest or (event.change.makes("summary") and not rest.change.makes("summary")):
             unmade[event.id] = unmade.get(event.change.after, event.change.after)
         if not rest:
@@ -415,34 +414,14 @@ def without(
     that they had before."""
     change, lost = event.change, gone.turns[conversation]
     leaving = tuple(turn for turn in event.leaving if turn not in lost)
-    forms = without_turns(change.forms, lost)
+    change = change.without(lost, gone.seqs, gone.summaries, unmade)
     if event.leaving and not leaving:
-        forms = tuple(
-            span._replace(form=span.form._replace(by=None))
-            for span in forms
-            if span.form not in (SUMMARY, RANGE)
-        )
-    texts = {
-        slot: text
-        for slot, text in change.texts.items()
-        if text not in gone.summaries and slot not in unmade
-    }
+        change = change.without_own_summary()
     rest = replace(
         event,
-        change=replace(
-            change,
-            forms=forms,
-            clip={seq: clip for seq, clip in change.clip.items() if seq not in gone.seqs},
-            stub={seq: tokens for seq, tokens in change.stub.items() if seq not in gone.seqs},
-            pin=change.pin - lost,
-            unpin=change.unpin - lost,
-            texts=texts,
-            after=unmade.get(change.after, change.after),
-        ),
+        change=change,
         leaving=leaving,
         snapshot=event.snapshot
         and replace(event.snapshot, examples=()),  # whose they are is unknown
     )
-    left = replace(rest.change, target=0, after=0, folded=None, rolled=None)
-    is_empty = left in (Change(), Change(reference=""))
-    return None if is_empty and rest != event else rest
+    return None if change.says_nothing and rest != event else rest

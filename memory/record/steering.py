@@ -31,7 +31,7 @@ def _row(database: Database, key: ConversationKey) -> int:
 
 def _told(database: Database, event: ViewEvent) -> tuple[int, ...]:
     """Return the turns that the summary tells of which an event puts into the context."""
-    found = (summaries.summary(database, text) for text in event.change.texts.values())
+    found = (summaries.summary(database, text) for text in event.change.summaries)
     return tuple(
         turn
         for summary in found

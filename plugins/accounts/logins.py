@@ -14,7 +14,7 @@ import asyncio
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 
@@ -51,15 +51,13 @@ def digest_of(secret: str) -> str:
 
 
 class PageLogins(Logins):
-    """The logins and the keys of one store. `clock` gives seconds since 1970."""
+    """The logins and the keys of one store."""
 
-    def __init__(
-        self, store: Store, access: Access, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, store: Store, access: Access) -> None:
         super().__init__()
-        self._store, self._access, self._clock = store, access, clock
+        self._store, self._access, self._clock = store, access, time.time
         self._hashing = asyncio.Semaphore(AT_ONCE)
-        self._keys = ApiKeys(store, access, clock)
+        self._keys = ApiKeys(store, access)
 
     def wake(self) -> None:
         """Somebody may have been signed out."""
@@ -223,12 +221,10 @@ def _line(key: ApiKey, zone: tzinfo) -> str:
 
 
 class ApiKeys:
-    """The keys of one store; `clock` gives seconds since 1970."""
+    """The keys of one store."""
 
-    def __init__(
-        self, store: Store, access: Access, clock: Callable[[], float] = time.time
-    ) -> None:
-        self._store, self._access, self._clock = store, access, clock
+    def __init__(self, store: Store, access: Access) -> None:
+        self._store, self._access, self._clock = store, access, time.time
 
     async def add(self, name: str, role: Role, may_command: bool) -> str:
         """Make a key; returns it, the only time that it can be seen. Raises CommandError."""

@@ -88,15 +88,9 @@ ANSWER = "approvals.answer"
 class Approvals:
     """Asks, waits, and takes the answers."""
 
-    def __init__(
-        self,
-        delivery: Delivery,
-        links: Links,
-        processes: Processes,
-        patience: float = PATIENCE,
-    ) -> None:
+    def __init__(self, delivery: Delivery, links: Links, processes: Processes) -> None:
         self._delivery, self._links, self._processes = delivery, links, processes
-        self._patience = patience
+        self._patience = PATIENCE
         self._is_anybody_there = True
         delivery.on_listened.connect(self._end_all)
         self._questions: dict[str, _Question] = {}

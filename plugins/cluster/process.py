@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from bot import event_loop
 from bot.command_line import CommandRefused
@@ -14,8 +17,26 @@ from bot.data_folder import check_moved, find_database
 from bot.notify import announced
 from bot.settings import Settings
 from bot.start import BotStart
-from channels.base import Channel
+from channels.base import Bot, Channel
+from channels.message import Outbound
 from plugins.cluster.checks import INSTALL
+
+
+class Face(Struct):
+    """A channel that is elsewhere: the gateways that have it send."""
+
+    name: str
+    has_fields: bool = False
+    sound: str = ""
+
+    async def listen(self, bot: Bot) -> None:
+        """Nothing comes in here."""
+        await asyncio.Event().wait()
+
+    async def send(self, outbound: Outbound) -> None:
+        """Never asked: what goes out is handed to the gateways."""
+        raise NotImplementedError
+
 
 if TYPE_CHECKING:
     from plugins.cluster.run import ProcessTask
@@ -90,7 +111,6 @@ async def _live(start: BotStart, plan: ProcessTask) -> None:
 
 def _make_faces(start: BotStart, settings: Callable[[], Settings]) -> list[Channel]:
     """Make the channels as a worker knows them: what it must know to answer over them."""
-    from plugins.cluster.face import Face  # noqa: PLC0415 - only for a worker
 
     page = Face("web", has_fields=True, sound="mp3")
     faces: list[Channel] = [Face("pipe"), Face("terminal"), page, *start.make_messengers()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -76,13 +76,8 @@ class ConnectOutcome(Struct, frozen=True):
 class ModelConnector:
     """Connects the bot to a model. `addresses` says where servers of this machine listen."""
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        addresses: Callable[[], Mapping[str, str]] = usual_addresses,
-        seconds: float = SECONDS,
-    ) -> None:
-        self._kernel, self.addresses, self.seconds = kernel, addresses, seconds
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel, self.addresses, self.seconds = kernel, usual_addresses, SECONDS
         self._trying = asyncio.Lock()
 
     @property

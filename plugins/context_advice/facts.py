@@ -82,7 +82,7 @@ class Facts(Struct, frozen=True):
     def undone(self) -> int:
         """Return how many of these cuts a person took back."""
         ids = {event.id for event in self.cuts}
-        return sum(e.name == "undo" and e.change.target in ids for e in self.events)
+        return sum(e.name == "undo" and e.target in ids for e in self.events)
 
     @property
     def huge(self) -> Results:

@@ -1,4 +1,5 @@
-"""The hooks of standing instructions."""
+"""The hooks of standing instructions, and the model's tool `propose_rule`: it asks a person, and
+keeps nothing."""
 
 from __future__ import annotations
 
@@ -7,16 +8,26 @@ from functools import partial
 
 from agent.prompt import PromptSection
 from bot.kernel import Kernel
+from bot.sending import address_of
 from channels.message import Reply
 from memory.record.feature_tables import Step
 from memory.record.forget import FeatureRows
 from memory.turn_log import OpenTurn
-from plugins.api import Command, InForce, SaidWords, Tool, hookimpl
+from plugins.api import Command, InForce, SaidWords, Tool, ToolContext, ToolError, hookimpl, tool
 from plugins.hookspecs import Background
 from plugins.instructions.commands import list_notes, rules
 from plugins.instructions.record import TABLES, InstructionRows
 from plugins.instructions.standing import SECTION, StandingInstructions
-from plugins.instructions.tool import propose_rule
+
+
+@tool(is_parallel=False, needs_conversation=True)
+async def propose_rule(context: ToolContext, text: str) -> str:
+    """Ask the user to keep a lasting order, a whole sentence in their exact words, as a rule."""
+    if context.place is None or context.conversation is None:
+        raise ToolError("Not proposed: nobody is there to be asked.")
+    address, turn = address_of(context.place), context.conversation.context.current
+    rules = context.service(StandingInstructions)
+    return await rules.propose(context.key, turn, address, text)
 
 
 class InstructionsFeature:

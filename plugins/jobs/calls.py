@@ -10,13 +10,15 @@ import asyncio
 import hashlib
 import hmac
 import logging
+import re
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from uuid import uuid4
 
 import msgspec
+import orjson
 from msgspec import Struct
 
 from bot.delivery import to_received
@@ -25,15 +27,15 @@ from bot.sending import address_of
 from bot.settings.layers import HOOK_SECRET
 from bot.turns import Turns
 from channels.base import Bot
-from channels.message import Address, HookCall, NotCompleted
+from channels.message import Address, HookCall, NotCompleted, clean_text
 from channels.tokens import is_weak
+from memory.messages import mark_untrusted
 from memory.record.database import Database
 from memory.record.mailbox import InboxRow
 from memory.record.store import StoreError
 from plugins.jobs import record as rows
 from plugins.jobs.record import RunRow
 from plugins.jobs.runner import JobRunner
-from plugins.jobs.templates import fill
 
 log = logging.getLogger(__name__)
 
@@ -57,16 +59,10 @@ class ProvenCall(Struct, frozen=True):
 
 
 class HookCalls:
-    """Takes calls. `uptime` is in seconds, from anywhere."""
+    """Takes calls."""
 
-    def __init__(
-        self,
-        runner: JobRunner,
-        turns: Turns,
-        known: Mapping[str, str],
-        uptime: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._runner, self._turns, self._known, self._uptime = runner, turns, known, uptime
+    def __init__(self, runner: JobRunner, turns: Turns, known: Mapping[str, str]) -> None:
+        self._runner, self._turns, self._known, self._uptime = runner, turns, known, time.monotonic
         self._forged, self._written = Counter[str](), -QUIET
         self._nobodys = secrets.token_urlsafe(32)
 
@@ -187,3 +183,54 @@ def _same(one: str, other: str) -> bool:
     return hmac.compare_digest(
         one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass")
     )
+
+
+_NAME = re.compile(r"\{([\w-]+(?:\.[\w-]+)*)\}")
+WHOLE = "body"
+"""The name of all that came, as text."""
+LONGEST_VALUE, LONGEST = 4_000, 16_000
+"""Characters of a value that a template names, and of the whole body."""
+
+
+def fill(template: str, body: bytes, hook: str) -> str:
+    """Return a template, and what the body has for the names in it ("{pull_request.title}"); where
+    it names nothing, the whole body. In a list a number is a place, from 0 on."""
+    names = [*dict.fromkeys(_NAME.findall(template))] or [WHOLE]
+    text, tree = body.decode("utf-8", "replace"), _parse(body)
+    values = [f"{name}: {_value(name, text, tree)}" for name in names]
+    said = clean_text("\n".join(values))
+    return f"{template}\n\n{mark_untrusted(said, f'hook {hook}')}"
+
+
+def _parse(body: bytes) -> object:
+    try:
+        return orjson.loads(body)
+    except ValueError:
+        return None
+
+
+def _value(name: str, text: str, tree: object) -> str:
+    if name == WHOLE:
+        return _cut(text, LONGEST)
+    found = _find(name.split("."), tree)
+    if found is None:
+        return "(nothing)"
+    return _cut(found if isinstance(found, str) else orjson.dumps(found).decode(), LONGEST_VALUE)
+
+
+def _find(path: Sequence[str], tree: object) -> object:
+    """Return the value at a path; None where nothing does."""
+    for step in path:
+        if isinstance(tree, Mapping):
+            tree = tree.get(step)
+        elif isinstance(tree, list) and step.isdecimal() and int(step[:9]) < len(tree):
+            tree = tree[int(step[:9])]
+        else:
+            return None
+    return tree
+
+
+def _cut(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    return f"{text[:most]}… (cut; {len(text):,} characters came)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -27,11 +27,11 @@ from plugins.jobs.settings import JobSettings
 
 
 class JobRunner:
-    """Moves jobs on, and lets them happen; `clock` gives seconds since 1970."""
+    """Moves jobs on, and lets them happen."""
 
-    def __init__(self, kernel: Kernel, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self.store, self.access, self.config = kernel.store, kernel.access, kernel.config
-        self.kernel, self.clock = kernel, clock
+        self.kernel, self.clock = kernel, time.time
         self._delivery, self._turns = kernel.delivery, kernel.turns
 
     def settings(self, key: ConversationKey) -> JobSettings:

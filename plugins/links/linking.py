@@ -4,7 +4,7 @@ conversation."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -61,10 +61,10 @@ def is_alone(address: Address) -> bool:
 
 class ChatLinks:
     """Chats of one person that share a conversation. Chats are named like "telegram/42"; what is
-    refused raises CommandError. `clock` gives seconds since 1970."""
+    refused raises CommandError."""
 
-    def __init__(self, kernel: Kernel, clock: Callable[[], float] = time.time) -> None:
-        self._store, self._clock, self._links = kernel.store, clock, kernel.links
+    def __init__(self, kernel: Kernel) -> None:
+        self._store, self._clock, self._links = kernel.store, time.time, kernel.links
         self._conversations, self._delivery = kernel.conversations, kernel.delivery
         self._bus = kernel.bus
         self._guesses = Throttle("codes for /link")

@@ -70,16 +70,15 @@ class ServerSession:
         patience: Callable[[], ServerPatience],
         on_listed: Callable[[list[ListedTool]], Awaitable[None]],
         on_down: Callable[[str], None],
-        clock: Callable[[], float] = monotonic,
     ) -> None:
         self.name = name
-        self._connect, self._patience, self._clock = connect, patience, clock
+        self._connect, self._patience, self._clock = connect, patience, monotonic
         self._on_listed, self._on_down = on_listed, on_down
         self._task: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[ServerConnection] | None = None
         self._leaving = asyncio.Event()
         self._failures: deque[float] = deque(maxlen=MOST_FAILURES)
-        self._users, self._silent, self._used_at = 0, 0, clock()
+        self._users, self._silent, self._used_at = 0, 0, monotonic()
         self.why_down = ""
 
     @property

@@ -10,7 +10,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
 from datetime import date
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,12 +21,9 @@ from agent.models.base import (
     ContextOverflow,
     Model,
     ModelError,
-    ModelReply,
     ModelRequest,
-    Usage,
 )
-from agent.models.catalogue import price_reply
-from agent.models.patience import reply_in_time
+from agent.models.patience import OnSpent, TokenCount, ask_for_work
 from bot.kernel import Kernel
 from channels.language import _
 from memory.conversation import Conversation
@@ -68,19 +66,7 @@ class DistillRequest(Struct, frozen=True):
     max_tokens: int
     key: ConversationKey
     person: str = ""
-    on_spent: Callable[[Spent], None] = lambda spent: None
-
-
-class Distiller(Protocol):
-    """The model that distils."""
-
-    def window(self, key: ConversationKey) -> int:
-        """Return its window, in tokens."""
-        ...
-
-    async def ask(self, request: DistillRequest) -> tuple[str, str]:
-        """Return the answer, and the name of the model that gave it. Raises NotAskedError."""
-        ...
+    on_spent: OnSpent = lambda spent: None
 
 
 class ModelDistiller(Struct, frozen=True):
@@ -91,7 +77,7 @@ class ModelDistiller(Struct, frozen=True):
 
     model_of: Callable[[ConversationKey], Model]
     window: Callable[[ConversationKey], int]
-    count: Callable[[str, str], int]
+    count: TokenCount
     on_refused: Callable[[str], None] = lambda sentence: None
     is_enough: Callable[[ConversationKey, str], bool] = lambda key, person: False
 
@@ -105,11 +91,12 @@ class ModelDistiller(Struct, frozen=True):
                     "asked."
                 )
             )
-        paid: list[ModelReply] = []
         try:
             await model.ready()
-            paid.append(await reply_in_time(model, _wire(request, paid.append)))
-            return paid[-1].text, paid[-1].model
+            reply = await ask_for_work(
+                model, _wire(request), "memory", self.count, request.on_spent
+            )
+            return reply.text, reply.model
         except ContextOverflow as error:
             half = self.window(request.key) // 2
             raise NotAskedError(str(error), error.window or half) from error
@@ -118,23 +105,9 @@ class ModelDistiller(Struct, frozen=True):
             if isinstance(error, AccountRefused):
                 self.on_refused(str(error))
             raise NotAskedError(str(error)) from error
-        finally:
-            for reply in paid:
-                usage = reply.usage or Usage(0, 0)
-                if not reply.is_counted:
-                    usage = usage.filled(await self._estimate(model, request, reply))
-                request.on_spent(price_reply("memory", model, reply, usage))
-
-    async def _estimate(self, model: Model, request: DistillRequest, reply: ModelReply) -> Usage:
-        """Estimate, by the meter, the usage that the provider did not report."""
-        prompt = f"{request.task}\n{request.text}"
-        return Usage(
-            await asyncio.to_thread(self.count, prompt, model.name),
-            await asyncio.to_thread(self.count, reply.written, model.name),
-        )
 
 
-def _wire(request: DistillRequest, on_lost: Callable[[ModelReply], None]) -> ModelRequest:
+def _wire(request: DistillRequest) -> ModelRequest:
     return ModelRequest(
         messages=[
             {"role": "system", "content": request.task},
@@ -142,7 +115,6 @@ def _wire(request: DistillRequest, on_lost: Callable[[ModelReply], None]) -> Mod
         ],
         max_tokens=request.max_tokens,
         is_once=True,
-        on_lost=on_lost,
     )
 
 
@@ -198,7 +170,7 @@ class Distillation:
     def __init__(
         self,
         services: MemoryServices,
-        distiller: Distiller,
+        distiller: ModelDistiller,
         conversation: Conversation,
         order: Order,
     ) -> None:
@@ -359,14 +331,10 @@ class Distilling:
         self._distiller = ModelDistiller(
             config.summary_model,
             config.summary_window,
-            self._count,
+            partial(kernel.conversations.models.tokens, kernel.conversations.services.meter),
             kernel.turns.recent.model_refused,
             lambda key, person: config.spending.is_enough(key, person),
         )
-
-    def _count(self, text: str, model: str) -> int:
-        known, meter = self._kernel.conversations.models, self._kernel.conversations.services.meter
-        return round(meter.count(text) * known.ratio(model))
 
     def start(self, conversation: Conversation, order: Order) -> Distillation:
         """Return a distillation of the daily files of a conversation's audience."""

@@ -99,7 +99,7 @@ def bring_up_to_date(options: argparse.Namespace) -> int:
     hold = partial(_hold, options.data, place)
     book, program = SettingsStore(layers), call_of(options)
     plan = UpgradePlan(options.data, place, book, options.backup, hold, program)
-    upgrade(plan, options.check, say)
+    upgrade(plan, options.check)
     return 0
 
 
@@ -113,10 +113,10 @@ def manage_service(options: argparse.Namespace) -> int:
     if options.action == "status":
         return service.report(service.clean_name(options.name), units, tell)
     if options.action == "uninstall":
-        service.uninstall(service.clean_name(options.name), units, say)
+        service.uninstall(service.clean_name(options.name), units)
         return 0
     load_layers(options.config, os.environ)  # raises SettingError
-    service.install(service.describe_bot(options), units, say)
+    service.install(service.describe_bot(options), units)
     return 0
 
 

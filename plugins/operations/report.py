@@ -33,12 +33,12 @@ from bot.logs import make_masker
 from bot.settings import SettingError, load_layers
 from bot.wording import count
 from memory.record.engines import engine_for
-from memory.record.size import SQLITE, count_rows
 from memory.record.store import StoreError
 from plugins.api import CommandError
 from plugins.operations import doctor
 from plugins.operations.audit import Installation, installation
 from plugins.operations.log_reading import read_entries
+from plugins.operations.record import SQLITE, count_rows
 from plugins.operations.report_masking import LogMasker, read_pins
 from plugins.operations.restore import SET_ASIDE
 

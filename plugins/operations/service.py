@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bot.command_line import CommandRefused
+from bot.command_line import CommandRefused, say
 
 _PATIENCE = 120.0  # seconds that systemd has for an answer; a start waits until the bot is ready
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -168,7 +168,7 @@ class UserUnits:
         return done.returncode, done.stdout.strip()
 
 
-def install(service: Service, units: UserUnits, say: Callable[[str], None]) -> None:
+def install(service: Service, units: UserUnits) -> None:
     """Write the unit, start it, and have it started with the machine. Raises ServiceError."""
     unit, path = service.unit, units.path(service.name)
     units.control("list-units", "--no-pager", "--no-legend", service.name)  # is systemd there
@@ -197,23 +197,23 @@ def install(service: Service, units: UserUnits, say: Callable[[str], None]) -> N
     say(f"Its log: journalctl --user --unit {service.name} --follow")
 
 
-def report(name: str, units: UserUnits, say: Callable[[str], None]) -> int:
-    """Say how the service is; returns 0 where it runs."""
+def report(name: str, units: UserUnits, tell: Callable[[str], None]) -> int:
+    """Tell how the service is; returns 0 where it runs."""
     path = units.path(name)
     if not path.exists():
-        say("It is not installed: python main.py service install")
+        tell("It is not installed: python main.py service install")
         return 1
     state = units.ask("is-active", name)[1]
     starts = units.ask("is-enabled", name)[1]
-    say(f"{path}: {state}, {starts}")
+    tell(f"{path}: {state}, {starts}")
     if not units.does_linger():
-        say(f"It runs only while you are logged in: sudo loginctl enable-linger {units.user}")
+        tell(f"It runs only while you are logged in: sudo loginctl enable-linger {units.user}")
     if state != "active":
-        say(units.last_lines(name))
+        tell(units.last_lines(name))
     return 0 if state == "active" else 1
 
 
-def uninstall(name: str, units: UserUnits, say: Callable[[str], None]) -> None:
+def uninstall(name: str, units: UserUnits) -> None:
     """Stop the service, and take its unit away; the data stays. Raises ServiceError."""
     path = units.path(name)
     if not path.exists():

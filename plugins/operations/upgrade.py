@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from bot.app import VERSION
+from bot.command_line import say
 from bot.data_folder import DATABASE, FolderError, check_not_emptied, has_bot
 from bot.progress import BYTES, progress
 from bot.settings import SettingsStore
@@ -40,7 +41,7 @@ class UpgradePlan(Struct, frozen=True):
     program: str
 
 
-def upgrade(plan: UpgradePlan, is_check: bool, say: Callable[[str], None]) -> None:
+def upgrade(plan: UpgradePlan, is_check: bool) -> None:
     """Rehearse the upgrade, and carry it out unless this is a check. Raises FolderError, StoreError
     and BackupError; nothing was changed then."""
     if isinstance(plan.place, Path):
@@ -48,17 +49,17 @@ def upgrade(plan: UpgradePlan, is_check: bool, say: Callable[[str], None]) -> No
     if not has_bot(plan.place):
         raise FolderError(f"There is no bot in {plan.data}; name its folder with --data DIR.")
     if is_check:
-        if _prepare(plan, say):
+        if _prepare(plan):
             say("Your data was not changed. To upgrade it, stop the bot, and run:")
             say(f"  {plan.program} upgrade")
         return
     with plan.hold():
-        if _prepare(plan, say):
+        if _prepare(plan):
             engine_for(plan.place).prepare()
             say("Upgraded. Start the bot; if anything is wrong, roll back as shown above.")
 
 
-def _prepare(plan: UpgradePlan, say: Callable[[str], None]) -> bool:
+def _prepare(plan: UpgradePlan) -> bool:
     """Make a backup, rehearse on it, and say how to get back; returns whether anything is to do."""
     engine = engine_for(plan.place)
     schema = find_schema(engine)

@@ -1,18 +1,153 @@
-"""The hooks of the search by meaning."""
+"""The hooks of the search by meaning, with the work in the background and the comparison."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from bot.kernel import Kernel
+from bot.ports import Processes
+from memory.record.database import Database
 from memory.record.feature_tables import Step
+from memory.record.search.index import Ranges
 from memory.record.search.likeness import Likeness
+from memory.record.search.ranking import NO_LIKENESS
+from memory.record.search.words import words
+from memory.record.store import Store
+from memory.tasks import BackgroundTasks
 from plugins.api import hookimpl
 from plugins.hookspecs import Background
-from plugins.recall.filling import FILL, Filling
+from plugins.recall import encoder, record
+from plugins.recall.encoder import DIMENSIONS, Encoder, find_loaded
 from plugins.recall.record import TABLES
 from plugins.recall.settings import SearchSettings
-from plugins.recall.vectors import VectorLikeness
+
+log = logging.getLogger(__name__)
+
+FILL = "recall.fill"
+"""The call by which a process asks the one that makes the vectors, where there are several."""
+_BATCH = 8  # messages
+
+
+class Filling:
+    """Makes the vectors that are missing where the setting is on, and deletes all where it is
+    off."""
+
+    def __init__(self, store: Store, processes: Processes, is_on: Callable[[], bool]) -> None:
+        self._store, self._processes, self._is_on = store, processes, is_on
+        self._tasks = BackgroundTasks()
+        self._model: encoder.Encoder | None = None
+        self._is_told = False
+
+    async def look(self) -> None:
+        """Begin, if there is anything to do."""
+        if not self._tasks:
+            self._tasks.start(self._try(), "recall")
+
+    async def carry_out(self, body: bytes) -> bytes:
+        """Do the same for another process."""
+        await self.look()
+        return b""
+
+    async def idle(self) -> None:
+        """Wait until nothing is under way."""
+        await self._tasks.idle()
+
+    async def stop(self) -> None:
+        """End; what is left is done after the next start."""
+        await self._tasks.close()
+
+    async def _try(self) -> None:
+        try:
+            await self._keep_up()
+        except Exception:
+            log.exception("vectors of messages could not be made; it is tried again in a minute")
+
+    async def _keep_up(self) -> None:
+        if not self._is_on():
+            if self._model:
+                encoder.unload()
+                self._model = None
+            if await self._store.read(record.has_any):
+                await self._store.write(record.delete_all, is_synced=False, is_long=True)
+        elif await self._load() and await self._is_here():
+            while self._is_on() and await self._fill_some():
+                pass
+
+    async def _load(self) -> bool:
+        if self._model is None and encoder.is_installed():
+            self._model = await asyncio.to_thread(encoder.load)
+        if self._model is None and not self._is_told:
+            self._is_told = True
+            log.warning("search.semantic is on, but its packages are missing; see doctor.")
+        return self._model is not None
+
+    async def _is_here(self) -> bool:
+        """Return whether it is this process that makes the vectors, or have the one begin that
+        does."""
+        return await self._processes.call_owner("recall", FILL, b"") is None
+
+    async def _fill_some(self) -> bool:
+        """Make the next few vectors; return whether there were any to make."""
+        missing = await self._store.read(lambda db: record.read_missing(db, _BATCH))
+        if not (missing and self._model):
+            return False
+        made = await asyncio.to_thread(encoder.to_vectors, self._model, [t for _, t in missing])
+        rows = [(place, row) for (place, _), row in zip(missing, made, strict=True)]
+
+        def insert(database: Database) -> None:
+            record.insert(database, rows)
+
+        await self._store.write(insert, is_synced=False, is_long=True)
+        return True
+
+
+_AT_ONCE = 250  # vectors that are compared together, which fit the processor's cache
+
+
+class VectorLikeness(Likeness):
+    """Compares vectors, as far as there are any, once the model is loaded."""
+
+    def compare(
+        self, database: Database, text: str, names: Collection[str], ranges: Ranges
+    ) -> Mapping[int, float]:
+        model = find_loaded()
+        vectors = record.read(database, ranges) if model else {}
+        return find_nearest(model, without(text, names), vectors) if model else NO_LIKENESS
+
+
+def without(text: str, names: Collection[str]) -> str:
+    """Return a text without the words that begin with one of these names ("Anna", "Anna's"), or all
+    of it where it has no other: who speaks is in many messages, and is no meaning."""
+    kept = (part for part in text.split() if names_none(part, names))
+    return " ".join(kept) or text
+
+
+def names_none(part: str, names: Collection[str]) -> bool:
+    return not any(word in names for word in words(part)[:1])
+
+
+def find_nearest(model: Encoder, text: str, vectors: Mapping[int, bytes]) -> dict[int, float]:
+    """Return the places whose vectors are nearer to a text's than the mean, each by how many
+    standard deviations. Of a message in pieces the nearest piece counts."""
+    import numpy  # noqa: PLC0415 - only where the setting is on
+
+    if len(vectors) < 2 or not text.strip():
+        return {}
+    asked = model.encode([text])[0]
+    rows = numpy.frombuffer(b"".join(vectors.values()), "int8").reshape(-1, DIMENSIONS)
+    parts = range(0, len(rows), _AT_ONCE)
+    near = numpy.concatenate([rows[n : n + _AT_ONCE].astype("float32") @ asked for n in parts])
+    pieces = [len(one) // DIMENSIONS for one in vectors.values()]
+    if len(rows) > len(pieces):
+        begins = numpy.cumsum([0, *pieces[:-1]])
+        near = numpy.maximum.reduceat(near, begins)
+    deviation = float(near.std())
+    if not deviation:
+        return {}
+    apart = ((near - near.mean()) / deviation).tolist()
+    return {place: far for place, far in zip(vectors, apart, strict=True) if far > 0}
 
 
 class RecallFeature:

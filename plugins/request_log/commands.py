@@ -112,7 +112,7 @@ async def rebuild_request(ask: Ask, number: int) -> Rebuilt:
     if sent is None:
         raise CommandError(_("r{number} can't be read, or was deleted meanwhile.", number=number))
     folder = ask.bot.workspace(ask.conversation.key)
-    again = await rebuild(log, sent, Pictures(folder, lambda: 0))
+    again = await rebuild(log, sent, Pictures(folder))
     offset = sent.total - sent.ratio * again.view.raw_tokens if again.is_same else 0.0
     return replace(again, view=replace(again.view, scale=Scale(sent.ratio, offset)))
 

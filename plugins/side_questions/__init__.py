@@ -1,5 +1,5 @@
 """Side questions: `/btw` asks with the whole context, and nothing of it stays there.
 
-`asking` asks, `turn` makes the request, `record` keeps the questions with their answers. The kernel
+`asking` asks and makes the request, `record` keeps the questions with their answers. The kernel
 deletes the rows with the turns after which they were asked.
 """

@@ -3,12 +3,11 @@ back; nobody waits for it."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from functools import partial
 
-from agent.models.base import AccountRefused, ModelError, ModelReply, ModelRequest, Usage
-from agent.models.catalogue import price_reply
-from agent.models.patience import reply_in_time
+from agent.models.base import AccountRefused, ModelError, ModelRequest
+from agent.models.patience import ask_for_work
 from bot.attachments import without_files
 from bot.kernel import Kernel
 from channels.base import Titled
@@ -16,6 +15,7 @@ from memory.context.forms import DROPPED
 from memory.conversation import Conversation
 from memory.events import Event
 from memory.keys import ConversationKey
+from memory.ledger import Spent
 from memory.messages import mark_text
 from memory.tasks import BackgroundTasks, run_shielded
 from memory.turns import Turn
@@ -96,32 +96,22 @@ class Titles:
         """Return what the model wrote; its cost is booked, whatever came of it."""
         model = self._config.summary_model(conversation.key)
         await model.ready()
-        shown = _show(turn)
-        paid: list[ModelReply] = []
         request = ModelRequest(
-            messages=[{"role": "system", "content": TASK}, {"role": "user", "content": shown}],
+            messages=[
+                {"role": "system", "content": TASK},
+                {"role": "user", "content": _show(turn)},
+            ],
             max_tokens=_MOST_TOKENS,
             is_once=True,
-            on_lost=paid.append,
         )
+        conversations, spent = self._kernel.conversations, list[Spent]()
+        count = partial(conversations.models.tokens, conversations.services.meter)
         try:
-            reply = await reply_in_time(model, request)
-            paid.append(reply)
+            reply = await ask_for_work(model, request, PURPOSE, count, spent.append)
             return "" if reply.is_thought or reply.tool_calls else reply.text
         finally:
-            for one in paid:
-                usage = one.usage or Usage(0, 0)
-                if not one.is_counted:
-                    sizes = await asyncio.to_thread(self._count, (shown, one.written), model.name)
-                    usage = usage.filled(Usage(*sizes))
-                spent = price_reply(PURPOSE, model, one, usage)
-                await run_shielded(conversation.context.pay(spent))
-
-    def _count(self, texts: tuple[str, str], model: str) -> list[int]:
-        """Return the tokens of texts, which the provider did not report."""
-        conversations = self._kernel.conversations
-        ratio = conversations.models.ratio(model)
-        return [round(conversations.services.meter.count(text) * ratio) for text in texts]
+            for one in spent:
+                await run_shielded(conversation.context.pay(one))
 
 
 def _answer_of(turn: Turn) -> str:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agent.models.arguments import repair, to_text
 from agent.tools.lean import unwrap_call
-from agent.tools.names import resolve_name
+from agent.tools.toolbox import resolve_name
 from memory.context.meter import PrefixTokens, PromptPrefix
 from memory.context.view import View
 from memory.messages import CUT_OFF, TOOL_SEARCH, USE_TOOL, Message, ToolCall

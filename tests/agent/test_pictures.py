@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agent import pictures as sent
 from agent.models.base import ModelRequest, ModelUnreachable
 from agent.models.fallback import FallbackModel
-from agent.pictures import LOST, TOO_LARGE, UNSEEN, Pictures, count_dropped, too_many
+from agent.pictures import LOST, TOO_LARGE, UNSEEN, Pictures, count_dropped, put_in, too_many
 from memory.messages import PICTURE, Image, Message
 from tests.agent.endpoints import CHAT, ask, conversation
 from tests.fakes.openai_server import Fail, Say
@@ -36,7 +36,14 @@ def kept(folder: Path, *images: Image) -> Pictures:
     for image in images:
         (folder / image.file).parent.mkdir(exist_ok=True)
         (folder / image.file).write_bytes(PNG)
-    return Pictures(folder, lambda: 8)
+    return Pictures(folder)
+
+
+async def fill_in(
+    pictures: Pictures, messages: list[dict[str, Any]], *, sees: bool = True
+) -> list[dict[str, Any]]:
+    """The messages as they are sent."""
+    return put_in(messages, await pictures.parts(messages, sees, 8), sees)
 
 
 URL = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
@@ -46,7 +53,7 @@ PART = {"type": "image_url", "image_url": {"url": URL}}
 async def test_a_picture_is_sent_as_a_part_after_the_words_if_there_are_any(tmp_path: Path) -> None:
     pictures = kept(tmp_path, IMAGES[0])
     asked = [said("What is it?", IMAGES[0]), said(PICTURE, IMAGES[0])]
-    shown = await pictures.fill_in(asked, sees=True)
+    shown = await fill_in(pictures, asked)
     words = {"type": "text", "text": "What is it?"}
     assert shown == [
         {"role": "user", "content": [words, PART]},
@@ -55,15 +62,15 @@ async def test_a_picture_is_sent_as_a_part_after_the_words_if_there_are_any(tmp_
 
 
 async def test_words_stand_for_a_picture_that_is_not_seen_or_not_there(tmp_path: Path) -> None:
-    pictures = Pictures(tmp_path, lambda: 8)
+    pictures = Pictures(tmp_path)
     for sees, why in ((False, UNSEEN), (True, LOST)):
-        (message,) = await pictures.fill_in([said("It?", IMAGES[0])], sees=sees)
+        (message,) = await fill_in(pictures, [said("It?", IMAGES[0])], sees=sees)
         assert message == {"role": "user", "content": f"It?\n{named(why)}"}
 
 
 async def test_messages_without_pictures_are_the_very_same(tmp_path: Path) -> None:
     messages = [said("Hi"), {"role": "assistant", "content": "Hello."}]
-    assert await Pictures(tmp_path, lambda: 8).fill_in(messages, sees=True) is messages
+    assert await fill_in(Pictures(tmp_path), messages) is messages
 
 
 def test_older_pictures_go_half_the_cap_at_a_time() -> None:
@@ -89,7 +96,7 @@ async def test_the_beginning_of_the_requests_changes_once_in_four_pictures(tmp_p
     breaks, before = 0, list[Any]()
     for count in range(1, len(IMAGES) + 1):
         messages = [said(f"{n}", IMAGES[n]) for n in range(count)]
-        request = await pictures.fill_in(messages, sees=True)
+        request = await fill_in(pictures, messages)
         breaks += request[: len(before)] != before
         before = request
     assert breaks == (40 - 8) // 4
@@ -143,9 +150,8 @@ async def test_large_pictures_leave_room_for_the_newest(
 ) -> None:
     monkeypatch.setattr(sent, "MOST_BYTES", len(PNG) + 1)
     pictures = kept(tmp_path, *IMAGES[:3])
-    shown = await pictures.fill_in(
-        [said(f"{n}", image) for n, image in enumerate(IMAGES[:3])], True
-    )
+    messages = [said(f"{n}", image) for n, image in enumerate(IMAGES[:3])]
+    shown = await fill_in(pictures, messages)
     assert [message["content"] for message in shown] == [
         f"0\n[image: {IMAGES[0].file}]",
         f"1\n[image: {IMAGES[1].file}]",
@@ -157,5 +163,5 @@ async def test_a_picture_that_is_too_large_by_itself_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sent, "MOST_BYTES", len(PNG) - 1)
-    (message,) = await kept(tmp_path, IMAGES[0]).fill_in([said("What?", IMAGES[0])], sees=True)
+    (message,) = await fill_in(kept(tmp_path, IMAGES[0]), [said("What?", IMAGES[0])])
     assert message["content"] == f"What?\n{named(TOO_LARGE)}"

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.kit.platform import Button, Post, Traits
-from channels.slack.posts import content
-from channels.slack.rendering import LONGEST, blocks, length, plain_blocks, shown
+from channels.slack.rendering import LONGEST, blocks, content, length, plain_blocks, shown
 from channels.splitting import split
 from tests.fakes.slack_blocks import check_blocks, is_too_long, visible
 from tests.fakes.slack_people import BOT_USER, SlackMessage

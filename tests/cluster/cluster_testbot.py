@@ -25,9 +25,9 @@ from bot.settings import load_layers
 from channels.base import Channel
 from memory.tasks import cancel_and_wait
 from plugins.cluster import census, gateway, node, ownership, rabbit, slices, worker
-from plugins.cluster.face import Face
 from plugins.cluster.gateway import Gateway
 from plugins.cluster.node import ClusterSender, Node, name_process
+from plugins.cluster.process import Face
 from plugins.cluster.rabbit import RabbitMQ
 from plugins.cluster.worker import GROUP, Worker
 from tests.cluster.rabbitmq_server import RabbitMQServer

@@ -15,9 +15,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.models import patience
-from agent.models.served import EndpointModel
+from agent.models.base import Model, ModelRequest
 from memory.conversation import Conversation
-from memory.keys import ConversationKey
 from memory.long_term.document import LONGEST, MOST_FACTS, MemoryLine, apply, facts
 from plugins.memory.distiller import (
     BUSY,
@@ -31,6 +30,7 @@ from plugins.memory.distiller import (
 from plugins.memory.operations import BadAnswerError, format_material, read_operations
 from tests.agent.test_waiting_models import LATER, asked_for
 from tests.fakes.openai_server import Hang
+from tests.fakes.scripted_model import ScriptedModel
 from tests.memory.rooms import KEY, Lodge
 from tests.memory.test_memory_document import LINES, note, texts
 from tests.waiting import PATIENCE
@@ -130,23 +130,22 @@ def test_no_text_of_the_diary_passes_for_a_line_of_ours(text: str) -> None:
     assert ours[0].startswith("S1, 2026-11-20")
 
 
-class Thinking:
+class Thinking(ScriptedModel):
     """A model that answers when it is told to."""
 
     def __init__(self) -> None:
+        super().__init__(self._think)
         self.asked, self.may_answer = asyncio.Event(), asyncio.Event()
 
-    def window(self, key: ConversationKey) -> int:
-        return 8_000
-
-    async def ask(self, request: DistillRequest) -> tuple[str, str]:
+    async def _think(self, request: ModelRequest) -> str:
+        del request
         self.asked.set()
         await self.may_answer.wait()
-        return '{"operations": [{"do": "add", "text": "Ann likes Ben.", "from": ["S1"]}]}', "fake"
+        return answer({"do": "add", "text": "Ann likes Ben.", "from": ["S1"]})
 
 
 def distil(lodge: Lodge, conversation: Conversation, model: Thinking) -> Distillation:
-    return Distillation(lodge.conversations.services, model, conversation, Order())
+    return Distillation(lodge.conversations.services, distiller(model), conversation, Order())
 
 
 @asynccontextmanager
@@ -213,7 +212,7 @@ async def test_what_was_taken_away_is_not_distilled_without_transcript(tmp_path:
     await lodge.close()
 
 
-def distiller(model: EndpointModel, *, is_enough: bool = False) -> ModelDistiller:
+def distiller(model: Model, *, is_enough: bool = False) -> ModelDistiller:
     return ModelDistiller(
         lambda key: model,
         lambda key: 8_000,

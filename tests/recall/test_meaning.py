@@ -13,8 +13,7 @@ from memory.record import feature_tables
 from memory.record.database import Database
 from memory.record.search import index
 from plugins.recall import encoder, record
-from plugins.recall.filling import Filling
-from plugins.recall.vectors import VectorLikeness, without
+from plugins.recall.feature import Filling, VectorLikeness, without
 from tests.memory.rooms import Lodge
 from tests.memory.test_recall import MONDAY, STRANGER, recalled, tell
 from tests.tables import each_row

@@ -109,7 +109,7 @@ async def rebuilt(bot: TestBot, tmp_path: Path) -> list[Rebuilt]:
     keys = await bot.app.store.read(
         lambda db: db.execute_sql("SELECT key, audience FROM conversation ORDER BY id").fetchall()
     )
-    pictures = Pictures(tmp_path / "data/audiences/pipe-main", lambda: 0)
+    pictures = Pictures(tmp_path / "data/audiences/pipe-main")
     again = []
     for key in keys:
         log = KeptRequests((await bot.app.conversations.get(ConversationKey(*key))).turns)

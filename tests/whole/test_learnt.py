@@ -181,7 +181,7 @@ async def test_a_picture_that_is_refused_hides_no_other(tmp_path: Path) -> None:
         assert urls(bot.sent_to_model()) == [url(good), url(later)]
         conversation = await bot.app.conversations.get(key_of(Address("pipe", "main")))
         log = KeptRequests(conversation.turns)
-        pictures = Pictures(tmp_path / AUDIENCE, lambda: 9)
+        pictures = Pictures(tmp_path / AUDIENCE)
         for number in await log.numbers():
             sent = await log.request(number)
             assert sent is not None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from msgspec import Struct
 
 from memory.context.limits import Limits
-from memory.context.plan import Plan, frees_enough
+from memory.context.plan import Plan, Planner, plan_by
 from memory.context.strategies import slim, split, stubs, trim
 from memory.context.summary import Style
 from memory.context.view import Rendering, View
@@ -21,7 +19,7 @@ class Strategy(Struct, frozen=True):
     carried out by the rule `_auto_compact` as a turn begins, and not by every step.
     """
 
-    plan: Callable[[View, Limits], Plan | None]
+    plan: Planner
     preface: Rendering = "block"
     style: Style = "notes"
     waits: bool = False
@@ -43,10 +41,10 @@ def next_plan(view: View, limits: Limits) -> Plan | None:
     """Return what the strategy in force wants done, where that frees enough. With `stub_tools` old
     tool results become stubs first, and only what is due after that is done besides, as a plan of
     its own."""
-    plan = _worthwhile(STRATEGIES[limits.strategy].plan, view, limits)
+    plan = plan_by(STRATEGIES[limits.strategy].plan, view, limits)
     if plan is None or not limits.context.stub_tools:
         return plan
-    return _worthwhile(stubs.plan, view, limits) or plan
+    return plan_by(stubs.plan, view, limits) or plan
 
 
 def next_cut(view: View, limits: Limits) -> Plan | None:
@@ -54,11 +52,4 @@ def next_cut(view: View, limits: Limits) -> Plan | None:
     plan = next_plan(view, limits)
     if plan is None or plan.name != "stub":
         return plan
-    return _worthwhile(STRATEGIES[limits.strategy].plan, view.apply(plan.change), limits)
-
-
-def _worthwhile(
-    planner: Callable[[View, Limits], Plan | None], view: View, limits: Limits
-) -> Plan | None:
-    plan = planner(view, limits)
-    return plan if plan is not None and frees_enough(view, plan, limits) else None
+    return plan_by(STRATEGIES[limits.strategy].plan, view.apply(plan.change), limits)

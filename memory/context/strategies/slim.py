@@ -40,7 +40,7 @@ def plan(view: View, limits: Limits) -> Plan | None:
     if change.is_empty:
         return None
     after = view.apply(change)
-    why = _why(folded, folding, bool(roll.forms), limits)
+    why = _why(folded, folding, bool(roll.turns()), limits)
     return Plan(change, why, leaving, after.tokens)
 
 
@@ -54,9 +54,7 @@ def outgrown(layout: Layout, limits: Limits) -> Change:
         change = Change(give(layout.turns("line"), WHOLE), folded=0)
     if 0 < rolled.lines < limits.context.max_terse_entries:
         lines = give(layout.turns_gone(ROLLED), TurnForm("line", full))
-        change = replace(
-            change, forms=overlay(change.forms, lines), rolled=Rolled(told=rolled.told)
-        )
+        change = replace(change.with_forms(lines), rolled=Rolled(told=rolled.told))
     return change
 
 

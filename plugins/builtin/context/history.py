@@ -70,7 +70,7 @@ def _line(
 ) -> str:
     """Describe one event: what and when, the turns and sizes, what it cost and kept, who and
     why."""
-    target = by_id.get(event.change.target) if event.name in ("undo", "redo") else None
+    target = by_id.get(event.target)
     what = name_kind(target or event)
     if target:
         what = _(

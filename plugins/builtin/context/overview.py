@@ -253,7 +253,7 @@ def effect(plan: Plan, strategy: str) -> str:
     """Describe what a plan does: "t1 to t10 will be summarised, t11 is shortened"."""
     change = plan.change
     style = plan.style or STRATEGIES[plan.strategy or strategy].style
-    if "whole" in {span.form.kind for span in change.forms}:
+    if change.brings_back:
         return _("turns and lines that `slim` had removed come back")
     squeezed = [n for n in change.turns("squeezed") if n not in plan.leaving]
     folded = [n for n in change.turns("line") if n not in plan.leaving]

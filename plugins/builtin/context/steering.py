@@ -159,7 +159,7 @@ def _report_compaction(summary: Summary, event: ViewEvent) -> Reply:
     who = _("The summary (extracted without a model)")
     who = phrase(summary, "The summary, by {model}") if summary.model else who
     text, data = receipts.report(event, summary, f"{who}:")
-    is_in_front = event.change.makes("summary") and summary.id in event.change.texts.values()
+    is_in_front = event.change.makes("summary") and summary.id in event.change.summaries
     return Reply(text, data, (UNDO, *(receipts.actions(summary) if is_in_front else ())))
 
 
