@@ -70,9 +70,10 @@ MENDED = frozenset(("open", "missing"))
 """The findings for which a model is asked once more, and that keep nothing from being taken: what
 is open is added to the text."""
 
-TELLING = 4
-"""Facts of which a text that keeps none is no summary. Of fewer, a good one may tell in other
-words: a name that is inflected, "noon" for 12:00."""
+_NEXT_TO_NONE = 1 / 8
+"""The share of the facts of which a text that keeps no more is no summary, unless it is about the
+same: a good one may tell of few in other words, as a name that is inflected, "noon" for 12:00."""
+_TELLING = 4  # facts of which that says something, however short the source is
 _MANY = 12  # facts of which a summary has to keep one, however it tells of them
 _TOLD_BEFORE = 6  # facts of the summary that it continues, of which it has to keep
 _LEAST_OF_BEFORE = 0.7, 0.4  # of them; the second where it is no shorter, and tells of other things
@@ -85,6 +86,7 @@ _WORDS = 50  # unless they are so few words over and over
 _LINE_SHARE = 100  # of so many tokens one line holds at least one
 _LONG_LINE = 60  # tokens of a line that may be a summary of anything
 _JUDGED = 9  # words that say something, of which the topic is told
+_MUCH_SAID = 30  # words of a source of which a summary has at least one
 _FEW_STEMS = 100  # in a source of which a text of anything has few by chance,
 _LEAST_SHARED, _PER_DOUBLING, _MOST_SHARED = 0.18, 0.075, 0.4  # and in a longer one more
 _DIALOGUE = 1 / 2  # of the words of a summary that is written as a dialogue are from here
@@ -137,7 +139,8 @@ class AuditSource(Struct, frozen=True, dict=True):
     people and replies, oldest first, arguments of tool calls, and what is summarised already, with
     the requests in it that are `known`. It has so many `tokens` (0: nobody knows).
     `is_in_any_language`: a person said in which one it is to be written. `corrections` are those in
-    the turns, by their places (None: they are looked for)."""
+    the turns and in the `earlier` ones, which are summarised already, by their places among both
+    (None: they are looked for)."""
 
     asked: Sequence[str]
     answered: Sequence[str] = ()
@@ -148,6 +151,7 @@ class AuditSource(Struct, frozen=True, dict=True):
     known: Requests = NONE
     is_in_any_language: bool = False
     corrections: Sequence[Correction] | None = None
+    earlier: Sequence[Turn] = ()
 
     def prepare(self) -> None:
         """Find what is compared, which takes most of the time of an audit, before there is a text
@@ -185,21 +189,25 @@ class AuditSource(Struct, frozen=True, dict=True):
         plain = {(one.old, one.new) for one in self.current}
         return [
             EndedValue(
-                *(one.old, one.new, self.turns[one.at].number, SAID, one.topic, one.is_shared),
+                *(one.old, one.new, self._heard[one.at].number, SAID, one.topic, one.is_shared),
                 is_marked=(one.old, one.new) not in plain,
             )
             for one in in_force(self._corrections)
         ]
 
+    @property
+    def _heard(self) -> Sequence[Turn]:
+        return (*self.earlier, *self.turns)
+
     @cached_property
     def _said(self) -> list[str]:
-        return [turn.question.text for turn in self.turns]
+        return [turn.question.text for turn in self._heard]
 
     @cached_property
     def _corrections(self) -> Sequence[Correction]:
         if self.corrections is not None:
             return self.corrections
-        replies = [turn.reply.text if turn.reply else "" for turn in self.turns]
+        replies = [turn.reply.text if turn.reply else "" for turn in self._heard]
         return find_corrections(self._said, replies)
 
     @cached_property
@@ -308,8 +316,9 @@ def _check_language(text: str, source: AuditSource) -> Sequence[Flaw]:
 
 
 def _check_facts(text: str, source: AuditSource, receipt: Receipt) -> Sequence[Flaw]:
-    is_lost = receipt.total >= TELLING and not receipt.kept
-    if is_lost and (receipt.total >= _MANY or not _is_about(text, source)):
+    is_judged = receipt.total >= _TELLING or (receipt.total and len(source.stems) >= _MUCH_SAID)
+    is_bare = receipt.total >= _MANY and not receipt.kept
+    if is_judged and receipt.share <= _NEXT_TO_NONE and (is_bare or not _is_about(text, source)):
         return [Flaw("facts", receipt.missing)]
     before = SourceFacts([], [source.prior], []).receipt(text)
     least = _LEAST_OF_BEFORE[len(text) >= len(source.prior)]
@@ -324,9 +333,14 @@ def _check_facts(text: str, source: AuditSource, receipt: Receipt) -> Sequence[F
 
 
 def _check_topic(text: str, source: AuditSource) -> Sequence[Flaw]:
+    """Say that a text is about something else where few of its words are from here; of a text of
+    few words, none from much that was said."""
     said = source.own_words(text)
-    is_judged = len(said) >= _JUDGED and len(source.stems) >= _JUDGED
-    return [] if not is_judged or source.share(said) >= source.least_share else [Flaw("topic")]
+    if len(said) >= _JUDGED and len(source.stems) >= _JUDGED:
+        is_other = source.share(said) < source.least_share
+    else:
+        is_other = len(source.stems) >= _MUCH_SAID and len(said) > 2 and not source.share(said)
+    return [Flaw("topic")] if is_other else []
 
 
 def _is_about(text: str, source: AuditSource) -> bool:

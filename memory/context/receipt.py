@@ -12,7 +12,15 @@ from typing import Literal
 
 from msgspec import Struct
 
-from memory.context.facts import IN_PROSE, Fact, FoundFacts, find_numbers, part_scripts, values_of
+from memory.context.facts import (
+    IN_PROSE,
+    Fact,
+    FoundFacts,
+    find_numbers,
+    join_digits,
+    part_scripts,
+    values_of,
+)
 from memory.context.names import WORD
 from memory.patterns import lazy
 
@@ -111,6 +119,10 @@ class SourceFacts:
         return self._raw.casefold()
 
     @cached_property
+    def _joined(self) -> str:
+        return join_digits(self.text)
+
+    @cached_property
     def _raw(self) -> str:
         return "\n".join(self.texts)
 
@@ -123,7 +135,7 @@ class SourceFacts:
         if fact.kind in ("number", "date", "time"):
             shown = re.findall(r"\d+", fact.text)
             return all(re.search(rf"(?<!\d)0?{int(one)}(?!\d)", self.text) for one in shown)
-        return any(form in self.text for form in fact.forms)
+        return any(form in self.text or form in self._joined for form in fact.forms)
 
 
 def _join(texts: Sequence[str]) -> Iterator[str]:
@@ -152,6 +164,7 @@ class _Shown:
     def __init__(self, summary: str) -> None:
         summary = part_scripts(summary)
         self._text = summary.casefold()
+        self._joined = join_digits(self._text)
         self._words = frozenset(WORD.findall(self._text))
         self._forms = {
             finder.kind: frozenset(form for *_, forms in finder.find(summary) for form in forms)
@@ -167,7 +180,7 @@ class _Shown:
         more than its first word, of anything else its own words."""
         if fact.kind in self._forms:
             return not fact.forms.isdisjoint(self._forms[fact.kind])
-        if any(form in self._text for form in fact.forms):
+        if any(form in self._text or form in self._joined for form in fact.forms):
             return True
         if fact.kind != "name":
             return False

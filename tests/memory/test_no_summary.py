@@ -70,6 +70,28 @@ def test_a_text_that_keeps_none_of_the_facts_is_no_summary(text: str) -> None:
     assert judge(text, said="They talked a while."), "there was nothing to keep"
 
 
+SAID_MUCH = (
+    "The kitchen of the new place is tiny, but its light is great, and Pemberton wants a deposit. "
+    "My brother says that the street behind it is louder at night, since trams turn there. We also "
+    "saw a garden with an apple tree, a shed full of bicycles, and the neighbours were friendly. "
+    "In spring the roof gets painted, so somebody has to move all plants from the balcony before."
+)
+
+
+@each_row(
+    "text",
+    [
+        "The person and the assistant talked about various things.",
+        "They discussed several topics.",
+        "Die beiden unterhielten sich über dies und das.",
+    ],
+)
+def test_a_few_empty_words_are_no_summary_of_much_that_was_said(text: str) -> None:
+    assert not judge(text, said=SAID_MUCH)
+    assert not judge(text, said=SAID_MUCH.replace("Pemberton", "he")), "without any fact"
+    assert judge("They saw a flat with a tiny kitchen.", said=SAID_MUCH)
+
+
 def spell(number: int) -> str:
     """A word of its own for each number."""
     return "".join("abcdefghij"[int(digit)] for digit in str(number))
