@@ -21,6 +21,7 @@ from memory.context import shapes
 from memory.context.corrected import SAID, choose_certain, says_old
 from memory.context.corrections import Correction, find_corrections, in_force
 from memory.context.ended_values import EndedValue
+from memory.context.made_up_orders import find_made_up
 from memory.context.receipt import Receipt, SourceFacts
 from memory.context.requests import NONE, Requests, find_lost, find_requests, find_restated
 from memory.context.wording import (
@@ -53,6 +54,7 @@ REASONS: Mapping[str, str] = {
     "facts": "it has next to none of the names and numbers",
     "dropped": "it drops much of the summary before it",
     "invented": "it says things that nobody said",
+    "ordered": "it tells of an order that nobody gave",
     "corrected": "it has a value that was corrected since",
     "restated": "it lists as a task what is done",
     "open": "it leaves out what is still open",
@@ -77,6 +79,7 @@ _TELLING = 4  # facts of which that says something, however short the source is
 _MANY = 12  # facts of which a summary has to keep one, however it tells of them
 _TOLD_BEFORE = 6  # facts of the summary that it continues, of which it has to keep
 _LEAST_OF_BEFORE = 0.7, 0.4  # of them; the second where it is no shorter, and tells of other things
+_FALSE = 2  # numbers from nowhere, of which no summary has so many, unless as many were said
 _INVENTED = 3  # facts from nowhere, of which no summary has so many,
 _INVENTED_SHARE = 1 / 2  # unless it has as many of those that were said
 _PEOPLE = 2  # the same of names
@@ -265,6 +268,7 @@ def audit(candidate: Candidate, source: AuditSource, least_kept: float = 0.0) ->
         _check_language(text, source),
         _check_facts(text, source, receipt),
         _check_topic(text, source),
+        _check_orders(text, source),
         _check_answer(text, source),
         _check_corrections(text, source),
         _check_requests(text, source),
@@ -282,8 +286,8 @@ def audit_line(line: str, source: AuditSource) -> Audit:
     if kind in _LINES_MAY:
         kind = ""
     if not kind and len(SourceFacts([line], [], []).facts) >= _PEOPLE:
-        names, others, told = source.facts.find_invented(line)
-        is_invented = len(names + others) >= _PEOPLE and len(names + others) * 2 > told
+        new = source.facts.find_invented(line)
+        is_invented = len(new.all) >= _PEOPLE and len(new.all) * 2 > new.told
         kind = "invented" if is_invented else ""
     return Audit((Flaw(kind),) if kind else ())
 
@@ -324,11 +328,14 @@ def _check_facts(text: str, source: AuditSource, receipt: Receipt) -> Sequence[F
     least = _LEAST_OF_BEFORE[len(text) >= len(source.prior)]
     if before.total >= _TOLD_BEFORE and before.share < least:
         return [Flaw("dropped", before.missing)]
-    names, others, told = source.facts.find_invented(shapes.strip_labels(text))
-    if len(names) >= _PEOPLE and len(names) > _PEOPLE_SHARE * told:
-        return [Flaw("invented", tuple(names))]
-    if len(names + others) >= _INVENTED and len(names + others) > _INVENTED_SHARE * told:
-        return [Flaw("invented", (*names, *others))]
+    new = source.facts.find_invented(shapes.strip_labels(text))
+    if len(new.names) >= _PEOPLE and len(new.names) > _PEOPLE_SHARE * new.told:
+        return [Flaw("invented", new.names)]
+    false = new.false_numbers
+    if len(false) >= _FALSE and len(false) * 2 > new.numbers:
+        return [Flaw("invented", false)]
+    if len(new.all) >= _INVENTED and len(new.all) > _INVENTED_SHARE * new.told:
+        return [Flaw("invented", new.all)]
     return []
 
 
@@ -358,6 +365,13 @@ def _check_answer(text: str, source: AuditSource) -> Sequence[Flaw]:
     signs += shapes.speaks_to_somebody(text) + 2 * shapes.is_mostly_code(text)
     signs += source.is_of_last_turn(text)
     return [Flaw("answer")] if signs - shapes.reports(text) >= 2 else []
+
+
+def _check_orders(text: str, source: AuditSource) -> Sequence[Flaw]:
+    if source.is_in_any_language or not source.stems:
+        return []
+    ordered = find_made_up(text, source.stems)
+    return [Flaw("ordered", tuple(ordered))] if ordered else []
 
 
 def _check_corrections(text: str, source: AuditSource) -> Sequence[Flaw]:

@@ -55,6 +55,24 @@ class Receipt(Struct, frozen=True):
         return self.kept / self.total if self.total else 1.0
 
 
+class Invented(Struct, frozen=True):
+    """The names, and the other facts, in a text that its source does not have; how many facts it
+    has in all, and how many of those have digits."""
+
+    names: tuple[str, ...]
+    others: tuple[str, ...]
+    told: int
+    numbers: int
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return (*self.names, *self.others)
+
+    @property
+    def false_numbers(self) -> tuple[str, ...]:
+        return tuple(one for one in self.others if any(map(str.isdigit, one)))
+
+
 def make_receipt(
     asked: Sequence[str], answered: Sequence[str], touched: Sequence[str], summary: str
 ) -> Receipt:
@@ -103,15 +121,16 @@ class SourceFacts:
         shown = _Shown(text)
         return {fact.text: self._found.weight(fact) for fact in self.facts if shown.has(fact)}
 
-    def find_invented(self, summary: str) -> tuple[list[str], list[str], int]:
-        """Return the names, and the other facts, in a summary that these texts do not have in any
-        form; and how many facts it has in all."""
+    def find_invented(self, summary: str) -> Invented:
+        """Return what a summary has that these texts do not have in any form."""
         told = FoundFacts()
         told.add(summary, 1, is_prose=True)
         all_told = list(told.all())
         absent = [fact for fact in all_told if not self._has(fact)]
         names = [fact.text for fact in absent if fact.kind == "name"]
-        return names, [fact.text for fact in absent if fact.kind != "name"], len(all_told)
+        others = [fact.text for fact in absent if fact.kind != "name"]
+        numbers = [fact.text for fact in all_told if any(map(str.isdigit, fact.text))]
+        return Invented(tuple(names), tuple(others), len(all_told), len(numbers))
 
     @cached_property
     def text(self) -> str:
