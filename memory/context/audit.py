@@ -21,6 +21,7 @@ from memory.context import shapes
 from memory.context.corrected import SAID, choose_certain, says_old
 from memory.context.corrections import Correction, find_corrections, in_force
 from memory.context.ended_values import EndedValue
+from memory.context.made_up_orders import find_made_up
 from memory.context.receipt import Receipt, SourceFacts
 from memory.context.requests import NONE, Requests, find_lost, find_requests, find_restated
 from memory.context.wording import (
@@ -53,6 +54,7 @@ REASONS: Mapping[str, str] = {
     "facts": "it has next to none of the names and numbers",
     "dropped": "it drops much of the summary before it",
     "invented": "it says things that nobody said",
+    "ordered": "it tells of an order that nobody gave",
     "corrected": "it has a value that was corrected since",
     "restated": "it lists as a task what is done",
     "open": "it leaves out what is still open",
@@ -70,12 +72,14 @@ MENDED = frozenset(("open", "missing"))
 """The findings for which a model is asked once more, and that keep nothing from being taken: what
 is open is added to the text."""
 
-TELLING = 4
-"""Facts of which a text that keeps none is no summary. Of fewer, a good one may tell in other
-words: a name that is inflected, "noon" for 12:00."""
+_NEXT_TO_NONE = 1 / 8
+"""The share of the facts of which a text that keeps no more is no summary, unless it is about the
+same: a good one may tell of few in other words, as a name that is inflected, "noon" for 12:00."""
+_TELLING = 4  # facts of which that says something, however short the source is
 _MANY = 12  # facts of which a summary has to keep one, however it tells of them
 _TOLD_BEFORE = 6  # facts of the summary that it continues, of which it has to keep
 _LEAST_OF_BEFORE = 0.7, 0.4  # of them; the second where it is no shorter, and tells of other things
+_FALSE = 2  # numbers from nowhere, of which no summary has so many, unless as many were said
 _INVENTED = 3  # facts from nowhere, of which no summary has so many,
 _INVENTED_SHARE = 1 / 2  # unless it has as many of those that were said
 _PEOPLE = 2  # the same of names
@@ -85,6 +89,7 @@ _WORDS = 50  # unless they are so few words over and over
 _LINE_SHARE = 100  # of so many tokens one line holds at least one
 _LONG_LINE = 60  # tokens of a line that may be a summary of anything
 _JUDGED = 9  # words that say something, of which the topic is told
+_MUCH_SAID = 30  # words of a source of which a summary has at least one
 _FEW_STEMS = 100  # in a source of which a text of anything has few by chance,
 _LEAST_SHARED, _PER_DOUBLING, _MOST_SHARED = 0.18, 0.075, 0.4  # and in a longer one more
 _DIALOGUE = 1 / 2  # of the words of a summary that is written as a dialogue are from here
@@ -137,7 +142,8 @@ class AuditSource(Struct, frozen=True, dict=True):
     people and replies, oldest first, arguments of tool calls, and what is summarised already, with
     the requests in it that are `known`. It has so many `tokens` (0: nobody knows).
     `is_in_any_language`: a person said in which one it is to be written. `corrections` are those in
-    the turns, by their places (None: they are looked for)."""
+    the turns and in the `earlier` ones, which are summarised already, by their places among both
+    (None: they are looked for)."""
 
     asked: Sequence[str]
     answered: Sequence[str] = ()
@@ -148,6 +154,7 @@ class AuditSource(Struct, frozen=True, dict=True):
     known: Requests = NONE
     is_in_any_language: bool = False
     corrections: Sequence[Correction] | None = None
+    earlier: Sequence[Turn] = ()
 
     def prepare(self) -> None:
         """Find what is compared, which takes most of the time of an audit, before there is a text
@@ -185,21 +192,25 @@ class AuditSource(Struct, frozen=True, dict=True):
         plain = {(one.old, one.new) for one in self.current}
         return [
             EndedValue(
-                *(one.old, one.new, self.turns[one.at].number, SAID, one.topic, one.is_shared),
+                *(one.old, one.new, self._heard[one.at].number, SAID, one.topic, one.is_shared),
                 is_marked=(one.old, one.new) not in plain,
             )
             for one in in_force(self._corrections)
         ]
 
+    @property
+    def _heard(self) -> Sequence[Turn]:
+        return (*self.earlier, *self.turns)
+
     @cached_property
     def _said(self) -> list[str]:
-        return [turn.question.text for turn in self.turns]
+        return [turn.question.text for turn in self._heard]
 
     @cached_property
     def _corrections(self) -> Sequence[Correction]:
         if self.corrections is not None:
             return self.corrections
-        replies = [turn.reply.text if turn.reply else "" for turn in self.turns]
+        replies = [turn.reply.text if turn.reply else "" for turn in self._heard]
         return find_corrections(self._said, replies)
 
     @cached_property
@@ -257,6 +268,7 @@ def audit(candidate: Candidate, source: AuditSource, least_kept: float = 0.0) ->
         _check_language(text, source),
         _check_facts(text, source, receipt),
         _check_topic(text, source),
+        _check_orders(text, source),
         _check_answer(text, source),
         _check_corrections(text, source),
         _check_requests(text, source),
@@ -274,8 +286,8 @@ def audit_line(line: str, source: AuditSource) -> Audit:
     if kind in _LINES_MAY:
         kind = ""
     if not kind and len(SourceFacts([line], [], []).facts) >= _PEOPLE:
-        names, others, told = source.facts.find_invented(line)
-        is_invented = len(names + others) >= _PEOPLE and len(names + others) * 2 > told
+        new = source.facts.find_invented(line)
+        is_invented = len(new.all) >= _PEOPLE and len(new.all) * 2 > new.told
         kind = "invented" if is_invented else ""
     return Audit((Flaw(kind),) if kind else ())
 
@@ -308,25 +320,34 @@ def _check_language(text: str, source: AuditSource) -> Sequence[Flaw]:
 
 
 def _check_facts(text: str, source: AuditSource, receipt: Receipt) -> Sequence[Flaw]:
-    is_lost = receipt.total >= TELLING and not receipt.kept
-    if is_lost and (receipt.total >= _MANY or not _is_about(text, source)):
+    is_judged = receipt.total >= _TELLING or (receipt.total and len(source.stems) >= _MUCH_SAID)
+    is_bare = receipt.total >= _MANY and not receipt.kept
+    if is_judged and receipt.share <= _NEXT_TO_NONE and (is_bare or not _is_about(text, source)):
         return [Flaw("facts", receipt.missing)]
     before = SourceFacts([], [source.prior], []).receipt(text)
     least = _LEAST_OF_BEFORE[len(text) >= len(source.prior)]
     if before.total >= _TOLD_BEFORE and before.share < least:
         return [Flaw("dropped", before.missing)]
-    names, others, told = source.facts.find_invented(shapes.strip_labels(text))
-    if len(names) >= _PEOPLE and len(names) > _PEOPLE_SHARE * told:
-        return [Flaw("invented", tuple(names))]
-    if len(names + others) >= _INVENTED and len(names + others) > _INVENTED_SHARE * told:
-        return [Flaw("invented", (*names, *others))]
+    new = source.facts.find_invented(shapes.strip_labels(text))
+    if len(new.names) >= _PEOPLE and len(new.names) > _PEOPLE_SHARE * new.told:
+        return [Flaw("invented", new.names)]
+    false = new.false_numbers
+    if len(false) >= _FALSE and len(false) * 2 > new.numbers:
+        return [Flaw("invented", false)]
+    if len(new.all) >= _INVENTED and len(new.all) > _INVENTED_SHARE * new.told:
+        return [Flaw("invented", new.all)]
     return []
 
 
 def _check_topic(text: str, source: AuditSource) -> Sequence[Flaw]:
+    """Say that a text is about something else where few of its words are from here; of a text of
+    few words, none from much that was said."""
     said = source.own_words(text)
-    is_judged = len(said) >= _JUDGED and len(source.stems) >= _JUDGED
-    return [] if not is_judged or source.share(said) >= source.least_share else [Flaw("topic")]
+    if len(said) >= _JUDGED and len(source.stems) >= _JUDGED:
+        is_other = source.share(said) < source.least_share
+    else:
+        is_other = len(source.stems) >= _MUCH_SAID and len(said) > 2 and not source.share(said)
+    return [Flaw("topic")] if is_other else []
 
 
 def _is_about(text: str, source: AuditSource) -> bool:
@@ -344,6 +365,13 @@ def _check_answer(text: str, source: AuditSource) -> Sequence[Flaw]:
     signs += shapes.speaks_to_somebody(text) + 2 * shapes.is_mostly_code(text)
     signs += source.is_of_last_turn(text)
     return [Flaw("answer")] if signs - shapes.reports(text) >= 2 else []
+
+
+def _check_orders(text: str, source: AuditSource) -> Sequence[Flaw]:
+    if source.is_in_any_language or not source.stems:
+        return []
+    ordered = find_made_up(text, source.stems)
+    return [Flaw("ordered", tuple(ordered))] if ordered else []
 
 
 def _check_corrections(text: str, source: AuditSource) -> Sequence[Flaw]:

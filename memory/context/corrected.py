@@ -10,7 +10,12 @@ from msgspec import Struct
 
 from memory.context.correction_sentences import content_words
 from memory.context.corrections import Correction, in_force
-from memory.context.ended_values import EndedValue, find_changeable, show_corrected
+from memory.context.ended_values import (
+    EndedValue,
+    find_changeable,
+    is_of_one_thing,
+    show_corrected,
+)
 from memory.context.values import SCANNED, Value, find_values
 
 SAID, _AFTER = 1, 2
@@ -78,7 +83,9 @@ def put_right(text: str, ended: Sequence[EndedValue]) -> str:
 
 
 def _is_concerned(one: Correction, sentence: str) -> bool:
-    return not one.about or not one.about.isdisjoint(content_words(sentence))
+    if not one.about or is_of_one_thing(one.old):
+        return True
+    return not one.about.isdisjoint(content_words(sentence))
 
 
 def _says(sentence: str, value: str) -> bool:
@@ -116,4 +123,4 @@ def _replace(text: str, one: Correction) -> str:
 def _denied(old: str) -> re.Pattern[str]:
     """Return the pattern of a value that a text says not to hold: ", not 3 May"."""
     known = re.escape(old)
-    return re.compile(rf"[,，(]?\s*(?:{_DENIES})\s*{known}\)?[，,]?", re.IGNORECASE)
+    return re.compile(rf"[,，(]?\s*(?:{_DENIES})\s*{known}号?\)?[，,]?", re.IGNORECASE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -21,6 +22,7 @@ _CAPITAL = r"[A-ZÀ-ÖØ-Þ][\w'’]+"
 _NEXT_NAME = lazy(rf"[ \t]({_CAPITAL})")
 _NAME_BEFORE = lazy(rf"[\w,][ \t]({_CAPITAL})[ \t]$")  # the first word has a capital anyhow
 _BESIDE = lazy(r"[\d,;.!?，；。！？、\n]|\b(?:and|or|und|oder)\b|和")
+_OF_ONE_THING = 5  # digits of an identifier that no second thing has by chance
 _AROUND = 400  # characters of a sentence on each side of a value
 
 
@@ -73,7 +75,8 @@ def show_corrected(
             if all(holds[start:end]) or any(taken[start:end]):
                 continue
             sentence = _sentence_at(text, start, end)
-            if one.is_shared and one.topic.isdisjoint(content_words(sentence)):
+            is_of_several = one.is_shared and not is_of_one_thing(one.old)
+            if is_of_several and one.topic.isdisjoint(content_words(sentence)):
                 continue
             is_beside = 0 < one.seq <= seq and (seq == one.seq or one.new in sentence)
             taken[start:end] = b"\1" * (end - start)
@@ -83,6 +86,15 @@ def show_corrected(
         shown += [text[done:start], words]
         done = end
     return "".join((*shown, text[done:]))
+
+
+@lru_cache(maxsize=256)
+def is_of_one_thing(value: str) -> bool:
+    """Return whether a value is an address, a path, or a number as of a phone, which no other thing
+    has: whatever a sentence is about, it says that of the same."""
+    kinds = {one.kind for one in find_values(value)}
+    is_long = sum(map(str.isalnum, value)) >= _OF_ONE_THING
+    return bool(kinds) and kinds <= _WHOLE and is_long
 
 
 def says_old(text: str, ended: Iterable[EndedValue]) -> bool:
@@ -149,7 +161,9 @@ def find_places(
     wanted = [one for one in find_values(value) if one.kind != "name"]
     if len(wanted) == 1 and len(wanted[0].text) >= len(value.strip()) - 1:
         for one in find_values(text) if values is None else values:
-            if one.is_same(wanted[0]):
+            if one.text == f"{value.strip()}号":  # a day's, or a house's
+                yield one.start, one.end - 1
+            elif one.is_same(wanted[0]):
                 yield one.start, one.end
         if wanted[0].kind not in ("identifier", "path", "url", "address"):
             return

@@ -33,7 +33,7 @@ class FoundFacts(Struct, dict=True):
 
     def add(self, text: str, weight: int, is_prose: bool) -> None:
         """Look a text through; only for paths and addresses, where it is no prose."""
-        rest = part_scripts(text)
+        rest = part_scripts(_without_formulas(text))
         for finder in (*_EXACT, *(IN_PROSE if is_prose else ())):
             rest = self._take(finder, rest, weight)
         if is_prose:
@@ -78,15 +78,30 @@ class FoundFacts(Struct, dict=True):
 
 
 def part_scripts(text: str) -> str:
-    """Return a text with a blank where a word in Latin letters touches Chinese, as it touches none
-    of its own."""
+    """Return a text with a blank where a word in Latin letters or a number touches Chinese, as it
+    touches none of its own; not within a date, nor before a unit."""
     return text if text.isascii() or not _WIDE.search(text) else _SCRIPTS_TOUCH.sub(" ", text)
 
 
 _WIDE = lazy(r"[\u3041-\u30ff\u3400-\u9fff]")
 _SCRIPTS_TOUCH = lazy(
-    r"(?<=[\u3041-\u30ff\u3400-\u9fff])(?=[A-Za-z])|(?<=[A-Za-z])(?=[\u3041-\u30ff\u3400-\u9fff])"
+    r"(?<=[\u3041-\u30ff\u3400-\u9fff])(?<!\d月)(?=[A-Za-z0-9])"
+    r"|(?<=[A-Za-z])(?=[\u3041-\u30ff\u3400-\u9fff])"
+    r"|(?<=[0-9])(?![元月日号])(?=[\u3041-\u30ff\u3400-\u9fff])"
 )
+_FORMULA = lazy(
+    r"\$\$[^$]{1,2000}\$\$|\$(?=[^$\n]{0,300}[\\^_={])[^$\n]{1,300}\$"
+    r"|\\\((?:(?!\\\)).){1,500}\\\)|\\\[(?:(?!\\\]).){1,2000}\\\]",
+    re.DOTALL,
+)
+
+
+def _without_formulas(text: str) -> str:
+    """Return a text with blanks in the place of what is set between dollars, or behind backslashes:
+    its numbers and signs are none that a person goes by."""
+    if "$" not in text and "\\" not in text:
+        return text
+    return _FORMULA.sub(lambda found: " " * len(found[0]), text)
 
 
 _EXTENSIONS = (
@@ -104,7 +119,7 @@ _NAMES_OF_MONTHS = "|".join(sorted(MONTH_OF, key=len, reverse=True))
 _DATE = lazy(
     rf"""(?P<iso>\b\d{{4}}-\d{{1,2}}-\d{{1,2}}\b)
     |(?P<cjk>\d{{1,2}}月\d{{1,2}}[日号])
-    |(?P<dots>\b\d{{1,2}}\.\ ?\d{{1,2}}\.(?:\d{{4}}|\d{{2}})?(?!\d))
+    |(?P<dots>(?<![\w.])\d{{1,2}}\.\ ?\d{{1,2}}\.(?:\d{{4}}|\d{{2}})?(?!\w))
     |(?P<slashes>\b\d{{1,2}}/\d{{1,2}}/(?:\d{{4}}|\d{{2}})\b)
     |(?P<before>\b\d{{1,2}}(?:st|nd|rd|th|\.)?\ (?:of\ )?(?:{_NAMES_OF_MONTHS})\b\.?)""",
     re.IGNORECASE | re.VERBOSE,
@@ -118,9 +133,23 @@ _TIME = lazy(
     r"\b(\d{1,2})(?:[:h](\d{2})(?!\d)|(?=\s?(?:[ap]\.?m\b|Uhr\b)))(?:\s?(?:([ap])\.?m|Uhr)\b)?",
     re.IGNORECASE,
 )
+_SIGN = r"A-Za-zÀ-ÖØ-öø-ÿ0-9_"
 _TOKEN = lazy(
-    r"[A-Za-z0-9_](?<![\w-].)(?=[\w-]{0,60}(?:\d|_|[a-z][A-Z])|(?<=[\d_]))[\w-]{2,60}", re.ASCII
+    rf"[{_SIGN}](?<![{_SIGN}-].)(?=[{_SIGN}-]{{0,60}}(?:[0-9]|_|[a-z][A-Z])|(?<=[0-9_]))"
+    rf"[{_SIGN}-]{{2,60}}"
 )
+_VARIABLE = lazy(r"[^\W\d_]_\w")
+_CODE = lazy(
+    r"(?<![\w.+/-])(?:"
+    r"(?:\+\d{1,3}|0)\d{0,5}(?:(?:[ /-]| / |\) ?)\(?\d{1,8}){1,6}"  # a phone's
+    r"|\d{1,6}(?:-\d{1,6}){1,5}|\d{1,6}(?:/\d{1,6}){2,5}"
+    r"|[A-Z]{2}\d{2}(?: \d{4}){2,7}(?: \d{1,3})?"  # an account's
+    r"|[A-Z]{1,4}(?:/\d{1,8}){1,4}"
+    r"|[vV]\d{1,4}(?:\.\d{1,4}){1,3})(?![\w/-]|[.]\w)"
+)
+_CODE_SIGN = re.compile(r"[0-9](?:[ /.)-]|\b)")
+_BETWEEN_DIGITS = lazy(r"(?<=\d)[ /()-]{1,3}(?=\d)")
+_LEAST_DIGITS = 5
 _NUMBER = lazy(
     r"(?<![\w.,])[$€£¥]?(\d[\d.,'’]{0,30}\d|\d)\s?([%$€£¥]|k\b|K\b|M\b|元|euros?\b|dollars?\b)?",
     re.IGNORECASE,
@@ -241,6 +270,24 @@ def _times(text: str) -> Found:
             yield start, done, frozenset({f"{hour}:{minute:02}"})
 
 
+def join_digits(text: str) -> str:
+    """Return a text without what stands between the groups of digits of a number."""
+    return _BETWEEN_DIGITS.sub("", text)
+
+
+def _codes(text: str) -> Found:
+    """Numbers of phones, accounts, files and versions: groups of digits that say nothing alone."""
+    for found in _CODE.finditer(text):
+        whole = found[0]
+        if whole[0] not in "vV" and sum(map(str.isdigit, whole)) < _LEAST_DIGITS:
+            continue
+        yield (
+            found.start(),
+            found.end(),
+            frozenset({whole.casefold(), join_digits(whole).casefold()}),
+        )
+
+
 def _identifiers(text: str) -> Found:
     """Words that are no words: with digits, underscores, or capitals inside."""
     for start, end in _beside(_TOKEN_SIGN, 64, text):
@@ -248,6 +295,8 @@ def _identifiers(text: str) -> Found:
             token = found[0].strip("-_")
             is_code = _DIGIT.search(token) or "_" in token or _CAMEL.search(token)
             if not is_code or len(token) < 3 or not _LETTER.search(token):
+                continue
+            if _VARIABLE.fullmatch(token):
                 continue
             if not _UNIT.fullmatch(token) and not _THOUSANDS.fullmatch(token):
                 yield found.start(), found.end(), frozenset({token.casefold()})
@@ -304,6 +353,7 @@ _EXACT = (
 IN_PROSE = (
     _Finder("date", _DIGIT, _dates),
     _Finder("time", _DIGIT, _times),
+    _Finder("identifier", _CODE_SIGN, _codes),
     _Finder("identifier", _TOKEN_SIGN, _identifiers),
     _Finder("number", _DIGIT, find_numbers),
 )

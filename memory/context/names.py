@@ -36,9 +36,12 @@ _ENDS = '.!?:;\n"“„(*#>|-–—•\0'  # signs behind which a sentence, or a
 _IS_INSIDE = rf"(?<=[^\s{re.escape(_ENDS)}]\ .)"
 _CAPITALS = lazy(rf"{_BEGIN}(?:({_IS_INSIDE})|){_REST}{_MORE}")
 _INSIDE = lazy(rf"{_BEGIN}{_IS_INSIDE}[\w'’-]{{0,60}}")
-_GERMAN = frozenset(
-    ("der", "die", "das", "und", "ist", "nicht", "ich", "ein", "eine", "mit", "auf", "für", "dem")
-)
+_GERMAN_WORDS = """
+    der die das und ist nicht ich ein eine einen mit auf für dem den des im vom zum zur bei von wir
+    sie mir mich dir dich kein keine mehr immer nie bitte hat haben sind wird noch auch aber oder
+    wenn mein meine unser heißt nach nimm ab jetzt wieder
+"""
+_GERMAN = frozenset(re.findall(r"\S+", _GERMAN_WORDS))
 _GERMAN_SIGN = lazy(
     r"\b(?:Herrn?|Frau|Dr\.|Prof\.|namens|heißt|heiße|heissen|nach|Firma|Familie)\ "
     r"([A-ZÄÖÜ][\wäöüß'’-]{1,40})"

@@ -12,7 +12,15 @@ from typing import Literal
 
 from msgspec import Struct
 
-from memory.context.facts import IN_PROSE, Fact, FoundFacts, find_numbers, part_scripts, values_of
+from memory.context.facts import (
+    IN_PROSE,
+    Fact,
+    FoundFacts,
+    find_numbers,
+    join_digits,
+    part_scripts,
+    values_of,
+)
 from memory.context.names import WORD
 from memory.patterns import lazy
 
@@ -45,6 +53,24 @@ class Receipt(Struct, frozen=True):
     def share(self) -> float:
         """The part that was kept, from 0 to 1; 1 where there was nothing to keep."""
         return self.kept / self.total if self.total else 1.0
+
+
+class Invented(Struct, frozen=True):
+    """The names, and the other facts, in a text that its source does not have; how many facts it
+    has in all, and how many of those have digits."""
+
+    names: tuple[str, ...]
+    others: tuple[str, ...]
+    told: int
+    numbers: int
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return (*self.names, *self.others)
+
+    @property
+    def false_numbers(self) -> tuple[str, ...]:
+        return tuple(one for one in self.others if any(map(str.isdigit, one)))
 
 
 def make_receipt(
@@ -95,20 +121,25 @@ class SourceFacts:
         shown = _Shown(text)
         return {fact.text: self._found.weight(fact) for fact in self.facts if shown.has(fact)}
 
-    def find_invented(self, summary: str) -> tuple[list[str], list[str], int]:
-        """Return the names, and the other facts, in a summary that these texts do not have in any
-        form; and how many facts it has in all."""
+    def find_invented(self, summary: str) -> Invented:
+        """Return what a summary has that these texts do not have in any form."""
         told = FoundFacts()
         told.add(summary, 1, is_prose=True)
         all_told = list(told.all())
         absent = [fact for fact in all_told if not self._has(fact)]
         names = [fact.text for fact in absent if fact.kind == "name"]
-        return names, [fact.text for fact in absent if fact.kind != "name"], len(all_told)
+        others = [fact.text for fact in absent if fact.kind != "name"]
+        numbers = [fact.text for fact in all_told if any(map(str.isdigit, fact.text))]
+        return Invented(tuple(names), tuple(others), len(all_told), len(numbers))
 
     @cached_property
     def text(self) -> str:
         """All that was looked through, in small letters."""
         return self._raw.casefold()
+
+    @cached_property
+    def _joined(self) -> str:
+        return join_digits(self.text)
 
     @cached_property
     def _raw(self) -> str:
@@ -123,7 +154,7 @@ class SourceFacts:
         if fact.kind in ("number", "date", "time"):
             shown = re.findall(r"\d+", fact.text)
             return all(re.search(rf"(?<!\d)0?{int(one)}(?!\d)", self.text) for one in shown)
-        return any(form in self.text for form in fact.forms)
+        return any(form in self.text or form in self._joined for form in fact.forms)
 
 
 def _join(texts: Sequence[str]) -> Iterator[str]:
@@ -152,6 +183,7 @@ class _Shown:
     def __init__(self, summary: str) -> None:
         summary = part_scripts(summary)
         self._text = summary.casefold()
+        self._joined = join_digits(self._text)
         self._words = frozenset(WORD.findall(self._text))
         self._forms = {
             finder.kind: frozenset(form for *_, forms in finder.find(summary) for form in forms)
@@ -167,7 +199,7 @@ class _Shown:
         more than its first word, of anything else its own words."""
         if fact.kind in self._forms:
             return not fact.forms.isdisjoint(self._forms[fact.kind])
-        if any(form in self._text for form in fact.forms):
+        if any(form in self._text or form in self._joined for form in fact.forms):
             return True
         if fact.kind != "name":
             return False

@@ -20,12 +20,14 @@ from memory.turns import Turn
 
 class SummarySource(Struct, frozen=True):
     """Turns, the summary that it continues, those that stood for some of the turns until now, and
-    the corrections that were heard, with their turns (None: they are yet to be found)."""
+    the corrections that were heard, with their turns (None: they are yet to be found). `earlier`
+    are turns before these in which a person corrected something."""
 
     turns: tuple[Turn, ...]
     prior: Summary | None = None
     stood: tuple[Summary, ...] = ()
     corrected: tuple[tuple[int, Correction], ...] | None = None
+    earlier: tuple[Turn, ...] = ()
 
     @property
     def rest(self) -> tuple[Turn, ...]:
@@ -90,12 +92,13 @@ class SummarySource(Struct, frozen=True):
             known=Requests(tuple(read_open(self.so_far)), tuple(read_finished(self.so_far))),
             is_in_any_language=is_in_any_language,
             corrections=self._corrections(),
+            earlier=self.earlier,
         )
 
     def _corrections(self) -> list[Correction] | None:
         if self.corrected is None:
             return None
-        places = {turn.number: at for at, turn in enumerate(self.turns)}
+        places = {turn.number: at for at, turn in enumerate((*self.earlier, *self.turns))}
         heard = ((places.get(number), one) for number, one in self.corrected)
         return [replace(one, at=at) for at, one in heard if at is not None]
 

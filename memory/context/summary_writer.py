@@ -421,21 +421,26 @@ class SummaryWriter:
 
         def read(
             database: Database,
-        ) -> tuple[list[Entry], Summary | None, tuple[HeardCorrection, ...] | None]:
+        ) -> tuple[list[Entry], list[Entry], Summary | None, tuple[HeardCorrection, ...] | None]:
             entries = transcript.entries_of_turns(database, row, spec.turns)
             # What it continues is as a person has edited it, if they did and it was not forgotten.
             ids = (one for one in (spec.edited, after) if one)
             found = (summaries.summary(database, one) for one in ids)
             before = next((one for one in found if one is not None), None)
-            return entries, before, book.heard(database, row)
+            heard = book.heard(database, row)
+            newest = max(spec.turns, default=0)
+            numbers = {one.turn for one in heard or () if one.turn < newest} - {*spec.turns}
+            earlier = transcript.entries_of_turns(database, row, numbers)
+            return entries, earlier, before, heard
 
-        entries, before, heard = await self._services.store.read(read)
+        entries, correcting, before, heard = await self._services.store.read(read)
         turns = self._leave_out_taken_away(entries)
         there = {turn.number for turn in turns}
         stood = [await self._find_range(event, made) for event, made in spec.ranges]
         whole = (one for one in stood if one is not None and there.issuperset(one.turns))
         corrected = None if heard is None else tuple((one.turn, one.correction) for one in heard)
-        return SummarySource(turns, before, tuple(whole), corrected)
+        earlier = self._leave_out_taken_away(correcting)
+        return SummarySource(turns, before, tuple(whole), corrected, earlier)
 
     async def _find_range(self, event: int, made: int) -> Summary | None:
         """Return the summary of the turns that an event removed, as a person has edited it, if they

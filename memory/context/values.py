@@ -101,7 +101,7 @@ _ORDINAL = lazy(
 _VERSION = lazy(r"(?<![A-Za-z0-9])[vV]\d+(?:\.\d+){1,3}")
 _JOINED = lazy(
     r"(?<![A-Za-z0-9-])(?:\d[\d-]{3,20}\d|(?:\+\d{1,3}|"
-    r"0)\d{1,5}[ /]\d[\d -]{2,14}\d)(?![A-Za-z0-9-])"
+    r"0)\d{1,5}(?:[ /]| / )\d[\d -]{2,14}\d)(?![A-Za-z0-9-])"
 )
 _CAPITALS = lazy(r"[A-ZÀ-ÖØ-Þ][\w'’]{1,40}(?:\s[A-ZÀ-ÖØ-Þ][\w'’]{1,40}){0,2}")
 _TITLES = frozenset(("mr", "mrs", "ms", "dr", "herr", "herrn", "frau", "the", "prof"))

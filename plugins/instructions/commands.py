@@ -354,8 +354,8 @@ _VERBS: Mapping[str, Callable[[Ask, str], Awaitable[Reply]]] = {
 
 
 def list_notes(standing: StandingInstructions, turn: OpenTurn) -> list[str | Reply]:
-    """Return what is said of rules below the answer of a turn: those that were kept in it, and
-    those that wait for a yes."""
+    """Return what is said of rules below the answer of a turn: those that were kept in it, those
+    that wait for a yes, and those that it ended, or seems to."""
     key = turn.log.state.key
     mine = [
         rule
@@ -380,4 +380,12 @@ def list_notes(standing: StandingInstructions, turn: OpenTurn) -> list[str | Rep
     ]
     if asked[ASKED:]:
         notes.append(_("/rules lists {n} more that await your approval.", n=len(asked) - ASKED))
+    for rule, is_ended in standing.find_endings(key, turn.number):
+        if is_ended:
+            said = _("Rule {n} was revoked: “{text}”", n=rule.id, text=literal(rule.text))
+            action = Action(_("Undo"), f"/rules undo {rule.id}")
+        else:
+            said = _("Revoke rule {n}? “{text}”", n=rule.id, text=literal(rule.text))
+            action = Action(_("Revoke {n}", n=rule.id), f"/rules revoke {rule.id}")
+        notes.append(Reply(said, actions=(action,)))
     return notes

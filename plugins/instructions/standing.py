@@ -24,6 +24,7 @@ from memory.tasks import BackgroundTasks
 from plugins.api import CommandError, Person, SaidWords
 from plugins.instructions import record as rows
 from plugins.instructions.detect import find_instructions
+from plugins.instructions.endings import find_endings
 from plugins.instructions.own_words import cut_forwarded, is_forwarded, normalise
 from plugins.instructions.record import (
     Instruction,
@@ -42,7 +43,8 @@ log = logging.getLogger(__name__)
 SECTION = "standing instructions"
 HEADING = (
     "Standing instructions of the people you work for, in their own words. Each of them holds in "
-    "every turn, until they revoke it, also where you no longer see the turn in which it was said."
+    "every turn, until they revoke it, also where you no longer see the turn in which it was said. "
+    "Where two of them contradict each other, the lower one is newer and holds."
 )
 SHORTEST = 4
 """Characters of a rule, without the signs around it."""
@@ -53,6 +55,7 @@ NAMED = 5
 MOST_OPEN = 10
 """Rules of a person, but of an owner, that wait for a yes in a chat; more are not asked about."""
 _MOST_KNOWN = 1_000  # places whose section is remembered
+_MOST_ENDINGS = 100  # turns of which it is remembered which rules they may end
 _UNDOES = {"edit": ("text",), "move": ("audience", "home")}
 _OPEN: tuple[State, ...] = ("active", "proposed")
 
@@ -72,6 +75,7 @@ class StandingInstructions:
         self._access, self._meter = kernel.access, kernel.conversations.services.meter
         self._rules: dict[int, Instruction] = {}
         self._sections: dict[tuple[str, str], str] = {}
+        self._endings: dict[tuple[str, int], dict[int, bool]] = {}
         self._lock = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.tasks = BackgroundTasks()
@@ -182,6 +186,7 @@ class StandingInstructions:
             is_certain = found.is_sure and is_plain(written, found.start)
             is_auto = mode == "auto" and decides and is_certain
             await self._take_up(said, found.text, is_auto=is_auto)
+        await self._end(said, written, is_auto=mode == "auto" and decides)
         spoken = () if is_forwarded(said.written) else said.spoken
         for text in spoken:  # others may be heard in it: a person has to say yes
             for found in find_instructions(text):
@@ -211,6 +216,34 @@ class StandingInstructions:
                 log.info("%s: too many rules wait for a yes; one is not asked about", said.key.id)
                 return
             await self._save("", said.key, said.person.id, [new])
+
+    async def _end(self, said: SaidWords, written: str, *, is_auto: bool) -> None:
+        """Revoke the rules that a person ends in other words than `/rules revoke`, or have them
+        asked whether they mean that."""
+        key = said.key
+        before = [
+            r for r in self.find(key, "active") if (r.turn, r.conversation) != (said.turn, key.id)
+        ]
+        for ending in find_endings(written, [rule.text for rule in before]):
+            rule = before[ending.at]
+            is_theirs = said.person.is_owner or rule.scope != "everywhere"
+            is_certain = ending.is_sure and is_plain(written, ending.start)
+            is_ended = is_auto and is_theirs and is_certain
+            if is_ended:
+                await self.settle(key, said.person.id, "revoke", [replace(rule, state="revoked")])
+            self._endings.setdefault((key.id, said.turn), {})[rule.id] = is_ended
+            while len(self._endings) > _MOST_ENDINGS:
+                self._endings.pop(next(iter(self._endings)))
+
+    def find_endings(self, key: ConversationKey, turn: int) -> list[tuple[Instruction, bool]]:
+        """Return the rules that a turn seems to end, and whether it did."""
+        found = self._endings.get((key.id, turn), {})
+        rules = ((self._rules.get(number), is_ended) for number, is_ended in found.items())
+        return [
+            (rule, is_ended)
+            for rule, is_ended in rules
+            if rule is not None and rule.state == ("revoked" if is_ended else "active")
+        ]
 
     def _is_full(self, key: ConversationKey, person: Person | None) -> bool:
         """Return whether so many rules of a person wait for a yes that one more is refused."""

@@ -38,6 +38,7 @@ AT_LEAST_TWO = (
     "takes no more requests for now",  # smaller units are said up to two of the larger
     "for {left} more hours",  # two are the least
     "{n} days ago",  # "yesterday"
+    "{turns} turns will be over",
     "{turns} turns were over",  # the running one, and one that can be removed
     "a tool result of an earlier turn was over",
     "it adds {n} lines; at most",

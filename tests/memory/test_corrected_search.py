@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from memory.context.corrected import correct
+from msgspec.structs import replace
+
+from memory.context.corrected import correct, put_right
 from memory.context.corrections import Correction, find_corrections
 from memory.context.ended_values import OLD, EndedValue, show_corrected
 from memory.messages import Message, ToolCall
@@ -175,6 +177,29 @@ def test_a_name_is_changed_behind_a_verb_or_a_title_and_before_a_day() -> None:
     for text in ("Ask {}.", "It is for Mr {}.", "Noted: call {} Monday.", "Is {}'s car red?"):
         changed = text.format("Tom (corrected)")
         assert show_corrected(text.format("Tim"), ended) == changed
+
+
+def test_the_number_of_a_house_is_ended_where_a_message_denies_it() -> None:
+    ended = [EndedValue("24", "42", 2, 5, frozenset({"橡树", "树路"}))]
+    shown = [
+        show_corrected(text, ended, "user", 5) for text in ("是橡树路42号，不是24号。", "24号")
+    ]
+    assert shown == ["是橡树路42号，不是[the old value]号。", "[the old value]号"]
+    assert show_corrected("我住在橡树路24号。", ended, "user", 1) == (
+        "我住在橡树路42 (corrected in t2)号。"
+    )
+    plain = [replace(one, is_marked=False) for one in ended]
+    assert put_right("我住在橡树路24号。是橡树路42号，不是24号。", plain) == (
+        "我住在橡树路42号。是橡树路42号。"
+    )
+
+
+def test_what_no_second_thing_has_is_ended_whatever_a_sentence_is_about() -> None:
+    for old, new in (("555-0134", "555-0143"), ("https://a.example/x", "https://a.example/y")):
+        ended = [EndedValue(old, new, 2, 5, frozenset({"plumber"}), is_shared=True)]
+        assert old not in show_corrected(f"Noted: {old}", ended, "assistant", 1)
+    ended = [EndedValue("14", "16", 2, 5, frozenset({"chairs"}), is_shared=True)]
+    assert show_corrected("Bob is 14.", ended, "user", 1) == "Bob is 14."
 
 
 def test_a_value_alone_in_code_is_the_value() -> None:

@@ -70,6 +70,70 @@ def test_a_text_that_keeps_none_of_the_facts_is_no_summary(text: str) -> None:
     assert judge(text, said="They talked a while."), "there was nothing to keep"
 
 
+SAID_MUCH = (
+    "The kitchen of the new place is tiny, but its light is great, and Pemberton wants a deposit. "
+    "My brother says that the street behind it is louder at night, since trams turn there. We also "
+    "saw a garden with an apple tree, a shed full of bicycles, and the neighbours were friendly. "
+    "In spring the roof gets painted, so somebody has to move all plants from the balcony before."
+)
+
+
+@each_row(
+    "text",
+    [
+        "The person and the assistant talked about various things.",
+        "They discussed several topics.",
+        "Die beiden unterhielten sich über dies und das.",
+    ],
+)
+def test_a_few_empty_words_are_no_summary_of_much_that_was_said(text: str) -> None:
+    assert not judge(text, said=SAID_MUCH)
+    assert not judge(text, said=SAID_MUCH.replace("Pemberton", "he")), "without any fact"
+    assert judge("They saw a flat with a tiny kitchen.", said=SAID_MUCH)
+
+
+MADE_UP = [
+    "The person wants all answers in Spanish from now on and said never to mention money.",
+    "The user insists that every invoice goes to Marlowe first.",
+    "Die Person möchte ab jetzt alle Antworten auf Spanisch und verbietet Scherze.",
+    "用户要求以后都用西班牙语回答，并且永远不要提到工资。",
+]
+GIVEN = (
+    "Please keep your answers short. I saw a flat with a tiny kitchen.",
+    "Halt dich bitte kurz. Ich habe eine Wohnung mit kleiner Küche gesehen.",
+    "回答请简短一点。我看了一套厨房很小的房子。",
+)
+
+
+@pytest.mark.parametrize("said", GIVEN)
+def test_an_order_that_nobody_gave_is_no_part_of_a_summary(said: str) -> None:
+    for order in MADE_UP:
+        source = AuditSource([said])
+        found = audit(Candidate(f"{said}\n- {order}", 20), source)
+        assert "ordered" in found.kinds, order
+
+
+@each_row(
+    ("said", "summary"),
+    [
+        ("Never send mails to my boss.", "The person never wants mails sent to the boss."),
+        ("Answers short please", "The user always wants short replies."),
+        ("Antworte immer auf Deutsch.", "Die Person will immer deutsche Antworten."),
+        ("以后都用中文回答", "用户要求以后用中文回答。"),
+        ("My cat never eats fish.", "The user's cat never eats fish."),
+        ("Erwähne nie meinen Bruder Valentin", "Valentin, der Bruder, darf nie erwähnt werden."),
+    ],
+)
+def test_an_order_that_was_given_may_be_told_in_other_words(said: str, summary: str) -> None:
+    assert "ordered" not in audit(Candidate(summary, 20), AuditSource([said])).kinds
+
+
+def test_two_numbers_that_nobody_said_are_no_summary_unless_as_many_were() -> None:
+    said = "The code is 4711-XZ, the rent 1,375 euros, and Anna Schmidt and Bob Marlowe pay it."
+    assert not judge("Anna Schmidt and Bob Marlowe pay 1,486 euros; code 5822-XZ.", said=said)
+    assert judge("Anna Schmidt and Bob Marlowe pay 1,375 euros; code 4711-XZ.", said=said)
+
+
 def spell(number: int) -> str:
     """A word of its own for each number."""
     return "".join("abcdefghij"[int(digit)] for digit in str(number))

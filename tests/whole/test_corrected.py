@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.fakes.openai_server import Call, Received, Say
+import pytest
+
+from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.distilling import SETTINGS, commands, distilled_to, file_of, prompt, write
+from tests.whole.scenario import say_all
 from tests.whole.testbot import run_bot
 
 
@@ -29,6 +32,33 @@ async def test_a_correction_in_the_chat_reaches_the_prompt_and_proposes_an_edit(
         await bot.says("Fine?")
         assert "The meeting is on 4 May." in prompt(bot)
         assert "the memory was changed" in (await bot.says("/context history")).text
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong", "old"),
+    [
+        ("No, the meeting is on 4 May, not 3 May", "The meeting is on 3 May.", "3 May"),
+        ("Nein, wir brauchen 160 Stühle, nicht 140", "Wir brauchen 140 Stühle.", "140"),
+        ("说错了，预算是四万二千块，不是三万五千块", "预算是三万五千块。", "三万五千"),
+    ],
+)
+async def test_no_later_summary_brings_an_ended_value_back(
+    tmp_path: Path, said: str, wrong: str, old: str
+) -> None:
+    """Also where the message that corrects was summarised before."""
+
+    def script(request: Received) -> Answer:
+        return Say(f"- {wrong}\n- {wrong}" if request.is_summary else "Yes. " * 30)
+
+    async with run_bot(tmp_path, script) as bot:
+        await say_all(bot, wrong, said)
+        for number in range(3):
+            await say_all(bot, *(f"Tell me more about the weather, {number + 1}" for _ in range(4)))
+            await bot.says("/context compact")
+            await bot.says("And?")
+            told = str(bot.sent_to_model()[1]["content"])
+            assert "<summary" in told, "what is left is a summary"
+            assert old not in told
 
 
 async def test_a_corrected_value_is_not_distilled(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from plugins.api import Ask, Reply
 from plugins.builtin.context.blocks import LOG, RANGE, SUMMARY, list_blocks, name_run
 from plugins.builtin.context.cost import cache_of
 from plugins.builtin.context.overview import Hold, effect, hold, plan_data
-from plugins.builtin.context.show import explain_hold, reason
+from plugins.builtin.context.show import coming_reason, explain_hold
 from plugins.builtin.context.turns import name_role, role, summarize
 from plugins.builtin.context.values import say_of
 from plugins.wording import amount, clip, count, literal, shorten, shrink, table
@@ -128,7 +128,7 @@ def _step(plan: Plan, preview: Preview, strategy: str) -> str:
         "Before that, {effect}{size}: {reason}.{summary}",
         effect=effect(plan, strategy),
         size=size,
-        reason=reason(plan.why),
+        reason=coming_reason(plan.why),
         summary=_summary(plan, preview, is_first),
     )
 

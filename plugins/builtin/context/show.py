@@ -16,6 +16,7 @@ from memory.context.limits import Limits
 from memory.context.plan import THRESHOLDS, explain_stuck, find_stuck
 from memory.context.strategies.stubs import may_come
 from memory.context.view import View
+from memory.patterns import lazy
 from memory.turn_log import describe_cut_prompt
 from plugins.api import Action, Ask, Reply
 from plugins.builtin.context.overview import (
@@ -360,7 +361,7 @@ def next_cut(overview: Overview) -> str:
         )
     if overview.due:
         due, strategy = overview.due, overview.limits.strategy
-        done = f"{effect(due, strategy)}: {reason(due.why)}."
+        done = f"{effect(due, strategy)}: {coming_reason(due.why)}."
         return f"{_('Next compaction: before the next step.')} {done}"
     cut = overview.next_cut
     if cut is None and overview.rules and overview.limits.strategy in BY_RULE:
@@ -414,6 +415,23 @@ def by(event: ViewEvent) -> str:
 def reason(why: str) -> str:
     """Return a reason in a person's words."""
     return _("the request was too long for the model") if why in REASONS else explain(why)
+
+
+def coming_reason(why: str) -> str:
+    """Return the reason of what is yet to be done; `why` says it as if it was done."""
+    if found := _TURNS_OVER.fullmatch(why):
+        turns, most = map(figure, found.groups())
+        return _("{turns} turns will be over the limit of {most}", turns=turns, most=most)
+    if found := _TOKENS_OVER.fullmatch(why):
+        tokens, budget = map(figure, found.groups())
+        return _(
+            "{tokens} tokens will be over the budget of {budget}", tokens=tokens, budget=budget
+        )
+    return reason(why)
+
+
+_TURNS_OVER = lazy(r"([\d,]+) turns were over the limit of ([\d,]+)")
+_TOKENS_OVER = lazy(r"([\d,]+) tokens were over the budget of ([\d,]+)")
 
 
 def moment(at: datetime, zone: tzinfo) -> str:
