@@ -124,10 +124,11 @@ def test_a_message_without_a_time_has_that_of_the_one_before() -> None:
 def test_times_are_known_by_their_size() -> None:
     seconds = 1_700_000_000
     for value in (seconds, float(seconds), seconds * 1_000, seconds * 10**6, seconds * 10**9):
-        assert as_time(value) == datetime.fromtimestamp(seconds, UTC)
+        assert as_time(value) == as_time(str(value)) == datetime.fromtimestamp(seconds, UTC)
     others: tuple[object, ...] = (
         None,
-        "1700000000",
+        "170",
+        "x1700000000",
         True,
         -5,
         0,
