@@ -50,7 +50,14 @@ from bot.app import VERSION, App
 from bot.assembly import assemble
 from bot.checks import NO_CLUSTER
 from bot.choices import choice_of
-from bot.command_line import CommandParser, CommandRefused, Commands, say, with_places
+from bot.command_line import (
+    CommandParser,
+    CommandRefused,
+    Commands,
+    LineParser,
+    say,
+    with_places,
+)
 from bot.data_folder import (
     FolderError,
     begin_anew,
@@ -118,7 +125,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the command line."""
-    parser = argparse.ArgumentParser(
+    parser = LineParser(
         CALL[-1],
         description=as_called(__doc__ or ""),
         formatter_class=argparse.RawDescriptionHelpFormatter,

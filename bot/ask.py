@@ -22,7 +22,7 @@ from bot.logs import set_up_logs
 from bot.settings import SettingError, SettingsStore, load_layers
 from channels.local_files import LocalFileError, read_attachment
 from channels.message import MOST_ATTACHMENTS, Address, Attachment, Inbound
-from channels.program import as_called
+from channels.program import as_called, as_place
 from channels.question import NAME, OneQuestion
 
 LONGEST = 16_000_000
@@ -48,7 +48,7 @@ def add_command(commands: Commands) -> None:
     parser.add_argument(
         "-f",
         "--file",
-        type=Path,
+        type=as_place,
         action="append",
         default=[],
         metavar="FILE",

@@ -11,10 +11,12 @@ import argparse
 import shlex
 import sys
 from argparse import _SubParsersAction
+from collections.abc import Iterable
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from channels.program import CALL, as_called, usual_config, usual_data
+from channels.program import CALL, as_called, as_place, usual_config, usual_data
 
 Commands: TypeAlias = "_SubParsersAction[argparse.ArgumentParser]"
 
@@ -23,13 +25,47 @@ class CommandRefused(Exception):
     """The bot can't start, or can't do what was asked; the text says why and what to do."""
 
 
-class CommandParser(argparse.ArgumentParser):
+class LineParser(argparse.ArgumentParser):
+    """A parser that says first what is not known: of `--prot 80`, argparse alone would say that 80
+    is no command."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse as argparse does, whose `parse_args` and commands come here."""
+        words = list(sys.argv[1:] if args is None else args)
+        trees = (one for one in self._actions if isinstance(one, _SubParsersAction))
+        commands = {name for one in trees for name in one.choices}
+        options = self._option_string_actions
+        for word in takewhile(lambda word: word != "--" and word not in commands, words):
+            name = word.partition("=")[0]
+            if name.startswith("--") and not any(one.startswith(name) for one in options):
+                self.error(f"there is no option {name}{_suggest(name, options)}")
+        return super().parse_known_args(words, namespace)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        choices = [str(one) for one in action.choices or ()]
+        if choices and str(value) not in choices:
+            raise argparse.ArgumentError(action, f"there is no {value}{_suggest(value, choices)}")
+
+
+def _suggest(word: str, known: Iterable[str]) -> str:
+    """Return which known word was meant, or which there are."""
+    from difflib import get_close_matches  # noqa: PLC0415 - nothing for who has made no mistake
+
+    listed = [one for one in known if one.startswith("--") == word.startswith("--")]
+    if near := get_close_matches(word, listed, 1):
+        return f"; did you mean {near[0]}?"
+    return "" if word.startswith("--") else f"; there are: {', '.join(listed)}"
+
+
+class CommandParser(LineParser):
     """The parser of a command: the places of its bot may stand behind it, too."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         for name in ("--config", "--data"):
-            self.add_argument(name, type=Path, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+            self.add_argument(
+                name, type=as_place, default=argparse.SUPPRESS, help=argparse.SUPPRESS
+            )
 
 
 def say(text: str) -> None:

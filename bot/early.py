@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bot.interrupts import end_silently, interrupt_again
-from channels.program import usual_config, usual_data
+from channels.program import as_place, usual_config, usual_data
 
 if TYPE_CHECKING:
     from channels.terminal.early import EarlyInput
@@ -80,14 +80,14 @@ def add_terminal_options(parser: argparse.ArgumentParser) -> None:
     config, data = usual_config(), usual_data()
     parser.add_argument(
         "--config",
-        type=Path,
+        type=as_place,
         default=config,
         metavar="FILE",
         help=f"the settings ({config})",
     )
     parser.add_argument(
         "--data",
-        type=Path,
+        type=as_place,
         default=data,
         metavar="DIR",
         help=f"the folder where everything is kept ({data})",

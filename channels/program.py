@@ -9,6 +9,7 @@ nothing that has to be installed.
 from __future__ import annotations
 
 import re
+from argparse import ArgumentTypeError
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -50,6 +51,20 @@ def as_called(text: str) -> str:
 def _of_wheel(text: str) -> str:
     text = _BASE.sub(_ANEW, text)
     return _PROGRAM.sub("parley", text)
+
+
+def as_place(text: str) -> Path:
+    """Return a path that was named on the command line; `~` is a home folder, which no shell makes
+    of it in `--data=~/x`. Raises argparse.ArgumentTypeError."""
+    if not text.strip():
+        raise ArgumentTypeError("its name is empty; name a file or a folder")
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        name = Path(text).parts[0]
+        raise ArgumentTypeError(
+            f"there is no home folder for {name}; write the whole path"
+        ) from None
 
 
 def usual_config() -> Path:

@@ -19,6 +19,8 @@ from bot.settings.schema import SettingError, quote
 from channels.program import IS_WHEEL, ROOT, usual_config
 
 LARGEST_FILE = 1_000_000  # bytes
+_ODD_QUOTES = "'\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb`"
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
 def read_text(path: Path, what: str) -> str:
@@ -49,7 +51,8 @@ def read_env(path: Path) -> dict[str, str]:
         return {}
     found: dict[str, str] = {}
     for binding in parse_stream(StringIO(read_text(path, "keys and settings"))):
-        if binding.error:
+        name = binding.key or "_"
+        if binding.error or not _ENV_NAME.fullmatch(name):
             raise SettingError(
                 f"line {binding.original.line} of {path} can't be read; write NAME=value."
             )
@@ -88,10 +91,27 @@ def _from_json(text: str) -> Any:
         line = before.count("\n") + 1
         if before.endswith(",") and after.startswith(("}", "]")):
             raise ValueError(f"line {line} has a comma too many before {after[0]}") from None
-        if error.msg == "Expecting ',' delimiter":
+        if error.msg == "Expecting ',' delimiter" and not after.startswith(("/", "#")):
             raise ValueError(f"line {line} lacks a comma or a closing bracket") from None
-        reason = error.msg[:1].lower() + error.msg[1:]
-        raise ValueError(f"line {error.lineno}, column {error.colno}: {reason}") from None
+        place = f"line {error.lineno}, column {error.colno}"
+        raise ValueError(f"{place}: {_explain(error, text[error.pos :])}") from None
+
+
+def _explain(error: json.JSONDecodeError, rest: str) -> str:
+    """Return what is wrong with a text of JSON, of which the `rest` begins where it is."""
+    first = rest.lstrip()[:1]
+    if not first:
+        is_empty = not error.doc.strip()
+        return "it is empty; write {}" if is_empty else "something is missing at the end"
+    if first in "/#":
+        return "JSON has no comments; take it out"
+    if first in _ODD_QUOTES or error.msg.startswith("Expecting property name"):
+        return 'names and texts stand in straight double quotation marks, as in "model"'
+    if error.msg.startswith("Invalid \\escape"):
+        return r"a backslash in a text is written twice: C:\\Users"
+    if error.msg.startswith("Extra data"):
+        return "something stands behind the end"
+    return error.msg[:1].lower() + error.msg[1:]
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -105,10 +105,22 @@ class Arrived(Struct):
 
 
 def new_part(stored: Sequence[Exchange], found: Sequence[Exchange]) -> int | None:
-    """From which of the turns that were found on they are new here: their number where none is;
-    None where the conversation went on differently."""
-    common = min(len(stored), len(found))
-    return common if stored[:common] == found[:common] else None
+    """Return from which of the turns that were found on they are new here: their number where none
+    is; None where the conversation went on differently. One whose question had no answer when it
+    was stored comes again with it; an older export, in which it has none, brings nothing."""
+    here = at = 0
+    while here < len(stored) and at < len(found):
+        (question, answer), (asked, answered) = stored[here], found[at]
+        if question != asked:
+            return None
+        if answer == answered:
+            at += 1
+        elif not answered and at == len(found) - 1:
+            return len(found)
+        elif answer:
+            return None
+        here += 1
+    return at if here == len(stored) else len(found)
 
 
 class Arrival:

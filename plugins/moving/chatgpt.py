@@ -2,7 +2,10 @@
 
 Each conversation is a tree, since questions can be edited and answers made again: `mapping` has its
 nodes, and `current_node` is the end of what the person saw last. Newer exports come in several
-files, `conversations-000.json` and so on.
+files, `conversations-000.json` and so on, and `export_manifest.json` says which
+(danny-avila/LibreChat `packages/api/src/import`, its issue 15229). Custom instructions stand in
+`metadata` of a message that no person wrote, and since 2024 in its content, with words for the
+model around them.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
 from memory.messages import PICTURE, ToolCall
 from plugins.moving.citations import without_citations
@@ -31,9 +34,13 @@ from plugins.moving.source import (
     as_time,
     find_path,
     name_by_beginning,
+    name_some,
+    read_each,
 )
 
 _PART = re.compile(r"conversations(-\d+)?\.json", re.IGNORECASE)
+_NUMBERED_PART = re.compile(r"conversations-(\d+)\.json")
+_MANIFEST = "export_manifest.json"
 _POINTER = re.compile(r"(?:file-service|sediment)://([\w.-]+)")
 _NUMBERED = re.compile(r"^\s*(?:\d+\.\s*)?(?:\[[\d-]+\]\.?\s*)?")
 _MEMORY_TOOL = "bio"
@@ -42,11 +49,18 @@ _TEXT_KINDS = {"text", "multimodal_text", "code", "execution_output", "system_er
     *("tether_quote", "tether_browsing_display", "thoughts", "reasoning_recap")
 }
 """Kinds of content that are known; of any other whose text is not found one is told."""
+_SAID_KINDS = ("text", "multimodal_text")
+_RECORDED = {
+    "audio_asset_pointer": ("recording", "recordings"),
+    "real_time_user_audio_video_asset_pointer": ("recording", "recordings"),
+    "video_container_asset_pointer": ("video", "videos"),
+}
 _OTHER_FILES = {
     "message_feedback.json": "thumbs up or down",
     "shared_conversations.json": "links to conversations that were shared",
     "user.json": "the account",
 }
+_READ_ELSEWHERE = frozenset((*_OTHER_FILES, _MANIFEST, "conversation_asset_file_names.json"))
 
 
 class ChatGpt:
@@ -62,6 +76,11 @@ class ChatGpt:
         self._parts = [one for one in names if _PART.fullmatch(PurePosixPath(one).name)]
         if not self._parts and len(names) == 1 and names[0].endswith(".json"):
             self._parts = [names[0]]
+        if not self._parts and (inner := [one for one in names if one.lower().endswith(".zip")]):
+            raise MovingError(
+                f"There is no conversations.json in {path}, but another ZIP ({name_some(inner)}): "
+                "take it out, and name that one."
+            )
         if not self._parts:
             raise MovingError(
                 f"There is no conversations.json in {path}; name the ZIP that ChatGPT has mailed "
@@ -73,15 +92,43 @@ class ChatGpt:
         return 0
 
     def chats(self) -> Iterator[ForeignChat | UnreadableChat]:
-        for part in self._parts:
-            for entry in self._archive.entries(part):
-                yield entry if isinstance(entry, UnreadableChat) else self._chat(entry)
+        for entry in read_each(self._parts, self._archive.entries, self.skipped):
+            yield entry if isinstance(entry, UnreadableChat) else self._chat(entry)
 
     def read_profile(self) -> ImportedProfile:
         for name, what in _OTHER_FILES.items():
             if self._archive.find(name):
                 self.skipped.add(1, f"file with {what} ({name})")
+        self._tell_missing_parts()
+        folders = {PurePosixPath(one).parent for one in self._parts}
+        rest = [
+            PurePosixPath(one).name
+            for one in self._archive.names
+            if PurePosixPath(one).parent in folders
+            and one.endswith(".json")
+            and one not in self._parts
+            and PurePosixPath(one).name not in _READ_ELSEWHERE
+        ]
+        self.skipped.add_files(rest, "not read")
         return self._own
+
+    def _tell_missing_parts(self) -> None:
+        """Tell of files with conversations that should be there: a ZIP may be one of several."""
+        if self._archive.path.is_file() and len(self._archive.names) == 1:
+            return  # one file was named on purpose
+        there = {PurePosixPath(one).name for one in self._parts}
+        numbers = [found[1] for found in map(_NUMBERED_PART.fullmatch, there) if found]
+        last = max(map(int, numbers), default=-1)
+        wanted = {f"conversations-{n:0{len(numbers[0])}}.json" for n in range(min(last, 10_000))}
+        if manifest := self._archive.find(_MANIFEST):
+            logical = as_object(as_object(self._archive.json(manifest)).get("logical_files"))
+            named = as_object(logical.get("conversations.json")).get("files")
+            wanted |= {PurePosixPath(as_text(one)).name for one in as_list(named)}
+        if missing := sorted(wanted - there - {""}):
+            self.skipped.remarks.append(
+                f"The export is incomplete: {name_some(missing)} should be in it; import the other "
+                "parts, too, or export again."
+            )
 
     def picture(self, name: str) -> bytes | None:
         file = self._pictures.get(name)
@@ -108,7 +155,7 @@ class ChatGpt:
             identity or name_by_beginning(min(nodes), title, messages),
             title,
             tuple(messages),
-            "archived" if told.get("is_archived") is True else "",
+            _standing(told),
             at=as_time(told.get("create_time")),
         )
 
@@ -116,12 +163,16 @@ class ChatGpt:
         author = as_object(message.get("author"))
         content, role = as_object(message.get("content")), as_text(author.get("role"))
         kind = as_text(content.get("content_type"))
-        if kind in ("user_editable_context", "model_editable_context"):
-            self._take_context(content)
+        beside = as_object(message.get("metadata"))
+        is_context = kind in ("user_editable_context", "model_editable_context")
+        if is_context or beside.get("is_user_system_message") is True:
+            self._take_context(content, as_object(beside.get("user_context_message_data")))
             return []
-        is_hidden = as_object(message.get("metadata")).get("is_visually_hidden_from_conversation")
+        is_hidden = beside.get("is_visually_hidden_from_conversation") is True
         roles: dict[str, ForeignRole] = {"user": "user", "assistant": "assistant", "tool": "tool"}
-        if role not in roles or is_hidden is True:
+        if is_hidden or role not in roles:
+            if not is_hidden and role != "system" and self._text(content).strip():
+                self.skipped.add_unread("message", role)
             return []
         at, text = as_time(message.get("create_time")), self._text(content)
         if role != "user":
@@ -168,7 +219,9 @@ class ChatGpt:
         parts = [one for one in as_list(content.get("parts")) if isinstance(one, dict)]
         for part in parts:
             kind = as_text(part.get("content_type")) or as_text(part.get("type"))
-            if kind != _PICTURE_PART and not _text_of_part(part).strip():
+            if kind in _RECORDED:
+                self.skipped.add(1, *_RECORDED[kind])
+            elif kind != _PICTURE_PART and not _text_of_part(part).strip():
                 self.skipped.add_unread("content", kind)
         if not text.strip() and not parts and content.get("content_type") not in _TEXT_KINDS:
             self.skipped.add_unread("content", as_text(content.get("content_type")))
@@ -181,12 +234,14 @@ class ChatGpt:
         )
         return found
 
-    def _take_context(self, content: Mapping[str, Any]) -> None:
+    def _take_context(self, content: Mapping[str, Any], typed: Mapping[str, Any]) -> None:
         """Take in custom instructions, and what the model had kept of the person."""
-        profile, wishes = (
-            as_text(content.get(name)).strip() for name in ("user_profile", "user_instructions")
+        pairs = ("about_user_message", "user_profile"), ("about_model_message", "user_instructions")
+        found = (
+            as_text(typed.get(as_typed)).strip() or _unwrap(as_text(content.get(as_told)))
+            for as_typed, as_told in pairs
         )
-        prompt = "\n\n".join(filter(None, (profile, wishes)))
+        prompt = "\n\n".join(filter(None, found))
         if prompt and prompt not in {one.prompt for one in self._own.personas}:
             number = len(self._own.personas) + 1
             name = f"chatgpt-{number}" if number > 1 else "chatgpt"
@@ -200,6 +255,20 @@ class ChatGpt:
         for line in text.splitlines():
             if (said := line.strip()) and said not in self._own.memory:
                 self._own.memory.append(said)
+
+
+def _standing(told: Mapping[str, Any]) -> Literal["", "pinned", "archived"]:
+    if told.get("is_archived") is True:
+        return "archived"
+    return "pinned" if told.get("is_starred") is True or told.get("pinned_time") else ""
+
+
+def _unwrap(text: str) -> str:
+    """Return custom instructions without the sentence for the model before them."""
+    said = text.strip()
+    if said.startswith("The user provided") and said.endswith("```"):
+        said = said.partition("```")[2].removesuffix("```")
+    return said.strip()
 
 
 def _time(node: Mapping[str, Any]) -> float:
@@ -219,7 +288,7 @@ def _is_said(node: Mapping[str, Any]) -> bool:
     content = as_object(message.get("content"))
     is_spoken = as_object(message.get("author")).get("role") in ("user", "assistant")
     is_hidden = as_object(message.get("metadata")).get("is_visually_hidden_from_conversation")
-    return is_spoken and is_hidden is not True and content.get("content_type") == "text"
+    return is_spoken and is_hidden is not True and content.get("content_type") in _SAID_KINDS
 
 
 def _text_of_part(part: object) -> str:

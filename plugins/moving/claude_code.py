@@ -61,7 +61,7 @@ _MACHINE = (
 )
 """Elements that the program writes into what a person says."""
 _INTERRUPTED = re.compile(r"\s*\[Request interrupted by user[^\]\n]*\]\s*")
-_NO_PERSON = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
+_NO_PERSON = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 
 
 class ClaudeCode:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from pathlib import Path
 
 from bot.command_line import Commands, say, with_places
 from channels.message import clean_text
+from channels.program import as_place
 
 PROGRAMS = ("chatgpt", "open-webui", "openclaw", "hermes", "claude-code", "cowagent", "parley")
 
@@ -15,14 +15,14 @@ PROGRAMS = ("chatgpt", "open-webui", "openclaw", "hermes", "claude-code", "cowag
 def add_commands(commands: Commands) -> None:
     """Add `export` and `import` to the command line."""
     out = commands.add_parser("export", help="export all conversations to FOLDER, as plain files")
-    out.add_argument("folder", type=Path)
+    out.add_argument("folder", type=as_place)
     out.set_defaults(run=_write_out)
     parser = commands.add_parser(
         "import",
         help="import from ChatGPT, OpenClaw, Hermes, Claude Code, others, or an export",
     )
     parser.add_argument("source", choices=PROGRAMS, help="the program; parley: an export of Parley")
-    parser.add_argument("path", type=Path, help="its export, database or folder")
+    parser.add_argument("path", type=as_place, help="its export, database or folder")
     parser.add_argument("--to", default="", help="web, web/NAME or terminal (web)")
     parser.add_argument("--user", default="", help="the person, where the database has several")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be imported")

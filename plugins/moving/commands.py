@@ -51,7 +51,7 @@ def bring_in(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     try:
         return _bring_in_all(options, say)
     except (MovingError, StoreError) as error:
-        if hint := suggest(options.source, _expand(options.path)):
+        if hint := suggest(options.source, options.path):
             raise MovingError(f"{error} {hint}") from None
         raise
 
@@ -94,7 +94,7 @@ async def _write_out(
     store = await Store.open(engine_for(place), "alone")
     try:
         with progress("Exporting", "conversations") as shown:
-            done = await export(store, options.data, _expand(options.folder), shown.tell)
+            done = await export(store, options.data, options.folder, shown.tell)
     finally:
         await store.close()
     say(
@@ -127,16 +127,6 @@ def _describe_waiting(done: Exported) -> Iterator[str]:
         )
 
 
-def _expand(path: Path) -> Path:
-    """Return a path with the home folder in the place of `~`. Raises MovingError."""
-    try:
-        return path.expanduser()
-    except RuntimeError:
-        raise MovingError(
-            f"There is no home folder for {path.parts[0]}; write the whole path."
-        ) from None
-
-
 def _load_layers(options: argparse.Namespace, command: str) -> Layers:
     layers = load_layers(options.config, os.environ)
     if SettingsStore(layers).effective().broker:
@@ -165,7 +155,7 @@ def _hold(options: argparse.Namespace, layers: Layers) -> Iterator[None]:
 
 def _choose(options: argparse.Namespace, say: Callable[[str], None]) -> Take:
     """Return the work that brings it in; it is there, and of that kind. Raises MovingError."""
-    source = open_source(options.source, _expand(options.path), options.user, options.data)
+    source = open_source(options.source, options.path, options.user, options.data)
     if isinstance(source, PlainExport):
         if options.to:
             raise MovingError(

@@ -1,7 +1,9 @@
 """Open WebUI: its export of chats (JSON), or its database `webui.db` with `uploads/` beside it.
 
 A chat is a tree, as ChatGPT's: `history.messages` by their ids, and `history.currentId`. What the
-model thought and what tools did stands in its text, in `<details>`.
+model thought and what tools did stands in its text, in `<details>`; newer versions keep it in
+`output`, too, and write results between the tags where older ones had an attribute
+(`serialize_output` in open-webui/open-webui `backend/open_webui/utils/middleware.py`).
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import html
 import json
 import re
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
@@ -32,12 +35,15 @@ from plugins.moving.source import (
     as_time,
     find_path,
     name_by_beginning,
+    read_each,
 )
 
 DATABASE = "webui.db"
 _OPENING = '<details type="'
 _CLOSING = "</details>"
-_ATTRIBUTE = re.compile(r'\b(id|name|arguments|result)="([^"]*)"')
+_ATTRIBUTE = re.compile(r'\b(id|name|arguments|result|output)="([^"]*)"')
+_FENCE = re.compile(r"\A```\w*\n(.*)\n```\Z", re.DOTALL)
+_CODE = "code_interpreter"
 _SUMMARY = re.compile(r"\s*<summary>[^<]*</summary>\s*")
 _NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _OTHER_TABLES = {
@@ -100,12 +106,11 @@ class OpenWebUi:
                 is_whole = not isinstance(row, TooLargeRow)
                 yield self._chat(row) if is_whole else UnreadableChat(TOO_LARGE)
             return
-        for name in self._exports:
-            for entry in self._archive.entries(name):
-                if isinstance(entry, UnreadableChat):
-                    yield entry
-                elif len(self._exports) == 1 or _may_be_chat(entry):
-                    yield self._chat(as_object(entry))
+        for entry in read_each(self._exports, self._archive.entries, self.skipped):
+            if isinstance(entry, UnreadableChat):
+                yield entry
+            elif len(self._exports) == 1 or _may_be_chat(entry):
+                yield self._chat(as_object(entry))
 
     def read_profile(self) -> ImportedProfile:
         return self._database.read_profile() if self._database else ImportedProfile()
@@ -152,8 +157,15 @@ class OpenWebUi:
     def _count_left_out(self, message: Mapping[str, Any]) -> None:
         """Count what of a message is neither text nor a picture."""
         files = [as_object(one) for one in as_list(message.get("files"))]
-        number = sum(one.get("type") != "image" for one in files)
+        pictures = sum(map(_is_picture, files))
+        number = len(files) - pictures
         self.skipped.add(number, "file that was attached", "files that were attached")
+        if message.get("role") == "assistant":
+            made = "that the model had made"
+            self.skipped.add(pictures, f"picture {made}", f"pictures {made}")
+        for item in _output(message):
+            if item.get("type") not in _OUTPUTS:
+                self.skipped.add_unread("content", as_text(item.get("type")))
         for part in map(as_object, as_list(message.get("content"))):
             if not ("text" in part or part.get("image_url")):
                 self.skipped.add_unread("content", as_text(part.get("type")))
@@ -203,7 +215,7 @@ class _WebUiDatabase:
 
     def _messages(self, chat: object) -> dict[str, Any]:
         """Return the messages of a chat in a table of their own, as newer versions keep them."""
-        columns = ("id", "role", "parent_id", "content", "files", "created_at")
+        columns = ("id", "role", "parent_id", "content", "output", "files", "created_at")
         found = {}
         for row in self._database.rows("chat_message", columns, {"chat_id": chat}):
             if isinstance(row, TooLargeRow):
@@ -216,6 +228,7 @@ class _WebUiDatabase:
                 "role": row["role"],
                 "parentId": row["parent_id"],
                 "content": row["content"] if content is None else content,
+                "output": load_json(row["output"] or "null"),
                 "files": load_json(row["files"] or "null"),
                 "timestamp": row["created_at"],
             }
@@ -258,11 +271,8 @@ def _time(message: Mapping[str, Any]) -> float:
 
 def _read(message: Mapping[str, Any]) -> list[ForeignMessage]:
     at, content = as_time(message.get("timestamp")), message.get("content")
-    pictures = [
-        as_text(as_object(one).get("url"))
-        for one in as_list(message.get("files"))
-        if as_object(one).get("type") == "image"
-    ]
+    files = map(as_object, as_list(message.get("files")))
+    pictures = [as_text(one.get("url") or one.get("id")) for one in files if _is_picture(one)]
     if isinstance(content, list):
         parts = [as_object(part) for part in content]
         pictures += [as_text(as_object(part.get("image_url")).get("url")) for part in parts]
@@ -276,7 +286,43 @@ def _read(message: Mapping[str, Any]) -> list[ForeignMessage]:
     said: list[ForeignMessage] = []
     for kind, piece in _split(text):
         said += _read_piece(kind, piece, message)
-    return said
+    return said or [one for item in _output(message) for one in _read_output(item, at)]
+
+
+def _is_picture(file: Mapping[str, Any]) -> bool:
+    return file.get("type") == "image" or as_text(file.get("content_type")).startswith("image/")
+
+
+_OUTPUTS = ("message", "reasoning", "function_call", "function_call_output")
+
+
+def _output(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what the model did as items of the Responses API, where that is all that there is: the
+    text has the same, and may have been edited."""
+    content = message.get("content")
+    is_told = content if isinstance(content, list) else as_text(content).strip()
+    return [] if is_told else [as_object(one) for one in as_list(message.get("output"))]
+
+
+def _read_output(item: Mapping[str, Any], at: datetime | None) -> list[ForeignMessage]:
+    kind, identity = item.get("type"), as_text(item.get("call_id"))
+    if kind == "function_call":
+        made = item.get("arguments")
+        arguments = made if isinstance(made, str) else json.dumps(made, ensure_ascii=False)
+        call = ToolCall(identity, as_text(item.get("name")), arguments)
+        return [ForeignMessage("assistant", at=at, calls=(call,))]
+    if kind == "function_call_output":
+        text = as_text(item.get("output")) or _join(item.get("output"))
+        return [ForeignMessage("tool", text, at, call_id=identity, tool="tool")]
+    text = _join(item.get("summary")) or _join(item.get("content"))
+    if kind == "reasoning":
+        return [ForeignMessage("assistant", at=at, reasoning=text)] if text else []
+    return [ForeignMessage("assistant", text, at)] if text and kind == "message" else []
+
+
+def _join(parts: object) -> str:
+    texts = (as_text(as_object(part).get("text")).strip() for part in as_list(parts))
+    return "\n\n".join(filter(None, texts))
 
 
 def _split(text: str) -> Iterator[tuple[str, str]]:
@@ -298,19 +344,31 @@ def _read_piece(kind: str, piece: str, message: Mapping[str, Any]) -> list[Forei
     at = as_time(message.get("timestamp"))
     if not kind:
         return [ForeignMessage("assistant", piece.strip(), at)] if piece.strip() else []
-    body = piece.partition(">")[2]
-    if kind == "tool_calls":
-        told = {name: html.unescape(value) for name, value in _ATTRIBUTE.findall(piece)}
-        call = ToolCall(told.get("id", ""), told.get("name", ""), _plain(told.get("arguments", "")))
-        result = ForeignMessage(
-            "tool", _plain(told.get("result", "")), at, call_id=call.id, tool=call.name
-        )
-        return [ForeignMessage("assistant", at=at, calls=(call,)), result]
-    lines = _SUMMARY.sub("", html.unescape(body), count=1).strip().splitlines()
-    text = "\n".join(line.removeprefix(">").removeprefix(" ") for line in lines)
+    tag, _, body = piece.partition(">")
+    body = html.unescape(_SUMMARY.sub("", body, count=1)).strip()
+    if kind in ("tool_calls", _CODE):
+        return _read_call(kind, tag, body, at)
+    text = "\n".join(line.removeprefix(">").removeprefix(" ") for line in body.splitlines())
     if kind == "reasoning":
         return [ForeignMessage("assistant", at=at, reasoning=text)] if text else []
     return [ForeignMessage("assistant", text, at)] if text else []
+
+
+def _read_call(kind: str, tag: str, body: str, at: datetime | None) -> list[ForeignMessage]:
+    """Return a call and its result, which is an attribute, or stands between the tags."""
+    told = {name: html.unescape(value) for name, value in _ATTRIBUTE.findall(tag)}
+    if kind == _CODE:
+        found = _FENCE.match(body)
+        arguments = json.dumps({"code": found[1] if found else body}, ensure_ascii=False)
+        call = ToolCall(told.get("id", ""), _CODE, arguments)
+        result = told.get("output", "")
+    else:
+        call = ToolCall(told.get("id", ""), told.get("name", ""), _plain(told.get("arguments", "")))
+        result = _plain(told.get("result") or body)
+    asked = ForeignMessage("assistant", at=at, calls=(call,))
+    if 'done="false"' in tag and not result:
+        return [asked]
+    return [asked, ForeignMessage("tool", result, at, call_id=call.id, tool=call.name)]
 
 
 def _plain(value: str) -> str:

@@ -16,6 +16,10 @@ Rules from the package openclaw 2026.9.6 (openclaw/openclaw): `docs/reference/da
   a channel is there once more, from the model `delivery-mirror`.
 - Session keys with `:subagent:` and `:cron:` are of subagents and of scheduled tasks.
 - `state/openclaw.sqlite` has `cron_jobs`; older versions have `cron/jobs.json`.
+- Beside a session lie `.trajectory.jsonl`, and copies of it from before a compaction,
+  `.checkpoint.UUID.jsonl`; `.reset.TIME` is one that was left, packed by zstd in newer versions
+  (`.zst`): `src/config/sessions/artifacts.ts`.
+- Files that a person has sent lie in `media/inbound/`; the message has a line for each.
 - `openclaw.json`, `credentials/` and auth profiles have keys; they are not read.
 """
 
@@ -26,25 +30,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from msgspec import Struct, field
-
-from memory.messages import ToolCall
 from memory.record.store import StoreError
-from plugins.moving.blocks import (
-    count_returned_pictures,
-    decode_picture,
-    find_pictures,
-    join_texts,
-    write_arguments,
-)
+from plugins.moving.blocks import decode_picture
+from plugins.moving.openclaw_session import ClawSession
 from plugins.moving.packed import unpack
-from plugins.moving.reading import Archive, load_json
+from plugins.moving.reading import MOST_PICTURE, Archive, load_json
 from plugins.moving.record.foreign import ForeignDatabase, TooLargeRow
 from plugins.moving.schedules import read_openclaw_job
 from plugins.moving.source import (
     TOO_LARGE,
     ForeignChat,
-    ForeignMessage,
     ImportedProfile,
     MovingError,
     Persona,
@@ -54,13 +49,15 @@ from plugins.moving.source import (
     as_object,
     as_text,
     as_time,
-    find_path,
 )
 from plugins.moving.workspace import Workspace
-from plugins.moving.wrapped import drop_envelope
 
 _DATABASE = re.compile(r"(?:agents/[^/]+/)?(?:agent/)?openclaw-agent\.sqlite")
 _SESSION = re.compile(r"(?:agents/[^/]+/)?(?:sessions/)?([^/]+?)\.jsonl(?:\.reset\.[^/]*)?")
+_COPY = re.compile(
+    r"\.(?:trajectory|checkpoint\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl$"
+)
+"""Files beside a session that have parts of it once more."""
 _WORKSPACE = re.compile(r"workspace[^/]*/")
 _OF_OTHERS = re.compile(r"state\.db$|memories/|projects/|memory/long-term/|AGENT\.md$")
 """Hermes and CowAgent have files of the same names."""
@@ -72,16 +69,6 @@ _OTHERS = {
     ":subagent:": ("session of a subagent", "sessions of subagents"),
     ":cron:": ("run of a scheduled task", "runs of scheduled tasks"),
 }
-_CANONICAL = frozenset(
-    (
-        *("message", "thinking_level_change", "model_change", "compaction", "reset"),
-        *("branch_summary", "custom", "custom_message", "label", "session_info"),
-    )
-)
-_BLOCKS = frozenset(("text", "thinking", "toolCall", "image"))
-_WAKING = "Read HEARTBEAT.md if it exists"
-_SILENT = frozenset(("HEARTBEAT_OK", "NO_REPLY"))
-_MIRROR = ("openclaw", "delivery-mirror")
 _MOST_EVENT = 4_194_304  # bytes of one that is packed
 
 
@@ -97,7 +84,9 @@ class OpenClaw:
         self._databases = [
             found for name in names if _DATABASE.fullmatch(name) and (found := self._open(name))
         ]
-        self._sessions = [name for name in names if _SESSION.fullmatch(name)]
+        self._sessions = [
+            name for name in names if _SESSION.fullmatch(name) and not _COPY.search(name)
+        ]
         marks = (*_SELVES, "AGENTS.md", "MEMORY.md", "USER.md")
         roots = {name[: -len(mark)] for mark in marks for name in names if name.endswith(mark)}
         is_others = any(_OF_OTHERS.match(name) for name in names)
@@ -160,7 +149,7 @@ class OpenClaw:
         if other := next((what for part, what in _OTHERS.items() if part in key), None):
             self.skipped.add(1, *other)
             return
-        transcript = _Transcript()
+        transcript = ClawSession()
         for event in events:
             if isinstance(event, UnreadableChat):
                 yield event
@@ -250,6 +239,8 @@ class OpenClaw:
             self.skipped.remarks.append(f"Scheduled tasks: {error}")
 
     def picture(self, name: str) -> bytes | None:
+        if self._archive.has(name):
+            return self._archive.read(name, MOST_PICTURE)
         return decode_picture(name)
 
 
@@ -260,119 +251,3 @@ def _read_nodes(database: ForeignDatabase) -> dict[str, Mapping[str, Any]]:
         as_text(row["current_session_id"]): {key: value for key, value in row.items() if value}
         for row in database.rows("session_nodes", columns)
     }
-
-
-class _Transcript(Struct):
-    """A session as it is read, event by event."""
-
-    _nodes: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    _leaf: str = ""
-    _damaged: int = 0
-    is_one: bool = False
-    begun: Any = None
-
-    def take(self, event: Mapping[str, Any] | None) -> None:
-        """Take in an event; None for one that is damaged."""
-        if event is None:
-            self._damaged += 1
-            return
-        kind, name = as_text(event.get("type")), as_text(event.get("id"))
-        if kind == "session":
-            self.is_one, self.begun = True, as_time(event.get("timestamp"))
-            return
-        if not name:  # the first versions gave none: one event after the other
-            if kind != "message":
-                return
-            name = f"\0{len(self._nodes)}"
-        above = as_text(event.get("parentId"))
-        if kind == "leaf":
-            target = as_text(event.get("targetId"))
-            if target in self._nodes or event.get("targetId", "") is None:
-                self._nodes[name] = {"above": target}
-                self._leaf = target
-            return
-        if "parentId" not in event or (above and above not in self._nodes):
-            above = self._leaf
-        is_message = kind == "message"
-        self.is_one |= is_message
-        told = as_object(event.get("message")) if is_message else {}
-        self._nodes[name] = {"above": above, "at": event.get("timestamp"), "message": told}
-        if kind in _CANONICAL and event.get("appendMode") != "side":
-            self._leaf = name
-
-    def messages(self, skipped: SkippedItems) -> Iterator[ForeignMessage]:
-        """Yield what was said on the branch that was used last."""
-        path = find_path(self._nodes, self._leaf, "above", _time)
-        spoken = sum(_is_said(node) for node in self._nodes.values())
-        skipped.add_other_version(spoken - sum(map(_is_said, path)))
-        skipped.add_damaged_lines(self._damaged)
-        told = ""
-        for node in path:
-            message = as_object(node.get("message"))
-            is_mirror = (message.get("provider"), message.get("model")) == _MIRROR
-            for one in _read(message, _at(node), skipped):
-                if not (is_mirror and one.text == told):
-                    yield one
-                told = one.text or told if one.role == "assistant" else ""
-
-
-def _is_said(node: Mapping[str, Any]) -> bool:
-    return as_object(node.get("message")).get("role") in ("user", "assistant")
-
-
-def _at(node: Mapping[str, Any]) -> Any:
-    said = as_time(as_object(node.get("message")).get("timestamp"))
-    return said or as_time(node.get("at"))
-
-
-def _time(node: Mapping[str, Any]) -> float:
-    at = _at(node)
-    return at.timestamp() if at else 0.0
-
-
-def _read(message: Mapping[str, Any], at: Any, skipped: SkippedItems) -> list[ForeignMessage]:
-    if not message:
-        return []
-    content, role = message.get("content"), as_text(message.get("role"))
-    blocks = [as_object(one) for one in as_list(content)]
-    for kind in (as_text(one.get("type")) for one in blocks):
-        if kind not in _BLOCKS:
-            skipped.add_unread("content", kind)
-    text = as_text(content) or join_texts(blocks)
-    if role == "user":
-        text, pictures = drop_envelope(text), tuple(find_pictures(blocks))
-        if text.startswith(_WAKING):
-            skipped.add(1, "question of the heartbeat", "questions of the heartbeat")
-            return []
-        return [ForeignMessage("user", text, at, pictures=pictures)]
-    if role == "toolResult":
-        count_returned_pictures(blocks, skipped)
-        return [
-            ForeignMessage(
-                "tool",
-                text,
-                at,
-                call_id=as_text(message.get("toolCallId")),
-                tool=as_text(message.get("toolName")) or "tool",
-                is_error=message.get("isError") is True,
-            )
-        ]
-    if role != "assistant":
-        skipped.add_unread("message", role)
-        return []
-    thoughts = [as_text(one.get("thinking")) for one in blocks if one.get("type") == "thinking"]
-    calls = tuple(
-        ToolCall(
-            as_text(one.get("id")),
-            as_text(one.get("name")),
-            write_arguments(one.get("arguments")),
-        )
-        for one in blocks
-        if one.get("type") == "toolCall"
-    )
-    reasoning = "\n\n".join(filter(None, thoughts))
-    if text.strip() in _SILENT:
-        if not calls:
-            return []
-        text = ""
-    return [ForeignMessage("assistant", text, at, reasoning=reasoning, calls=calls)]

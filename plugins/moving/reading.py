@@ -17,13 +17,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import orjson
 
 from memory.faults import say_fault
 from memory.record.folders import NO_WAIT
-from plugins.moving.source import TOO_LARGE, MovingError, UnreadableChat
+from plugins.moving.packed import BROKEN_ZSTD, open_packed
+from plugins.moving.source import TOO_LARGE, MovingError, UnreadableChat, UnreadableFile
 
 MOST_JSON = 8_000_000_000
 """Bytes of a JSON file; with a million long messages it has two thousand million."""
@@ -41,17 +42,23 @@ _LEVELS = 4  # of folders that are looked into
 _PASSED_OVER = frozenset({".git", "node_modules", "venv", ".venv", "__pycache__"})
 """Folders of tools, with more files than all that is looked for."""
 _BROKEN_ZIP = (
+    *BROKEN_ZSTD,
     zipfile.BadZipFile,
     zipfile.LargeZipFile,
     RuntimeError,  # it wants a password
     NotImplementedError,
     zlib.error,
     lzma.LZMAError,
-    EOFError,
     ValueError,
     OSError,
     MemoryError,
 )
+
+
+class Readable(Protocol):
+    """A file of which the next bytes can be read."""
+
+    def read(self, size: int, /) -> bytes: ...
 
 
 class Archive:
@@ -114,7 +121,8 @@ class Archive:
                         raise MovingError(f"{name} in {self.path} is not a regular file.")
                     yield file
         except _BROKEN_ZIP as error:
-            raise MovingError(f"{name} in {self.path} can't be read: {say_fault(error)}.") from None
+            why = say_fault(error)
+            raise UnreadableFile(f"{name} in {self.path} can't be read: {why}.", why) from None
 
     def read(self, name: str, most: int) -> bytes | None:
         """Return a small file as a whole; None where it is larger. Raises MovingError."""
@@ -145,9 +153,17 @@ class Archive:
                 yield UnreadableChat(TOO_LARGE) if piece is None else load_json(piece)
 
     def lines(self, name: str) -> Iterator[Any]:
-        """Yield the objects of a file that has one in each line; None for a line that is damaged,
-        and UnreadableChat, as the last, where the file is too large. Raises MovingError."""
-        with self.open(name) as file:
+        """Yield the objects of a file that has one in each line, packed by zstd or not; None for a
+        line that is damaged, and UnreadableChat, as the last, where the file is too large, or can't
+        be read. Raises MovingError."""
+        try:
+            yield from self._lines(name)
+        except UnreadableFile as error:
+            yield UnreadableChat(error.why)
+
+    def _lines(self, name: str) -> Iterator[Any]:
+        with self.open(name) as packed:
+            file: Readable = open_packed(packed) if name.endswith(".zst") else packed
             piece, weight = bytearray(), 0
             for chunk in chain(_Metered(file, name).chunks(), [b"\n"]):
                 weight += weigh(chunk) + _LINE * chunk.count(b"\n")
@@ -169,7 +185,7 @@ class Archive:
 class _Metered:
     """A file without its byte order mark, of which only so much is read."""
 
-    def __init__(self, file: IO[bytes], name: str) -> None:
+    def __init__(self, file: Readable, name: str) -> None:
         self._file, self._name = file, name
         self._whole = 0
 
@@ -201,13 +217,17 @@ def _split(file: _Metered, name: str) -> Iterator[bytes | None]:
             yield None
             return
         if load_json(whole) is None:
-            raise MovingError(f"{name} is damaged, or not a JSON file. Export it again.")
+            raise _damaged(name, "damaged")
         yield whole
         return
     for chunk in chain([first[1:]], chunks):
         yield from splitter.feed(chunk)
     if not splitter.is_over:
-        raise MovingError(f"{name} is incomplete, or not a JSON file. Export it again.")
+        raise _damaged(name, "incomplete")
+
+
+def _damaged(name: str, how: str) -> UnreadableFile:
+    return UnreadableFile(f"{name} is {how}, or not a JSON file. Export it again.", f"it is {how}")
 
 
 def _join(first: bytes, chunks: Iterator[bytes]) -> bytes | None:

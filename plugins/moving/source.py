@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from math import inf
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct, field
 
 from bot.command_line import CommandRefused
 from memory.messages import ToolCall
 
+Found = TypeVar("Found")
 ForeignRole = Literal["user", "assistant", "tool"]
 _EARLIEST = datetime(1990, 1, 1, tzinfo=UTC).timestamp()
 _MILLISECONDS, _MICROSECONDS, _NANOSECONDS = 1e11, 1e14, 1e17
 """Numbers from which a time in seconds would be in a far future."""
 _LONGEST_KIND, _LONGEST_TIME = 40, 40  # characters
+_NUMBER = re.compile(r"\d{9,20}(?:\.\d{1,20})?", re.ASCII)
+_MOST_NAMED = 10  # files
 _MOST_GAPS = 100  # in a tree: each costs as much time as there are nodes
 
 
 class MovingError(CommandRefused):
     """Nothing can be imported or exported. The text is a sentence, and says what to do."""
+
+
+class UnreadableFile(MovingError):
+    """The fault of one file of several; `why` says in some words what is wrong with it."""
+
+    def __init__(self, text: str, why: str) -> None:
+        super().__init__(text)
+        self.why = why
 
 
 class UnreadableChat(Exception):
@@ -121,7 +133,7 @@ class SkippedItems(Struct):
     def add_files(self, names: Sequence[str], why: str) -> None:
         """Tell of files that are left out on purpose."""
         if names:
-            self.remarks.append(f"{', '.join(names)}: {why}.")
+            self.remarks.append(f"{name_some(names)}: {why}.")
 
     def add_unread_file(self) -> None:
         """Count a file of which text was wanted, that is none or too large."""
@@ -130,6 +142,12 @@ class SkippedItems(Struct):
 
     def __bool__(self) -> bool:
         return bool(self.counts or self.remarks)
+
+
+def name_some(names: Sequence[str]) -> str:
+    """Return the first of these names, and how many more there are."""
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
 
 
 class ImportedProfile(Struct):
@@ -174,8 +192,11 @@ class ForeignSource(Protocol):
 
 
 def as_time(value: object) -> datetime | None:
-    """Return a time in seconds since 1970, or in thousandths, millionths or billionths of one, or
-    as ISO 8601 writes it (of UTC, where it names no zone); None for what can't be one."""
+    """Return a time in seconds since 1970, or in thousandths, millionths or billionths of one, as
+    a number or a text, or as ISO 8601 writes it (of UTC, where it names no zone); None for what
+    can't be one."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        return as_time(float(value))
     if isinstance(value, str):
         try:
             found = datetime.fromisoformat(value[:_LONGEST_TIME])
@@ -267,6 +288,22 @@ def _find_below(nodes: Mapping[str, Mapping[str, Any]], top: str, parent: str) -
                 found.add(name)
                 waiting.append(name)
     return found
+
+
+def read_each(
+    names: Sequence[str], read: Callable[[str], Iterator[Found]], skipped: SkippedItems
+) -> Iterator[Found]:
+    """Yield what is in several files. Where one can't be read to its end, the others are, and it is
+    told; where none can, or there is but one, its error is raised: MovingError."""
+    failed = 0
+    for name in names:
+        try:
+            yield from read(name)
+        except UnreadableFile as error:
+            failed += 1
+            if failed == len(names):
+                raise
+            skipped.remarks.append(str(error))
 
 
 def name_by_beginning(first: str, title: str, messages: Sequence[ForeignMessage]) -> str:

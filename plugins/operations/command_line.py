@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import importlib
 from collections.abc import Callable
-from pathlib import Path
 
 from bot.command_line import Commands
+from channels.program import as_place
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -19,7 +19,7 @@ def add_commands(commands: Commands) -> None:
     look = commands.add_parser("audit", help="check the security of the installation")
     look.set_defaults(run=_run("commands", "look_for_risks"))
     save = commands.add_parser("backup", help="save all data to FILE")
-    save.add_argument("file", type=Path)
+    save.add_argument("file", type=as_place)
     save.set_defaults(run=_run("commands", "save"))
     upgrade = commands.add_parser("upgrade", help="upgrade the data of an older version")
     upgrade.add_argument(
@@ -27,7 +27,7 @@ def add_commands(commands: Commands) -> None:
         action="store_true",
         help="only make a backup, and say what would change and how long that takes",
     )
-    upgrade.add_argument("--backup", type=Path, metavar="FILE", help="the place of the backup")
+    upgrade.add_argument("--backup", type=as_place, metavar="FILE", help="the place of the backup")
     upgrade.set_defaults(run=_run("commands", "bring_up_to_date"))
     service = commands.add_parser("service", help="run permanently, as a systemd service")
     service.add_argument("action", choices=("install", "status", "uninstall"))
@@ -39,7 +39,7 @@ def add_commands(commands: Commands) -> None:
     bring_back = commands.add_parser(
         "restore", help="restore the backup FILE (plugins and skills with --with-code)"
     )
-    bring_back.add_argument("file", type=Path)
+    bring_back.add_argument("file", type=as_place)
     bring_back.add_argument(
         "--with-code",
         action="store_true",
@@ -57,7 +57,7 @@ def add_commands(commands: Commands) -> None:
     report = commands.add_parser(
         "report", help="write a file for an issue, without secrets and texts"
     )
-    report.add_argument("file", type=Path, nargs="?", help="a new file (parley-report-….zip)")
+    report.add_argument("file", type=as_place, nargs="?", help="a new file (parley-report-….zip)")
     report.set_defaults(run=_run("report", "run"))
 
 

@@ -103,8 +103,11 @@ async def examine(probes: Probes) -> list[Finding]:
         book = SettingsStore(layers)
         settings = book.effective()
     except SettingError as error:
+        env = config.with_name(".env")
         is_given = str(error).startswith("PARLEY_")
         where = "the environment, or .env" if is_given else str(config)
+        if str(env) in str(error).splitlines()[0]:
+            where = str(env)
         return [*findings, Finding("settings", "broken", str(error), f"Correct {where}.")]
     findings.append(Finding("settings", "ok", f"{config} is valid."))
     database = find_database(layers, data)

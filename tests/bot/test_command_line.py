@@ -46,3 +46,44 @@ def test_a_fault_is_a_sentence_and_the_log_has_its_place(
     assert (data in kept.parents) is has_folder
     assert "nobody foresaw this" in kept.read_text()
     assert (kept.stat().st_mode & 0o777, kept.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["--data=~/x", "--data ~/x", "export F --data=~/x", "import chatgpt ~/x", "ask -f ~/x Hi"],
+)
+def test_a_home_folder_is_known_wherever_a_path_is_named(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    options = vars(make_parser().parse_args(line.split()))
+    found = [options["data"], options.get("path"), *options.get("file", [])]
+    assert tmp_path / "x" in found
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--data=", "its name is empty"),
+        ("--config=~nobody-here/x", "there is no home folder for ~nobody-here"),
+        ("--web --port 80", "there is no option --port"),
+        ("--prot=80", "there is no option --prot"),
+        ("import chatgpt x --dryrun", "there is no option --dryrun; did you mean --dry-run?"),
+        ("improt chatgpt x", "there is no improt; did you mean import?"),
+        ("import chatgtp x", "there is no chatgtp; did you mean chatgpt?"),
+        ("key lst", "there is no lst; did you mean list?"),
+        ("nonsense", "there is no nonsense; there are: pair, "),
+    ],
+)
+def test_a_wrong_word_is_named_and_the_right_one_is_advised(
+    line: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        make_parser().parse_args(line.split())
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_words_of_a_question_are_no_options() -> None:
+    options = make_parser().parse_args(["ask", "--", "What", "is", "--port?"])
+    assert options.question == ["What", "is", "--port?"]

@@ -8,8 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
+from bot.settings.files import read_env
 from bot.settings.layers import variable
 from bot.settings.schema import SETTINGS
 
@@ -262,13 +265,21 @@ def test_the_environment_is_held_to_the_same(write: Write) -> None:
         assert refusal(config, **{name: value}) == f"{name}{sentence}"
 
 
+QUOTED = 'names and texts stand in straight double quotation marks, as in "model"'
 OBJECT = "it must be an object: names of settings with values."
 
 
 @pytest.mark.parametrize(
     ("content", "ending"),
     [
-        ("", "is not valid JSON: line 1, column 1: expecting value."),
+        ("", "is not valid JSON: line 1, column 1: it is empty; write {}."),
+        ("{", "is not valid JSON: line 1, column 2: something is missing at the end."),
+        ("{}{}", "is not valid JSON: line 1, column 3: something stands behind the end."),
+        ("{'model': 'a'}", f"is not valid JSON: line 1, column 2: {QUOTED}."),
+        ("{model: 1}", f"is not valid JSON: line 1, column 2: {QUOTED}."),
+        ('{"model": \u201ca\u201d}', f"is not valid JSON: line 1, column 11: {QUOTED}."),
+        ('{"a": "C:\\Users"}', "is not valid JSON: line 1, column 10: a backslash in a text is "
+                             r"written twice: C:\\Users."),
         ('{\n "model": }', "is not valid JSON: line 2, column 11: expecting value."),
         ('{"model": "a", "model": "b"}', "is not valid JSON: it has 'model' twice."),
         ("[" * 100_000, "is nested too deeply; settings are a flat list."),
@@ -277,7 +288,7 @@ OBJECT = "it must be an object: names of settings with values."
         (b"\xff{}", "(the configuration) is not UTF-8 text; save it as UTF-8."),
         (" " * 1_000_001, "(the configuration) is larger than 1 MB; make it smaller."),
     ],
-)
+)  # fmt: skip
 def test_a_json_file_that_is_no_configuration_is_named_with_the_place(
     write: Write, content: str | bytes, ending: str
 ) -> None:
@@ -298,6 +309,27 @@ def test_a_comma_too_many_or_too_few_is_named_with_its_line(write: Write) -> Non
             continue
         config = write("config.json", "\n".join([*lines[: number - 1], changed, *lines[number:]]))
         assert refusal(config) == f"{config} is not valid JSON: {told}."
+
+
+@given(
+    at=st.integers(0, 9),
+    comment=st.sampled_from(("// mine", "/* mine */", "# mine")),
+    data=st.data(),
+)
+def test_a_comment_is_named_with_its_line(
+    tmp_path_factory: pytest.TempPathFactory, at: int, comment: str, data: st.DataObject
+) -> None:
+    tree = {"model": "a", "owners": ["x/1", "x/2"], "web": {"port": 1, "host": "b"}}
+    lines = json.dumps(tree, indent=1).splitlines()
+    if data.draw(st.booleans(), "on a line of its own"):
+        lines.insert(at, comment)
+    else:
+        lines[at] += f" {comment}"
+    config = tmp_path_factory.mktemp("comment") / "config.json"
+    config.write_text("\n".join(lines))
+    told = refusal(config)
+    assert told.startswith(f"{config} is not valid JSON: line {at + 1}, column "), told
+    assert told.endswith(": JSON has no comments; take it out."), told
 
 
 @pytest.mark.parametrize(
@@ -338,9 +370,37 @@ def test_a_configuration_that_cannot_be_read_is_named(write: Write, tmp_path: Pa
     assert refusal(gone) == f"{gone} (the configuration) is a folder; name a file."
     inside = write("other.json", "{}") / "config.json"
     assert refusal(inside).endswith("(the configuration) cannot be read: Not a directory.")
-    write(".env", "A=1\n# a comment\nB='open\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["B='open", 'B="open', "set B=1", "B: 1", "$env:B='1'", "B C=1", "\u201cB\u201d=1", "1B=1"],
+)
+def test_a_line_of_env_that_sets_nothing_is_named(write: Write, tmp_path: Path, line: str) -> None:
+    write(".env", f"\ufeffA=1\r\n# a comment\r\n{line}\n")
     sentence = refusal(write("config.yaml", "{}"))
     assert sentence == f"line 3 of {tmp_path / '.env'} can't be read; write NAME=value."
+
+
+@given(
+    before=st.sampled_from(("", "export ", "  ", "\ufeff")),
+    around=st.sampled_from(("", "'", '"')),
+    equals=st.sampled_from(("=", " = ", "= ")),
+    behind=st.sampled_from(("", " ", " # mine", "\r", "\r\nOTHER=1\r")),
+    value=st.text("aB9-_#/+", min_size=1, max_size=9),
+)
+def test_each_dialect_of_env_says_the_same(
+    tmp_path_factory: pytest.TempPathFactory,
+    before: str,
+    around: str,
+    equals: str,
+    behind: str,
+    value: str,
+) -> None:
+    env = tmp_path_factory.mktemp("env") / ".env"
+    wanted = value if around else f"x{value}"  # a value without quotes may not begin with #
+    env.write_bytes(f"{before}OPENAI_API_KEY{equals}{around}{wanted}{around}{behind}\n".encode())
+    assert read_env(env)["OPENAI_API_KEY"] == wanted
 
 
 def test_half_a_character_is_refused(write: Write) -> None:

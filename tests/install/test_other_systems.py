@@ -94,7 +94,7 @@ COMMANDS = (
     ("report report.txt", ""),
     ("service status", "this system has no systemd"),
     ("restore saved.tar.gz", ""),
-    ("add nothing", "invalid choice"),
+    ("add nothing", "there is no nothing"),
 )
 
 

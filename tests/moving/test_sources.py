@@ -205,10 +205,12 @@ def test_open_webuis_parts_of_a_text(tmp_path: Path) -> None:
         ("user", "Look"),
         ("assistant", "First."),
         ("assistant", ""),
-        ("assistant", "1 + 1"),
+        ("assistant", ""),
+        ("tool", ""),
         ("assistant", 'Last. <details type="open'),
     ]
     assert chat.messages[2].reasoning == "One\n<two>"
+    assert [one.arguments for one in chat.messages[3].calls] == ['{"code": "1 + 1"}']
     assert source.picture(chat.messages[0].pictures[0]) == b"\0\0\0"
 
 
@@ -334,7 +336,7 @@ def test_what_is_neither_text_nor_picture_is_counted_by_its_kind(tmp_path: Path)
     assert said(chat.messages)[-1] == ("assistant", "It is a plan.")
     assert {one: number for (one, _), number in source.skipped.counts.items()} == {
         "file that was attached": 1,
-        "content of a kind that is not read (audio_asset_pointer)": 1,
+        "recording": 1,
         "content of a kind that is not read (super_widget)": 1,
     }
     said_there = [

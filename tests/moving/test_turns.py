@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from memory.messages import Message, ToolCall
 from plugins.context_files.reading import fault
 from plugins.moving.arrival import new_part
-from plugins.moving.source import ForeignMessage, as_time
+from plugins.moving.source import ForeignMessage, ForeignRole, as_time
 from plugins.moving.turns import NO_QUESTION, NO_RESULT, ImportedMessage, as_turns
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -124,10 +124,11 @@ def test_a_message_without_a_time_has_that_of_the_one_before() -> None:
 def test_times_are_known_by_their_size() -> None:
     seconds = 1_700_000_000
     for value in (seconds, float(seconds), seconds * 1_000, seconds * 10**6, seconds * 10**9):
-        assert as_time(value) == datetime.fromtimestamp(seconds, UTC)
+        assert as_time(value) == as_time(str(value)) == datetime.fromtimestamp(seconds, UTC)
     others: tuple[object, ...] = (
         None,
-        "1700000000",
+        "170",
+        "x1700000000",
         True,
         -5,
         0,
@@ -145,3 +146,31 @@ def test_only_what_is_new_is_added() -> None:
     assert new_part([one, two], [one, two]) == 2
     assert new_part([one, two, three], [one, two]) == 2, "it went on here"
     assert new_part([one, three], [one, two]) is None, "it went on in two ways"
+
+
+@given(
+    whole=st.lists(st.sampled_from(("user", "assistant")), min_size=1, max_size=9)
+    | st.integers(1, 9).map(lambda most: [*("user", "assistant") * 5][:most]),
+    cuts=st.lists(st.integers(1, 9), max_size=5),
+    are_same=st.booleans(),
+)
+def test_exports_of_any_age_bring_each_answer_once(
+    whole: list[ForeignRole], cuts: list[int], are_same: bool
+) -> None:
+    said = [
+        ForeignMessage(role, "Again?" if are_same and role == "user" else f"{role}{number}")
+        for number, role in enumerate(whole)
+    ]
+    stored: list[tuple[str, str]] = []
+    for cut in [*cuts, len(said), len(said)]:
+        turns = as_turns(said[:cut], NOW, is_own=True, begun=None)
+        found = [(turn[0].message.text, turn[-1].message.text) for turn in turns]
+        first = new_part(stored, found)
+        stored += [] if first is None else found[first:]
+    first = new_part(stored, found)
+    is_usual = all(role == ("user", "assistant")[n % 2] for n, role in enumerate(whole))
+    assert first is not None or not is_usual, "only a second part of an answer is a difference"
+    assert first in (None, len(found)), "the same again brings nothing"
+    if first is not None:
+        answers = [answer for _, answer in stored if answer]
+        assert answers == [answer for _, answer in found if answer]

@@ -1,0 +1,164 @@
+"""A session of OpenClaw, event by event: what was said in it, and by whom (see `openclaw.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct, field
+
+from memory.messages import ToolCall
+from plugins.moving.blocks import (
+    count_returned_pictures,
+    find_pictures,
+    join_texts,
+    write_arguments,
+)
+from plugins.moving.source import (
+    ForeignMessage,
+    SkippedItems,
+    as_list,
+    as_object,
+    as_text,
+    as_time,
+    find_path,
+)
+from plugins.moving.wrapped import drop_envelope, find_media
+
+_CANONICAL = frozenset(
+    (
+        *("message", "thinking_level_change", "model_change", "compaction", "reset"),
+        *("branch_summary", "custom", "custom_message", "label", "session_info"),
+    )
+)
+_BLOCKS = frozenset(("text", "thinking", "toolCall", "image"))
+_WAKING = "Read HEARTBEAT.md if it exists"
+_SILENT = frozenset(("HEARTBEAT_OK", "NO_REPLY"))
+_MIRROR = ("openclaw", "delivery-mirror")
+
+
+class ClawSession(Struct):
+    """A session as it is read, event by event."""
+
+    _nodes: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _leaf: str = ""
+    _damaged: int = 0
+    is_one: bool = False
+    begun: Any = None
+
+    def take(self, event: Mapping[str, Any] | None) -> None:
+        """Take in an event; None for one that is damaged."""
+        if event is None:
+            self._damaged += 1
+            return
+        kind, name = as_text(event.get("type")), as_text(event.get("id"))
+        if kind == "session":
+            self.is_one, self.begun = True, as_time(event.get("timestamp"))
+            return
+        if not name:  # the first versions gave none: one event after the other
+            if kind != "message":
+                return
+            name = f"\0{len(self._nodes)}"
+        above = as_text(event.get("parentId"))
+        if kind == "leaf":
+            target = as_text(event.get("targetId"))
+            if target in self._nodes or event.get("targetId", "") is None:
+                self._nodes[name] = {"above": target}
+                self._leaf = target
+            return
+        if "parentId" not in event or (above and above not in self._nodes):
+            above = self._leaf
+        is_message = kind == "message"
+        self.is_one |= is_message
+        told = as_object(event.get("message")) if is_message else {}
+        self._nodes[name] = {"above": above, "at": event.get("timestamp"), "message": told}
+        if kind in _CANONICAL and event.get("appendMode") != "side":
+            self._leaf = name
+
+    def messages(self, skipped: SkippedItems) -> Iterator[ForeignMessage]:
+        """Yield what was said on the branch that was used last."""
+        path = find_path(self._nodes, self._leaf, "above", _time)
+        spoken = sum(_is_said(node) for node in self._nodes.values())
+        skipped.add_other_version(spoken - sum(map(_is_said, path)))
+        skipped.add_damaged_lines(self._damaged)
+        told = ""
+        for node in path:
+            message = as_object(node.get("message"))
+            is_mirror = (message.get("provider"), message.get("model")) == _MIRROR
+            for one in _read(message, _at(node), skipped):
+                if not (is_mirror and one.text == told):
+                    yield one
+                told = one.text or told if one.role == "assistant" else ""
+
+
+def _is_said(node: Mapping[str, Any]) -> bool:
+    return as_object(node.get("message")).get("role") in ("user", "assistant")
+
+
+def _at(node: Mapping[str, Any]) -> Any:
+    said = as_time(as_object(node.get("message")).get("timestamp"))
+    return said or as_time(node.get("at"))
+
+
+def _time(node: Mapping[str, Any]) -> float:
+    at = _at(node)
+    return at.timestamp() if at else 0.0
+
+
+def _read(message: Mapping[str, Any], at: Any, skipped: SkippedItems) -> list[ForeignMessage]:
+    if not message:
+        return []
+    content, role = message.get("content"), as_text(message.get("role"))
+    blocks = [as_object(one) for one in as_list(content)]
+    for kind in (as_text(one.get("type")) for one in blocks):
+        if kind not in _BLOCKS:
+            skipped.add_unread("content", kind)
+    text = as_text(content) or join_texts(blocks)
+    if role == "user":
+        return _read_question(text, blocks, at, skipped)
+    if role == "toolResult":
+        count_returned_pictures(blocks, skipped)
+        return [
+            ForeignMessage(
+                "tool",
+                text,
+                at,
+                call_id=as_text(message.get("toolCallId")),
+                tool=as_text(message.get("toolName")) or "tool",
+                is_error=message.get("isError") is True,
+            )
+        ]
+    if role != "assistant":
+        skipped.add_unread("message", role)
+        return []
+    thoughts = [as_text(one.get("thinking")) for one in blocks if one.get("type") == "thinking"]
+    calls = tuple(
+        ToolCall(
+            as_text(one.get("id")),
+            as_text(one.get("name")),
+            write_arguments(one.get("arguments")),
+        )
+        for one in blocks
+        if one.get("type") == "toolCall"
+    )
+    reasoning = "\n\n".join(filter(None, thoughts))
+    if text.strip() in _SILENT:
+        if not calls:
+            return []
+        text = ""
+    return [ForeignMessage("assistant", text, at, reasoning=reasoning, calls=calls)]
+
+
+def _read_question(
+    text: str, blocks: list[Mapping[str, Any]], at: Any, skipped: SkippedItems
+) -> list[ForeignMessage]:
+    """Return what a person has said, with the pictures that stand in it, or else lie beside it."""
+    pictures = find_pictures(blocks)
+    sent = find_media(text)
+    places = [place for place, kind in sent if kind.startswith("image/")]
+    skipped.add(len(sent) - len(places), "file that was attached", "files that were attached")
+    text = drop_envelope(text)
+    if text.startswith(_WAKING):
+        skipped.add(1, "question of the heartbeat", "questions of the heartbeat")
+        return []
+    return [ForeignMessage("user", text, at, pictures=tuple(pictures or places))]
