@@ -72,11 +72,12 @@ class Answers:
         self.runner, self.features = runner, features
 
 
-def offer_ways_on(problem: Problem) -> tuple[Action, ...]:
-    """Return the buttons below an answer that there is none: what makes the next one work."""
+def offer_ways_on(problem: Problem, turn: str | None) -> tuple[Action, ...]:
+    """Return the buttons below an answer that there is none: what makes the next one work. They
+    stay there, so the one that asks again names its turn."""
     if not problem:
         return ()
-    retry = Action(_("Retry"), "/retry")
+    retry = Action(_("Retry"), f"/retry {turn}" if turn else "/retry")
     compact = Action(_("Compact"), "/context compact")
     clear = Action(_("Clear the context"), "/context clear", asks_first=True)
     match problem:
@@ -142,7 +143,7 @@ class TurnAnswer(Struct):
         sound = "" if last.mark or self._is_silent else await self._speak(turn, last)
         return Reply(
             self.text,
-            actions=(*offer_ways_on(problem), *actions),
+            actions=(*offer_ways_on(problem, self.turn_id), *actions),
             images=self._list_pictures(turn),
             problem=problem,
             sound=sound,

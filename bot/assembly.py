@@ -63,7 +63,7 @@ async def assemble(
     clock = ClockWatch(store, people.alerts.clock_jumped, config.zone)
     conversations = open_memory(store, people, thinking, plugins, recent)
     turns = make_turns(people, thinking, conversations, plugins, recent)
-    forgetting = Forgetting(conversations, turns, by_name, people.bus)
+    forgetting = Forgetting(conversations, turns, by_name, people.bus, plugins.stops)
     often = (clock.look, conversations.settle_proposals, conversations.rest)
     schedule = Schedule(config.zone, Retention(forgetting, book, clock), often)
     queues = {"turns": turns.queues, "replies": people.delivery.queues}

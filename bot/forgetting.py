@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from urllib.parse import unquote
@@ -23,7 +23,8 @@ from plugins.wording import name_branch
 
 
 class Forgetting:
-    """Deletes what conversations keep, and what channels keep of them."""
+    """Deletes what conversations keep, and what channels keep of them. `stops` end what features do
+    in a conversation beside its turns."""
 
     def __init__(
         self,
@@ -31,9 +32,10 @@ class Forgetting:
         turns: Turns,
         channels: Mapping[str, Channel | Remembering],
         bus: EventBus,
+        stops: Sequence[Callable[[ConversationKey], bool]] = (),
     ) -> None:
         self._conversations, self._turns, self._channels = conversations, turns, channels
-        self._bus = bus
+        self._bus, self._stops = bus, stops
 
     async def weigh(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
         """Return a report of all that would be deleted."""
@@ -140,7 +142,8 @@ class Forgetting:
         keys = sorted(keys, key=lambda key: key.id)  # so that two who wait don't wait for another
         async with AsyncExitStack() as stack:
             for key in keys:
-                self._turns.stop(key)
+                for stop in (self._turns.stop, *self._stops):
+                    stop(key)
                 await stack.enter_async_context(self._turns.exclusive(key))
             yield {key.id: await self._conversations.get(key) for key in keys}
 

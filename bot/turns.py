@@ -244,10 +244,11 @@ class Turns:
                 return
             await self._transcribe(key, said)
             conversation = await self._conversations.get(key)
-            turn = await self._open(conversation, said)
-            context = TurnContext(key, said.received, user, conversation)
-            with in_turn(f"{key.id} {turn.id}"):
-                await self._answer(context, turn, said)
+            with self._tasks.turn(key, lambda: bool(conversation.context.current)):
+                turn = await self._open(conversation, said)
+                context = TurnContext(key, said.received, user, conversation)
+                with in_turn(f"{key.id} {turn.id}"):
+                    await self._answer(context, turn, said)
         except StoreError as error:
             log.exception("the turn for %s could not be saved", received.id)
             await self._reply(received, Reply(explain(str(error)), problem="failed"))

@@ -25,11 +25,13 @@ _READ_AT_ONCE = 50  # turns
 
 
 class Cleared(Struct, frozen=True):
-    """The result of a clear: the removed turns, and their messages and tokens by the meter."""
+    """The result of a clear: the removed turns, and their messages and tokens by the meter; `event`
+    is None where there was nothing to clear."""
 
     turns: tuple[int, ...]
     messages: int
     tokens: int
+    event: ViewEvent | None = None
 
 
 class Expanded(Struct, frozen=True):
@@ -87,7 +89,8 @@ class ContextEditor:
             if kind == "clear":
                 await self._cancel_summaries()
             if cleared.turns or view.preface is not None:
-                await self._put_away(cleared, view, kind, told)
+                event = await self._put_away(cleared, view, kind, told)
+                cleared = replace(cleared, event=event)
             return cleared
 
     async def _cancel_summaries(self) -> None:
@@ -98,7 +101,7 @@ class ContextEditor:
 
     async def _put_away(
         self, cleared: Cleared, view: View, kind: Literal["clear", "new"], told: Collection[int]
-    ) -> None:
+    ) -> ViewEvent:
         last = max((t.number for t in view.whole if t.is_complete), default=0)
         last = max(last, *cleared.turns, *(span.last for span in view.layout.forms), 0)
         gone = TurnForm("gone", CLEARED if kind == "clear" else ASIDE)
@@ -112,8 +115,9 @@ class ContextEditor:
         job = (
             self._compactor.job(replace(plan, leaving=untold), "person") if is_summarised else None
         )
-        await self._compactor.record(self._compactor.event(plan, view, "person"), job)
+        event = await self._compactor.record(self._compactor.event(plan, view, "person"), job)
         await self._compactor.approval.drop()
+        return event
 
     def _not_away(self, numbers: Iterable[int]) -> list[int]:
         away = self._state.replayed.taken_away

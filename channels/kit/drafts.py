@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 
@@ -21,6 +21,8 @@ _MORE = " …"
 """At the end of every draft, so that it doesn't pass for an answer if it is never finished."""
 _KEPT = 4
 """Messages' worth of a step that are kept; a draft shows one."""
+_FAREWELL = 2.0
+"""Seconds that a platform has, when the bot ends, to answer what drafts still ask of it."""
 
 
 class Drafts:
@@ -61,12 +63,20 @@ class Drafts:
             await onlooker.close()
 
     async def close(self) -> None:
-        """Take back the drafts of answers that are not finished; the next process writes them."""
-        for onlooker in tuple(self._all.values()):
-            for message, place in tuple(onlooker.expected.items()):
-                if draft := await onlooker.settle(message):
-                    await self._delivery.take_back(place, draft)
+        """Take back the drafts of answers that are not finished; the next process writes them. A
+        platform that does not answer keeps nobody from ending."""
+        onlookers = tuple(self._all.values())
+        taking = [asyncio.create_task(self._take_back(one)) for one in onlookers]
+        if taking:
+            await asyncio.wait(taking, timeout=_FAREWELL)
+        await _cancel(taking)
+        for onlooker in onlookers:
             await onlooker.close()
+
+    async def _take_back(self, onlooker: _Onlooker) -> None:
+        for message, place in tuple(onlooker.expected.items()):
+            if draft := await onlooker.settle(message):
+                await self._delivery.take_back(place, draft)
 
 
 class _Onlooker:
@@ -94,8 +104,9 @@ class _Onlooker:
         return await draft.end() if draft else ""
 
     async def close(self) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await _cancel([self._task])
+        for draft in self._drafts.values():
+            await draft.drop()
         self._watch.close()
 
     async def _follow(self, happening: AsyncIterator[Activity]) -> None:
@@ -148,11 +159,17 @@ class _ShownDraft:
     async def end(self) -> str:
         """Show nothing more; return the message that was shown, "" for none. A request under way is
         waited for, so that no message is left behind."""
-        async with self._requesting:
-            for task in self._tasks:
-                task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        try:
+            async with self._requesting:
+                await self.drop()
+        except asyncio.CancelledError:
+            await self.drop()
+            raise
         return self._message
+
+    async def drop(self) -> None:
+        """Show nothing more, and wait for no request."""
+        await _cancel(self._tasks)
 
     async def _type(self) -> None:
         while True:
@@ -205,3 +222,9 @@ class _ShownDraft:
         """As much of a text as one message can show."""
         platform = self._platform
         return next(split(markdown, platform.traits.longest, platform.length), "") or _MORE
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

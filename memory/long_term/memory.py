@@ -234,12 +234,12 @@ class LongTermMemory:
             await self._services.store.write(lambda db: memory_versions.rewrite(db, refused))
             return refused
 
-    async def undo(self) -> tuple[Version, Version | None] | None:
+    async def undo(self, number: int = 0) -> tuple[Version, Version | None] | None:
         """Take back the newest version that is in force; return it and the one that is in force
-        now. None where there is nothing to take back."""
+        now. None where there is nothing to take back, or that is not the one of this number."""
         async with self.state.changing:
             current = (await self.read_held()).version
-            if current is None:
+            if current is None or number not in (0, current.number):
                 return None
             back = await self._read_version(current.base)
             if back is None and current.base:

@@ -235,7 +235,7 @@ def mark_sent(database: Database, outbox: int) -> None:
 def forget(database: Database, conversation: str) -> None:
     """Delete what came in from a conversation's place and was answered, and the answers: commands,
     which may speak of anything, and what no message stands for any more, in any branch there. What
-    still waits for an answer stays."""
+    still waits for an answer stays; of a command that is being carried out, only its name."""
     inbox, outbox, message = tables.Inbox, tables.Outbox, tables.Message
     here = rows_of_chat(database, home_of(conversation))
     said = message.select(message.inbox).where(
@@ -247,6 +247,11 @@ def forget(database: Database, conversation: str) -> None:
     is_mine = (outbox.inbox.in_(mine) & outbox.inbox.not_in(stay)) | unasked
     outbox.delete().where(is_mine).execute(database)
     inbox.delete().where(_is_of(conversation) & inbox.id.not_in(stay)).execute(database)
+    is_running = (inbox.is_done == 0) & (inbox.attempts > 0) & inbox.id.not_in(said)
+    running = inbox.select(inbox.id, inbox.text).where(_is_of(conversation) & is_running)
+    for row, text in list(running.tuples().execute(database)):
+        if text.lstrip().startswith("/"):
+            tables.update(database, inbox, row, text=text.split(maxsplit=1)[0])
     tables.Form.delete().where(_is_at(tables.Form, conversation)).execute(database)
     chats = (conversation, mail_chat(*_place(conversation)))
     aside = tables.Aside

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import datetime, tzinfo
 
@@ -10,6 +11,7 @@ from msgspec import to_builtins
 from msgspec.structs import asdict, replace
 
 from channels.language import _, explain, number_of
+from memory.context.change import ViewEvent
 from memory.record.conversations import Standing
 from memory.turns import Turn
 from plugins.api import (
@@ -23,6 +25,7 @@ from plugins.api import (
     hookimpl,
 )
 from plugins.builtin.context.receipts import add_in_force
+from plugins.builtin.context.show import undo_of
 from plugins.builtin.context.state import say_gone
 from plugins.health import describe_channels, describe_failures, describe_processes, describe_recent
 from plugins.offers import numbers_in_context, with_offers
@@ -30,6 +33,7 @@ from plugins.wording import clip, count, duration, literal
 
 LONGEST_TITLE = 80  # characters
 UNSET = "--unset"
+_TURN = re.compile(r"t\d+", re.ASCII)
 
 
 @command("new", "Start afresh: remove all turns from the context")
@@ -45,11 +49,10 @@ async def new(ask: Ask) -> Reply:
         )
     stopped = ask.bot.turns.stop(ask.conversation.key)
     await ask.conversation.context.idle.wait()
-    had_summary = ask.conversation.context.view().preface is not None
     cleared = await ask.conversation.editor.clear("new")
     first = _("I stopped the running answer.") + " " if stopped else ""
     data = {"turns": [f"t{n}" for n in cleared.turns]}
-    if not cleared.turns and not had_summary:
+    if cleared.event is None:
         fresh = _("You are already starting afresh: no turn is in context.")
         return Reply(f"{first}{fresh}", data)
     gone = _("the summary of older turns")
@@ -60,7 +63,7 @@ async def new(ask: Ask) -> Reply:
         "/context undo restores it.",
         gone=gone,
     )
-    reply = Reply(f"{first}{text}", data, (Action(_("Undo"), "/context undo"),))
+    reply = Reply(f"{first}{text}", data, (undo_of(cleared.event),))
     return add_in_force(reply, ask.conversation.key, ask.bot.in_force)
 
 
@@ -229,14 +232,11 @@ async def whoami(ask: Ask) -> Reply:
     )
 
 
-_BACK = Action("Bring back", "/context undo")
-
-
 @command("undo", "Undo the last turns, as if they had never been said", "[N]")
 async def undo(ask: Ask) -> Reply:
     """`/undo [N]`: stops the running turn, which is the last one then."""
     taken = await last_turns(ask, _number(ask.text))
-    first = await _take_back(ask, taken, "taken back with /undo")
+    first, event = await _take_back(ask, taken, "taken back with /undo")
     questions = "\n".join(f"- {turn.id}: {_words(turn)}" for turn in taken)
     text = (
         _(
@@ -251,18 +251,29 @@ async def undo(ask: Ask) -> Reply:
             questions=questions,
         )
     )
-    reply = Reply(f"{first}{text}", {"turns": [turn.id for turn in taken]}, (_BACK,))
+    back = Action("Bring back", undo_of(event).command)
+    reply = Reply(f"{first}{text}", {"turns": [turn.id for turn in taken]}, (back,))
     return await _offer(reply, ask, taken)
 
 
-@command("retry", "Undo the last turn and ask its question again")
+@command("retry", "Undo the last turn and ask its question again", "[t5]")
 async def retry(ask: Ask) -> Reply:
-    """`/retry`: the new answer comes as that of a new turn."""
-    if ask.words:
+    """`/retry`: the new answer comes as that of a new turn. `/retry t5`, as a button says it, asks
+    nothing where t5 is no longer the last turn: somebody was faster."""
+    wanted = " ".join(ask.words).lower()
+    if wanted and not _TURN.fullmatch(wanted):
         raise CommandError(_("/retry takes no text: it asks your last question again."))
     ask.bot.turns.check(ask.conversation.key, ask.address)
     (turn,) = taken = await last_turns(ask, 1)
-    first = await _take_back(ask, taken, "asked again with /retry")
+    if wanted not in ("", turn.id):
+        raise CommandError(
+            _(
+                "{wanted} is no longer the last turn, so nothing was asked again; /retry asks the "
+                "last question again.",
+                wanted=wanted,
+            )
+        )
+    first, _event = await _take_back(ask, taken, "asked again with /retry")
     message = await ask.bot.turns.ask(ask.conversation.key, ask.address, turn.question)
     reply = Reply(
         _(
@@ -318,16 +329,16 @@ async def last_turns(ask: Ask, most: int) -> tuple[Turn, ...]:
     return turns[-most:]
 
 
-async def _take_back(ask: Ask, turns: tuple[Turn, ...], why: str) -> str:
-    """Stop what runs, and take the turns out of the view; returns what to say of the stop. Raises
-    CommandError where the same was asked for twice at once: the first has done it."""
+async def _take_back(ask: Ask, turns: tuple[Turn, ...], why: str) -> tuple[str, ViewEvent]:
+    """Stop what runs, and take the turns out of the view; returns what to say of the stop, and the
+    change. Raises CommandError where the same was asked for twice at once: the first did it."""
     conversation = ask.conversation
     is_stopped = ask.bot.turns.stop(conversation.key)
     await conversation.context.idle.wait()
     numbers = tuple(turn.number for turn in turns)
-    if await conversation.editor.drop(numbers, why) is None:
+    if (event := await conversation.editor.drop(numbers, why)) is None:
         raise CommandError(say_gone(numbers))
-    return _("I stopped the running answer.") + " " if is_stopped else ""
+    return _("I stopped the running answer.") + " " if is_stopped else "", event
 
 
 def _words(turn: Turn) -> str:

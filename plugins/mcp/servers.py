@@ -271,7 +271,7 @@ class Servers:
             name=name_for_model(server.name, listed.name),
             description=listed.description,
             parameters=listed.parameters,
-            run=partial(self._run, server.name, listed.name),
+            run=partial(self._run, server.name, listed),
             touches=frozenset({"network"}),
             is_parallel=False,
             asks_first=server.asks(listed.name),
@@ -280,17 +280,33 @@ class Servers:
             group=server.name,
         )
 
+    def _find_known(self, name: str, tool: str) -> ListedTool | None:
+        """Return a tool as its server lists it now."""
+        known = self._known.get(name, {}).get(tool)
+        if known is None or known.is_gone:
+            return None
+        return ListedTool.from_json(known.tool, known.listed)
+
     async def _run(
-        self, name: str, tool: str, arguments: dict[str, Any], context: ToolContext
+        self, name: str, tool: ListedTool, arguments: dict[str, Any], context: ToolContext
     ) -> str:
+        """Call a tool as it was when the model, and a person, were told of it."""
         server = self.all.get(name)
         if server is None:
             raise ToolError(f"There is no server {name!r} any more.")
         try:
             session = self._session(server, context.key.audience, context.workspace)
             await session.ready()
-            await self._store.write(lambda db: rows.count_call(db, name, tool), is_synced=False)
-            return await session.call(tool, arguments)
+            if self._find_known(name, tool.name) != tool:
+                raise ToolError(
+                    "It was not called: its server has changed or removed this tool meanwhile. "
+                    "Look it up with tool_search, and call it again if it still does what is "
+                    "wanted."
+                )
+            await self._store.write(
+                lambda db: rows.count_call(db, name, tool.name), is_synced=False
+            )
+            return await session.call(tool.name, arguments)
         except ServerDown as error:
             raise ToolError(f"The server {name} is not available: {error}.") from None
 

@@ -30,13 +30,13 @@ from plugins.wording import clip, count, literal, money
 
 DIFF = Action("Show the changes", "/memory diff")
 EDIT = Action("Edit", "/memory edit")
-UNDO = Action("Undo", "/memory undo")
 REDO = Action("Bring back", "/memory redo")
 LIST = Action("Show all", "/memory list")
 DISTILL = Action("Distill", "/memory distill")
 HISTORY = Action("History", "/memory history")
 
 _BASE = lazy(r"v(\d{1,9})(?:\s+|$)")  # of a form: the version that was shown
+_VERSION = lazy(r"v(\d{1,9})")
 _SHOWN = 100  # lines, or versions, that are shown at once
 _NOTHING = (
     "The long-term memory is empty. `/remember TEXT` adds a line; `/memory distill` asks the model "
@@ -133,9 +133,12 @@ async def remember(ask: Ask) -> Reply:
                 longest=LONGEST,
             )
         )
+    before = (await ask.conversation.long_term.read()).version
     line = await ask.conversation.long_term.remember(text, ask.person.id)
     said = _("Remembered: {words}", words=literal(text))
-    return Reply(said, _line_data(0, line), (LIST, UNDO))
+    after = (await ask.conversation.long_term.read()).version
+    is_new = before is None or after is None or before.number != after.number
+    return Reply(said, _line_data(0, line), (LIST, *(_undo_of(after) if is_new else ())))
 
 
 async def edit(ask: Ask, rest: str) -> Reply:
@@ -164,7 +167,7 @@ async def edit(ask: Ask, rest: str) -> Reply:
     return Reply(
         _("Accepted. {changes}", changes=count_changes(changes)),
         {"diff": to_data(changes)},
-        (LIST, UNDO),
+        (LIST, *_undo_of(version)),
     )
 
 
@@ -212,7 +215,11 @@ async def distill(ask: Ask, rest: str) -> Reply:
         problem: Problem = "unavailable" if done.fault and not done.done else ""
         return Reply(text, data, (LIST,), problem=problem)
     if is_auto:
-        return Reply(_("{read}\n\nThis is in force.", read=text), data, (LIST, EDIT, UNDO))
+        return Reply(
+            _("{read}\n\nThis is in force.", read=text),
+            data,
+            (LIST, EDIT, *_undo_of(after.version)),
+        )
     waits = _("Nothing of this is in force before somebody here approves it.")
     return Reply(f"{text}\n\n{waits}", data, _decisions(after.proposal))
 
@@ -278,7 +285,7 @@ async def diff(ask: Ask, rest: str) -> Reply:
     if state.proposal is None:
         if state.version is None:
             return Reply(_(_NOTHING), {"diff": []}, (DISTILL,))
-        return await _diff_of(ask, str(state.version.number), (EDIT, UNDO))
+        return await _diff_of(ask, str(state.version.number), (EDIT, *_undo_of(state.version)))
     changes = diff_lines(state.lines, state.proposed)
     told = list_reasons(state.proposal.operations)
     head = _(
@@ -327,7 +334,7 @@ async def _approve(ask: Ask, seen: str) -> Reply:
     return Reply(
         _("It is in force now. {changes}", changes=count_changes(changes)),
         {"diff": to_data(changes)},
-        (LIST, UNDO),
+        (LIST, *_undo_of(version)),
     )
 
 
@@ -357,7 +364,7 @@ async def history(ask: Ask, rest: str) -> Reply:
             number=versions[0].number,
         ),
         data,
-        (LIST, UNDO),
+        (LIST, *_undo_of(next((one for one in versions if one.number == current), None))),
     )
 
 
@@ -389,8 +396,7 @@ def _version_data(version: Version) -> dict[str, Any]:
 
 
 def _refuse_more(name: str, rest: str) -> None:
-    """Refuse more words: a version that is named, for example, is not the one that would be taken
-    back."""
+    """Refuse more words than the command takes."""
     if rest.strip():
         raise CommandError(
             _(
@@ -402,10 +408,26 @@ def _refuse_more(name: str, rest: str) -> None:
         )
 
 
+def _undo_of(version: Version | None) -> tuple[Action, ...]:
+    """Return the button that takes this version back and no other, however often it is pressed."""
+    return (Action("Undo", f"/memory undo v{version.number}"),) if version else ()
+
+
 async def undo(ask: Ask, rest: str) -> Reply:
-    """`/memory undo`: the version before the newest is in force again."""
-    _refuse_more("undo", rest)
-    done = await ask.conversation.long_term.undo()
+    """`/memory undo`: the version before the newest is in force again; with `v3`, as a button says
+    it, only where v3 is the newest."""
+    named = _VERSION.fullmatch(rest.strip().lower())
+    if named is None:
+        _refuse_more("undo", rest)
+    done = await ask.conversation.long_term.undo(int(named[1]) if named else 0)
+    if done is None and named:
+        raise CommandError(
+            _(
+                "v{number} is not the newest version in force, so nothing was changed; "
+                "/memory history lists the versions.",
+                number=int(named[1]),
+            )
+        )
     if done is None:
         raise CommandError(_("There is nothing to undo; /memory history lists the versions."))
     gone, now = done
@@ -429,7 +451,7 @@ async def redo(ask: Ask, rest: str) -> Reply:
     return Reply(
         _("v{number} is in force again.", number=version.number),
         {"version": version.number},
-        (LIST, UNDO),
+        (LIST, *_undo_of(version)),
     )
 
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from bot.messengers import Unavailable, find_type, make_messengers
 from bot.settings.schema import validate
 from channels.base import ChannelError, Delta, Done, TurnStarted
+from channels.kit import drafts as drafts_module
 from channels.kit import receiver as receiver_module
 from channels.kit.choices import Choices, Press, confirm, data_of, make_buttons, spell_out
 from channels.kit.delivery import MessageSender
@@ -442,3 +443,31 @@ async def test_a_draft_waits_for_the_answers_before_it() -> None:
     await until(lambda: len(platform.posted) == 2)
     assert [text for _, text in platform.posted] == ["one", "two …"]
     await drafts.close()
+
+
+@pytest.mark.parametrize("unanswered", ["post", "delete"])
+async def test_a_platform_that_does_not_answer_keeps_no_bot_from_ending(
+    unanswered: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = asyncio.Event()
+
+    async def hang(*_: Any) -> str:
+        asked.set()
+        await asyncio.Event().wait()
+        return ""
+
+    monkeypatch.setattr(drafts_module, "_FAREWELL", 0.01)
+    platform, address = Plain(can_edit=True, draft=0.0), Address("plain", "42")
+    monkeypatch.setattr(platform, unanswered, hang)
+    bot = FakeBot(lambda text: [])
+    drafts = Drafts(MessageSender(platform, Pace(platform, HealthRecord("plain"), quick_sleep)))
+    drafts.expect(bot, address, "1", ANN)
+    bot.show(TurnStarted("1"))
+    bot.show(Delta("one"))
+    if unanswered == "post":
+        await asyncio.wait_for(asked.wait(), PATIENCE)
+    else:
+        await until(lambda: platform.posted)
+    await asyncio.wait_for(drafts.close(), PATIENCE)
+    assert asked.is_set()
+    assert asyncio.all_tasks() == {asyncio.current_task()}, "nothing of it goes on"

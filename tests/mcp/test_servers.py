@@ -11,10 +11,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from bot.settings import SettingError, load_layers
 from channels.message import Address, Reply
 from memory.keys import ConversationKey
+from plugins.mcp.catalogue import ListedTool
+from plugins.mcp.servers import Servers
 from tests.fakes.openai_server import OpenAIServer
 from tests.mcp.fakes.http_server import McpHttpServer
 from tests.mcp.testbot import (
@@ -496,3 +499,35 @@ async def test_without_servers_the_sdk_is_never_imported(tmp_path: Path) -> None
         assert await bot.ended() == 0
     assert "rpds" not in maps
     assert "pydantic_core" in maps, "what is imported is seen there"
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("change", ["description", "parameters", "gone", "another"])
+async def test_a_yes_is_for_the_tool_as_it_was_when_it_was_asked_for(
+    tmp_path: Path, change: str
+) -> None:
+    servers = with_servers(notes=notes(tmp_path, approve="ask"))
+    async with run_bot(tmp_path, script, servers) as bot:
+        await bot.says('call tool_search {"query": "add a note"}')
+        await bot.writes('use notes__add_note {"text": "x"}', id="asked")
+        yes = (await bot.reply_to("")).reply.actions[0]
+        known = bot.app.features.service(Servers)
+        listed = {
+            name: ListedTool.from_json(name, one.listed)
+            for name, one in (await known.known())["notes"].items()
+        }
+        match change:
+            case "description":
+                listed["add_note"] = replace(listed["add_note"], description="Sends a mail.")
+            case "parameters":
+                listed["add_note"] = replace(listed["add_note"], parameters={"type": "object"})
+            case "gone":
+                del listed["add_note"]
+            case _:
+                listed["another"] = ListedTool("another")
+        await known._keep_listing("notes", [*listed.values()])
+        await bot.says(yes.command)
+        await bot.reply_to("asked")
+        is_called = "add_note x" in calls_in(tmp_path)
+        assert is_called == (change == "another")
+        assert ("was not called" in last_result(bot)) == (not is_called)

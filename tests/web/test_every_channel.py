@@ -60,7 +60,7 @@ class Place(Protocol):
     async def says(self, line: str, words: str) -> None: ...
 
     async def presses(self, label: str, command: str, words: str) -> None:
-        """Press a button below the newest reply that has it."""
+        """Press a button below the newest reply that has it; its command begins so."""
 
     async def fills(self, text: str, words: str) -> None:
         """Give the text that was asked for."""
@@ -112,7 +112,7 @@ class AtTelegram:
         sent = next(
             one
             for one in reversed(self.bot.telegram.messages.values())
-            if one.buttons.get(label) == command
+            if one.buttons.get(label, "").startswith(command)
         )
         self.bot.ann.presses(sent, label)
         await self._sees_more(words, before)

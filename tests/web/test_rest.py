@@ -125,7 +125,12 @@ async def test_every_command_is_a_post_and_answers_with_data_and_controls(tmp_pa
         reply = await site.commands("/context clear")
         assert reply["data"]["turns"] == ["t1"]
         assert reply["actions"] == [
-            {"label": "Undo", "command": "/context undo", "asks_first": False, "question": ""}
+            {
+                "label": "Undo",
+                "command": "/context undo e1",
+                "asks_first": False,
+                "question": "",
+            }
         ]
         assert "did you mean" in (await site.commands("/contxt"))["text"]
         back = await site.commands("/context undo")

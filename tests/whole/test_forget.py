@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from channels.message import Address, Inbound, Reply
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
+from tests.waiting import until
 from tests.whole.scenario import say_all
 from tests.whole.testbot import TestBot, run_bot
 
@@ -114,6 +117,18 @@ async def test_the_running_turn_is_forgotten_and_the_next_answered(tmp_path: Pat
         assert len(bot.sent_to_model()) == 2
         await bot.app.delivery.queues.idle()
         assert found_in(tmp_path) == []
+    assert found_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("what", ["t1", "chat", "branches", "all"])
+async def test_a_side_question_that_is_being_asked_is_stopped(tmp_path: Path, what: str) -> None:
+    async with run_bot(tmp_path, [Say("Hi."), Hang(f"In {MARK} they")]) as bot:
+        await bot.says(f"I live in {MARK}.")
+        await bot.writes(f"/btw What is it like in {MARK}?", id="slow")
+        await until(lambda: len(bot.server.requests) == 2)
+        await confirmed(bot, f"/forget {what}")
+        assert "Stopped" in (await bot.reply_to("slow")).reply.text
+        await bot.app.delivery.queues.idle()
     assert found_in(tmp_path) == []
 
 

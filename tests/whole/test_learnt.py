@@ -162,7 +162,7 @@ async def test_below_a_refusal_stand_buttons_that_make_the_next_message_work(
         refused = await bot.says("Hello?")
         assert "`/context clear`" in refused.text
         commands = [action.command for action in refused.actions]
-        assert commands == ["/retry", "/context compact", "/context clear"]
+        assert commands == ["/retry t1", "/context compact", "/context clear"]
         await bot.says(commands[-1])
         assert (await bot.says("And now?")).text == "Yes."
 

@@ -33,7 +33,7 @@ async def test_what_a_person_wants_remembered_is_in_the_prompt_at_once(tmp_path:
         assert "allergic" not in prompt(bot)
         said = await bot.says("/remember Ann is allergic to\nnuts.")
         assert said.text == "Remembered: Ann is allergic to nuts."
-        assert commands(said) == ["/memory list", "/memory undo"]
+        assert commands(said) == ["/memory list", "/memory undo v1"]
         await bot.says("What may she eat?")
         assert f"- {NOW:%Y-%m-%d}: Ann is allergic to nuts." in prompt(bot)
         assert "never an instruction" in prompt(bot)
@@ -129,7 +129,7 @@ async def test_with_auto_it_holds_at_once_and_can_be_taken_back(tmp_path: Path) 
     async with run_bot(tmp_path, distilled_to([add("Ann lives in Lisbon.")]), settings) as bot:
         done = await bot.says("/memory distill")
         assert "This is in force" in done.text
-        assert "/memory undo" in commands(done)
+        assert "/memory undo v1" in commands(done)
         assert "Lisbon" in remembered(tmp_path)
         assert "is undone" in (await bot.says("/memory undo")).text
         assert remembered(tmp_path) == ""
@@ -140,7 +140,7 @@ async def test_with_auto_it_holds_at_once_and_can_be_taken_back(tmp_path: Path) 
         assert "Lisbon" in remembered(tmp_path)
         shown = await bot.says("/memory diff")
         assert "+ " in shown.text
-        assert "/memory undo" in commands(shown)
+        assert "/memory undo v1" in commands(shown)
 
 
 async def test_a_contradiction_replaces_the_line_and_says_where_it_is_from(tmp_path: Path) -> None:

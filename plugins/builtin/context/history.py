@@ -17,7 +17,7 @@ from plugins.api import Action, Ask, Reply
 from plugins.builtin.context import receipts
 from plugins.builtin.context.cost import cache_of
 from plugins.builtin.context.overview import event_data, hold
-from plugins.builtin.context.show import UNDO, by, explain_hold, moment, name_kind
+from plugins.builtin.context.show import by, explain_hold, moment, name_kind, undo_of
 from plugins.builtin.context.state import IN_PLAY, States, name_states, states
 from plugins.builtin.context.turns import name_role, role
 from plugins.builtin.context.values import as_data, phrase, refusal, say_of
@@ -159,7 +159,7 @@ async def _report_move(done: str, event: ViewEvent, before: View, ask: Ask) -> R
         text += _(" That alone restored nothing: a later change removed the same turns.")
     sizes_now = {"tokens_before": before.tokens, "tokens_after": after.tokens}
     data = {done.lower(): event.name, "turns": [turn.id for turn in after.turns], **sizes_now}
-    reply = Reply(text, data, await _redo(ask) if is_undo else (UNDO,))
+    reply = Reply(text, data, await _redo(ask) if is_undo else (undo_of(event),))
     last = max(numbers_in_context(conversation), default=None)
     return reply if last is None else await with_offers(reply, ask, conversation.key, last)
 

@@ -18,7 +18,7 @@ from memory.record.summaries import Summary
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context import receipts
 from plugins.builtin.context.overview import hold
-from plugins.builtin.context.show import UNDO, explain_hold
+from plugins.builtin.context.show import explain_hold, undo_of
 from plugins.builtin.context.summary import name_author
 from plugins.builtin.context.values import phrase, pick, refusal, say_of
 from plugins.turn_names import turns_of
@@ -59,7 +59,7 @@ async def compact_range(ask: Ask, numbers: Turns, focus: str) -> Reply:
     )
     text, data = receipts.report(event, summary, place)
     opened = Action(_("Expand"), f"/context expand {summary.name}")
-    return Reply(text, data, (opened, UNDO, *receipts.actions(summary, is_named=True)))
+    return Reply(text, data, (opened, undo_of(event), *receipts.actions(summary, is_named=True)))
 
 
 async def free_range(ask: Ask, numbers: Turns) -> Reply:
@@ -81,7 +81,7 @@ async def free_range(ask: Ask, numbers: Turns) -> Reply:
         freed=amount(data["freed"]),
         rest=_explain_rest(event, numbers, view, named),
     )
-    return Reply(text, data, (UNDO,))
+    return Reply(text, data, (undo_of(event),))
 
 
 def describe_freed(event: ViewEvent) -> dict[str, Any]:
@@ -326,4 +326,5 @@ def _tell_opened(what: str, opened: Expanded, before: View, ask: Ask) -> Reply:
     if until := hold(view, ask.conversation.context.limits, ask.conversation):
         text += f" {explain_hold(until)}"
     sizes = {"tokens_before": before.tokens, "tokens_after": view.tokens}
-    return Reply(text, pick(opened, "left", turns=opened.back) | sizes, (UNDO,))
+    undo = (undo_of(opened.event),) if opened.event else ()
+    return Reply(text, pick(opened, "left", turns=opened.back) | sizes, undo)

@@ -43,6 +43,7 @@ MAP = Action("Map", "/context map")
 COMPACT = Action("Compact", "/context compact")
 CLEAR = Action("Clear", "/context clear", asks_first=True)
 UNDO = Action("Undo", "/context undo")
+"""Takes back the last change, whichever that is when it is pressed; `undo_of` names one."""
 
 KINDS: Mapping[Name, str] = {
     "compact": "compaction",
@@ -93,6 +94,11 @@ def actions(overview: Overview) -> tuple[Action, ...]:
         for action, is_offered in offers.items()
         if is_offered
     )
+
+
+def undo_of(event: ViewEvent) -> Action:
+    """Return the button that takes this change back and no other, however often it is pressed."""
+    return Action("Undo", f"/context undo e{event.id}")
 
 
 def as_text(overview: Overview) -> str:

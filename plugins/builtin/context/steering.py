@@ -17,9 +17,9 @@ from memory.context.view import View
 from memory.record.summaries import Summary
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context import ranges, receipts
-from plugins.builtin.context.show import UNDO
+from plugins.builtin.context.show import undo_of
 from plugins.builtin.context.state import say_gone
-from plugins.builtin.context.values import as_data, phrase, refusal, say_of
+from plugins.builtin.context.values import phrase, pick, refusal, say_of
 from plugins.turn_names import ids, split_turns, turns_of
 from plugins.wording import amount, clip, count, format_list, format_turns, literal
 
@@ -160,7 +160,8 @@ def _report_compaction(summary: Summary, event: ViewEvent) -> Reply:
     who = phrase(summary, "The summary, by {model}") if summary.model else who
     text, data = receipts.report(event, summary, f"{who}:")
     is_in_front = event.change.makes("summary") and summary.id in event.change.summaries
-    return Reply(text, data, (UNDO, *(receipts.actions(summary) if is_in_front else ())))
+    more = receipts.actions(summary) if is_in_front else ()
+    return Reply(text, data, (undo_of(event), *more))
 
 
 def _not_smaller(summary: Summary | None, view: View) -> Reply:
@@ -208,7 +209,7 @@ async def free(ask: Ask, rest: str) -> Reply:
     )
     freed = _("Freed about {n} tokens: ", n=amount(data["freed"])) if data["freed"] > 0 else ""
     text = f"{freed}{done[0] if freed else done[0].upper()}{done[1:]}"
-    return Reply(text, data, (UNDO,))
+    return Reply(text, data, (undo_of(event),))
 
 
 async def clear(ask: Ask, rest: str) -> Reply:
@@ -221,8 +222,8 @@ async def clear(ask: Ask, rest: str) -> Reply:
         )
     had_summary = ask.conversation.context.view().preface is not None
     cleared = await ask.conversation.editor.clear()
-    data = as_data(cleared)
-    if not cleared.turns and not had_summary:
+    data = pick(cleared, "turns", "messages", "tokens")
+    if cleared.event is None:
         return Reply(_("There is nothing to clear: no finished turn is in context."), data)
     messages = count(cleared.messages, "message")
     turns = phrase(cleared, "{turns} ({messages}, about {tokens} tokens)", messages=messages)
@@ -232,7 +233,7 @@ async def clear(ask: Ask, rest: str) -> Reply:
         "disk; /context undo restores it.",
         gone=format_list(gone),
     )
-    return Reply(text, data, (UNDO,))
+    return Reply(text, data, (undo_of(cleared.event),))
 
 
 async def pin(ask: Ask, rest: str) -> Reply:
@@ -294,7 +295,7 @@ async def drop(ask: Ask, rest: str) -> Reply:
             "t{current} is being answered; /undo stops and undoes it. Nothing was changed.",
             current=view.current,
         )
-    if await ask.conversation.editor.drop(numbers) is None:
+    if (event := await ask.conversation.editor.drop(numbers)) is None:
         raise CommandError(say_gone(numbers))
     there = {turn.number for turn in view.turns}
     back = tuple(t.number for t in ask.conversation.context.view().turns if t.number not in there)
@@ -312,7 +313,7 @@ async def drop(ask: Ask, rest: str) -> Reply:
         size=_format_size(numbers, view),
         opened=opened,
     )
-    return Reply(text, {"dropped": ids(numbers)}, (UNDO,))
+    return Reply(text, {"dropped": ids(numbers)}, (undo_of(event),))
 
 
 def _parse_turns(ask: Ask, rest: str, verb: str) -> tuple[int, ...]:

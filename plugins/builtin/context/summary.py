@@ -10,7 +10,7 @@ from memory.record.summaries import Summary
 from memory.summary_editor import EditedSummary, EditRefused, StandingSummary, SummaryEditor
 from plugins.api import Action, Ask, CommandError, Form, Reply
 from plugins.builtin.context import receipts
-from plugins.builtin.context.show import UNDO
+from plugins.builtin.context.show import undo_of
 from plugins.builtin.context.turns import quote
 from plugins.builtin.context.values import as_data, phrase, pick, refusal
 from plugins.wording import amount, clip, format_turns, literal
@@ -222,4 +222,5 @@ def _report(edited: EditedSummary) -> Reply:
     text = "\n\n".join(filter(None, (text, receipts.describe(after.receipt))))
     sizes = pick(event, "tokens_before", "tokens_after")
     data = {**sizes, "summary": after.name, "before": before, "text": after.text}
-    return Reply(text, data, (UNDO, *receipts.actions(after, is_named=edited.is_range)))
+    more = receipts.actions(after, is_named=edited.is_range)
+    return Reply(text, data, (undo_of(event), *more))

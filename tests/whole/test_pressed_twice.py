@@ -1,0 +1,73 @@
+"""A button stays below its message, and several people may press it: it takes back the change that
+it stands below, once, and asks the question again that it stands below, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.openai_server import Answer, Fail, Received, Say
+from tests.whole.testbot import TestBot, run_bot
+
+LONG = "The meeting about the garden, the bridge and the boat is on 4 May 2026 in Lisbon. " * 20
+
+
+def answer(request: Received) -> Answer:
+    if request.is_summary:
+        return Say("They speak of a meeting about the garden on 4 May 2026 in Lisbon.")
+    return Say("Noted.")
+
+
+async def count_changes(bot: TestBot) -> tuple[int, int]:
+    """Return how many changes of the context hold, and how many lines are remembered."""
+    history = (await bot.says("/context history")).data
+    memory = (await bot.says("/memory list")).data
+    assert history is not None
+    assert memory is not None
+    held = [e for e in history["events"] if not e["undone"] and e["kind"] not in ("undo", "redo")]
+    return len(held), len(memory.get("lines", ()))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("/context drop t2", "/context clear", "/new", "/undo", "/context compact"),
+        *("/context compact t2-t3", "/context free t2-t3", "/remember Ann sings."),
+    ],
+)
+async def test_an_undo_takes_back_its_own_change_and_no_other(tmp_path: Path, line: str) -> None:
+    async with run_bot(tmp_path, answer) as bot:
+        for number in range(1, 7):
+            await bot.says(f"{number}: {LONG}")
+        for earlier in ("/context drop t1", "/remember Ben cooks."):
+            await bot.says(earlier)
+        before = await count_changes(bot)
+        done = await bot.says(line)
+        assert await count_changes(bot) != before
+        (undo,) = (one.command for one in done.actions if one.label in ("Undo", "Bring back"))
+        assert not (await bot.says(undo)).problem
+        assert await count_changes(bot) == before
+        again = await bot.says(undo)
+        assert again.problem == "command_refused", "who was slower hears a sentence"
+        assert await count_changes(bot) == before
+
+
+async def test_a_failed_question_is_asked_again_once(tmp_path: Path) -> None:
+    answers: list[Answer] = []
+
+    def answer_later(_request: Received) -> Answer:
+        return answers.pop() if answers else Fail(400, "Bad.")
+
+    async with run_bot(tmp_path, answer_later) as bot:
+        failed = await bot.says("Why?")
+        answers += [Say("Here again."), Say("Here.")]
+        (retry,) = (one.command for one in failed.actions if one.label == "Retry")
+        for message in ("ann", "bob"):
+            await bot.writes(retry, id=message)
+        assert "asked again" in (await bot.reply_to("ann")).reply.text
+        assert (await bot.reply_to("bob")).reply.problem == "command_refused"
+        await bot.app.turns.queues.idle()
+        await bot.app.delivery.queues.idle()
+        assert bot.sent[-1].reply.text == "Here."
+        assert len(answers) == 1, "it is paid once"
