@@ -26,7 +26,7 @@ from plugins.builtin.context.receipts import add_in_force
 from plugins.builtin.context.state import say_gone
 from plugins.health import describe_channels, describe_failures, describe_processes, describe_recent
 from plugins.offers import numbers_in_context, with_offers
-from plugins.wording import clip, count, duration, literal
+from plugins.wording import clip, count, duration, literal, quoted
 
 LONGEST_TITLE = 80  # characters
 UNSET = "--unset"
@@ -182,7 +182,7 @@ async def status(ask: Ask) -> Reply:
             messages=count(now.waiting, "message"),
         ),
         *describe_recent(recent),
-        _("Model: {name} ({where}).", name=model.name, where=model.where) + stand_in,
+        _("Model: {name} ({where}).", name=model.name, where=explain(model.where)) + stand_in,
         _(
             "Channels: {channels}. Plugins: {plugins}.",
             channels=", ".join(now.channels),
@@ -331,7 +331,7 @@ async def _take_back(ask: Ask, turns: tuple[Turn, ...], why: str) -> str:
 
 
 def _words(turn: Turn) -> str:
-    return f"“{literal(clip(turn.question.text))}”"
+    return quoted(literal(clip(turn.question.text)))
 
 
 @command("start", "Say hello, and what to do next")
