@@ -62,14 +62,15 @@ def speaking(language: str | Callable[[], str]) -> Iterator[None]:
         _spoken.reset(token)
 
 
-def _language() -> str:
+def language_of_asker() -> str:
+    """Return the language of whoever asked, of `LANGUAGES`."""
     spoken = _spoken.get()
     return spoken if isinstance(spoken, str) else spoken()
 
 
 def _(text: str, /, **values: Any) -> str:
     """Return a sentence in the language of whoever asked, with what stands in its places."""
-    language = _language()
+    language = language_of_asker()
     if language == ENGLISH:
         text = as_called(text)
         if any(isinstance(value, float) for value in values.values()):
@@ -91,7 +92,7 @@ def explain(said: str) -> str:
 
 
 def _explain(said: str) -> str:
-    language = _language()
+    language = language_of_asker()
     if language == ENGLISH or not said:
         return said
     known = _below_of(language)
@@ -162,12 +163,17 @@ def _to_shape(text: str, often: str) -> re.Pattern[str]:
 
 
 def figure(text: str) -> str:
-    """Return a number that is written as in English ("1,234.5"), as that language has it
-    ("1.234,5")."""
-    return text.translate(_GERMAN) if _language() == "de" else text
+    """Return a number that is written as in English ("1,234.5", "<$0.0001"), as that language has
+    it ("1.234,5", "<0,0001 $")."""
+    if language_of_asker() != "de":
+        return text
+    sign, dollar, number = text.rpartition("$")
+    return f"{sign}{number.translate(_GERMAN)}{dollar and _SPACE + dollar}"
 
 
 _GERMAN = str.maketrans(",.", ".,")
+_SPACE = "\u00a0"
+"""The space between a number and its unit, where no line is broken."""
 
 
 class _Formatter(Formatter):

@@ -52,12 +52,32 @@ def _dollars(cost: float) -> str:
     """$0, <$0.0001, $0.0123, $1.20."""
     if 0 < cost < 0.0001:
         return figure("<$0.0001")
-    return "$0" if cost == 0 else figure(f"${cost:.2f}" if cost >= 0.1 else f"${cost:.4f}")
+    return figure("$0" if cost == 0 else f"${cost:.2f}" if cost >= 0.1 else f"${cost:.4f}")
 
 
 def count(number: int, noun: str) -> str:
     """1 turn, 2 turns."""
     return number_of(number, f"{{n}} {noun}", f"{{n}} {noun}s")
+
+
+def series(items: Iterable[str]) -> str:
+    """Return a, b, c, with the comma of the language."""
+    return _(", ").join(filter(None, items))
+
+
+def aside(text: str) -> str:
+    """Return what stands in parentheses behind something, with the space before them."""
+    return _(" ({text})", text=text) if text else ""
+
+
+def quoted(words: str) -> str:
+    """Return somebody's words between the quotation marks of the language."""
+    return _("“{words}”", words=words)
+
+
+def sentence(said: str) -> str:
+    """Return what is said as a sentence, with the full stop of the language."""
+    return _("{said}.", said=said)
 
 
 def format_turns(numbers: Sequence[int]) -> str:

@@ -105,10 +105,10 @@ class EmbeddedServer:
                 "The demo model is not installed; "
                 "set OPENAI_API_KEY, or run `python main.py add embedded`."
             )
-        on_progress(f"Loading the {SHOWN} …")
+        on_progress("Loading the demo model …")
         running = await _launch(file)
         running.model.on_called = lambda call: self.on_called(replace(call, provider="embedded"))
-        on_progress(f"The {SHOWN} is ready.")
+        on_progress("The demo model is ready.")
         return running
 
 

@@ -71,7 +71,7 @@ _WindowPath = Annotated[
 
 
 def _quirk(description: str, wants: str) -> Any:
-    extra: JsonDict = {"wants": f"{wants}, or null", **FIXED}
+    extra: JsonDict = {"wants": f"null, or {wants}", **FIXED}
     return Field(default=None, description=description, json_schema_extra=extra)
 
 
@@ -86,7 +86,7 @@ class ProviderQuirks(BaseModel):
     )
     lists: bool | None = _quirk("It can list its models.", "true or false")
     prefix: Annotated[str, StringConstraints(pattern=r"^\P{C}*$", max_length=100)] | None = _quirk(
-        "A prefix of each name in its list of models; it may be left out.", "text"
+        "A prefix of each name in its list of models; it may be left out.", "any text"
     )
     hides: _Pattern | None = _quirk(
         "Names in that list that are not chat models.", "a regular expression"
@@ -109,7 +109,7 @@ class ProviderQuirks(BaseModel):
     thoughts: Literal["", "reasoning_content", "reasoning_details", "extra_content"] | None = (
         _quirk(
             "The field in which a model's thoughts go back with its calls; empty: they do not.",
-            f"{TEXT}, {DETAILS}, {SIGNATURES} or empty",
+            f"one of {TEXT}, {DETAILS}, {SIGNATURES}, or empty",
         )
     )
     responses: _Pattern | None = _quirk(

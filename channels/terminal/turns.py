@@ -26,7 +26,7 @@ from channels.base import (
     ToolStarted,
     TurnStarted,
 )
-from channels.language import _
+from channels.language import _, explain
 from channels.message import Outbound
 from channels.terminal import conversations, keys
 from channels.terminal.display import StreamedAnswer, bar_style, bar_text, one_line
@@ -168,7 +168,7 @@ class SeenTurns:
             case ContextChanged(usage):
                 self.usage = usage
             case Notice(text):
-                self._scroll.note(text)
+                self._scroll.note(explain(text))
             case _ if self.current:
                 self._take_step(self.current, activity)
         if not isinstance(activity, Delta | Thought):  # words wait for the next frame

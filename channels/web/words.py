@@ -15,14 +15,14 @@ from channels.language import ENGLISH, choose, words_of
 from channels.web.operations import as_json
 
 PAGE = Path(__file__).parent / "page"
-_MARKED = re.compile(r"\bt\(\s*\"((?:[^\"\\]|\\.)+)\"")
+_MARKED = re.compile(r"\b(?:t|pieces|brief)\(\s*\"((?:[^\"\\]|\\.)+)\"")
 _TEXT = re.compile(r">([^<>]*[A-Za-z]{2}[^<>]*)<")
 _ATTRIBUTE = re.compile(r"\b(?:aria-label|placeholder|title|data-away)=\"([^\"]+)\"")
 _NAMES = frozenset({"Parley"})
 
 
 def list_words() -> Iterator[str]:
-    """Every English text of the page: in its HTML, and what its scripts give to `t`."""
+    """Every English text of the page: in its HTML, and what its scripts say by `t` or in pieces."""
     html = (PAGE / "index.html").read_text("utf-8")
     body = html[html.index("<body") :]
     for found in (*_TEXT.findall(body), *_ATTRIBUTE.findall(body)):

@@ -27,7 +27,7 @@ from plugins.api import (
     tool,
 )
 from plugins.builtin.config import HERE
-from plugins.wording import amount, cell, literal
+from plugins.wording import amount, aside, cell, literal, sentence, series
 from plugins.wording import table as wording_table
 
 NONE_GIVEN = (
@@ -147,7 +147,8 @@ async def model(ask: Ask) -> Reply:
             name=name,
         )
     advice = f"\n\n{about.advice}" if about.advice else ""
-    said = f"{now}{about.name} ({about.where}), {window}, {tools}.{after}{advice}"
+    answers = sentence(series((about.name + aside(explain(about.where)), window, tools)))
+    said = f"{now}{answers}{after}{advice}"
     known = [
         _("Learned about {name}: {facts}", name=literal(name), facts=" ".join(map(explain, facts)))
         for name, facts in about.learnt.items()

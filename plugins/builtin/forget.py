@@ -18,7 +18,7 @@ from plugins.api import (
     hookimpl,
 )
 from plugins.turn_names import turns_of
-from plugins.wording import count, format_list, format_turns
+from plugins.wording import aside, count, format_list, format_turns
 
 YES = "yes"
 SUBS = (
@@ -125,7 +125,7 @@ def _question(request: Request, kept: ForgetReport) -> Reply:
 def _describe(request: Request, kept: ForgetReport) -> str:
     """Describe what is deleted."""
     turns = format_turns(kept.turns) if request.scope == "turns" else count(len(kept.turns), "turn")
-    parts = [f"{turns or _('no turn')} ({count(kept.messages, 'message')})"]
+    parts = [(turns or _("no turn")) + aside(count(kept.messages, "message"))]
     if kept.sections:
         others = _(" (what these say about other turns is rewritten)")
         anew = others if request.scope == "turns" else ""

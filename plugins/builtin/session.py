@@ -29,7 +29,7 @@ from plugins.builtin.context.show import undo_of
 from plugins.builtin.context.state import say_gone
 from plugins.health import describe_channels, describe_failures, describe_processes, describe_recent
 from plugins.offers import numbers_in_context, with_offers
-from plugins.wording import clip, count, duration, literal
+from plugins.wording import clip, count, duration, literal, quoted
 
 LONGEST_TITLE = 80  # characters
 UNSET = "--unset"
@@ -185,7 +185,7 @@ async def status(ask: Ask) -> Reply:
             messages=count(now.waiting, "message"),
         ),
         *describe_recent(recent),
-        _("Model: {name} ({where}).", name=model.name, where=model.where) + stand_in,
+        _("Model: {name} ({where}).", name=model.name, where=explain(model.where)) + stand_in,
         _(
             "Channels: {channels}. Plugins: {plugins}.",
             channels=", ".join(now.channels),
@@ -342,7 +342,7 @@ async def _take_back(ask: Ask, turns: tuple[Turn, ...], why: str) -> tuple[str, 
 
 
 def _words(turn: Turn) -> str:
-    return f"“{literal(clip(turn.question.text))}”"
+    return quoted(literal(clip(turn.question.text)))
 
 
 @command("start", "Say hello, and what to do next")

@@ -14,7 +14,7 @@ from plugins.api import Action, Ask, CommandError, Reply, command
 from plugins.builtin.context.show import moment
 from plugins.instructions.record import Instruction, Scope, place_at
 from plugins.instructions.standing import StandingInstructions
-from plugins.wording import clip, count, literal
+from plugins.wording import aside, clip, count, literal, quoted, series
 
 SCOPES: Mapping[str, Scope] = {
     "here": "conversation",
@@ -160,7 +160,7 @@ async def _history(ask: Ask, rest: str) -> Reply:
         is_shown = rule is not None and rule.reaches(key.audience, key.home)
         text = rule.text if rule is not None and is_shown else ""
         at = moment(_time(one.at), ask.bot.zone())
-        undone = f" ({_('undone')})" if one.undone else ""
+        undone = aside(_("undone")) if one.undone else ""
         what = f"{_(KINDS[one.kind])}{undone}" + (f": {literal(clip(text, 120))}" if text else "")
         lines.append(f"- {at} · {literal(one.person)} · **{one.rule}** {what}")
         data.append(
@@ -219,7 +219,7 @@ def _read_scope(text: str) -> tuple[Scope, str]:
 
 async def _tell_kept(ask: Ask, kept: Sequence[Instruction]) -> Reply:
     ask.conversation.context.notify()
-    named = ", ".join(f"“{literal(rule.text)}”" for rule in kept)
+    named = series(quoted(literal(rule.text)) for rule in kept)
     place = _(PLACES[kept[0].scope])
     text = _("Kept as a rule {place}: {named}", place=place, named=named)
     actions = [Action("Undo", "/rules undo")]

@@ -36,7 +36,7 @@ from plugins.instructions.record import (
 )
 from plugins.instructions.sentences import is_plain
 from plugins.instructions.settings import RuleSettings
-from plugins.wording import clip, literal
+from plugins.wording import clip, literal, quoted
 
 log = logging.getLogger(__name__)
 
@@ -140,7 +140,7 @@ class StandingInstructions:
         rules = self.find(key, "active")
         if not rules:
             return "", {}
-        named = [f"“{literal(clip(rule.text, 80))}”" for rule in rules[:NAMED]]
+        named = [quoted(literal(clip(rule.text, 80))) for rule in rules[:NAMED]]
         if len(rules) > NAMED:
             named.append(_("{n} more", n=len(rules) - NAMED))
         said = number_of(

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from channels.language import _, explain, figure, number_of
 from plugins.jobs.record import JobRow, Outcome, RunDelivery, RunRow
 from plugins.jobs.recurrence import describe, format_time
+from plugins.wording import aside, series
 
 
 class JobView(Struct, frozen=True):
@@ -70,11 +71,11 @@ def describe_last(view: JobView) -> str:
     if not run.outcome:
         return _("last run on {at}: under way, or waiting for its turn", at=at)
     cost = figure(f"${run.cost:.4f}") if run.cost else ""
-    outcome = f"{_(run.outcome)} ({explain(run.why)})" if run.why else _(run.outcome)
+    outcome = _(run.outcome) + aside(explain(run.why) if run.why else "")
     return _(
         "last run on {at}: {outcome}; {delivery}",
         at=at,
-        outcome=f"{outcome}, {cost}" if cost else outcome,
+        outcome=series((outcome, cost)),
         delivery=_describe_delivery(view),
     )
 

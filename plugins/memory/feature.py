@@ -26,7 +26,7 @@ from plugins.memory.corrections import MemoryCorrections
 from plugins.memory.distiller import Distilling
 from plugins.memory.search import as_data, memory_search, search
 from plugins.memory.views import day_of
-from plugins.wording import count, literal, weekday
+from plugins.wording import count, literal, sentence, weekday
 
 SUBS = (
     ("2026-11-20", "the entries of a day; today and yesterday work too"),
@@ -245,7 +245,7 @@ def _ends(ask: Ask) -> str:
     said = _("An owner of this bot decides what of this is remembered")
     if _may_reject(ask):
         return _("{said}; `/memory reject N` deletes one.", said=said)
-    return f"{said}."
+    return sentence(said)
 
 
 def _data(one: Waiting) -> dict[str, object]:

@@ -26,7 +26,7 @@ from plugins.memory.distiller import Distilled, Distilling, DistillProgress, Ord
 from plugins.memory.operations import strip_invisible
 from plugins.memory.views import count_changes, day_of, list_reasons, origins, to_block, to_data
 from plugins.memory.wrong import ASKS, wrong
-from plugins.wording import clip, count, literal, money
+from plugins.wording import aside, clip, count, literal, money, sentence, series
 
 DIFF = Action("Show the changes", "/memory diff")
 EDIT = Action("Edit", "/memory edit")
@@ -236,13 +236,13 @@ def _decisions(proposal: Version | None) -> tuple[Action, ...]:
 def _summary(done: Distilled, *, has_changes: bool) -> str:
     if done.total == 0:
         return done.fault or _("There is nothing new in the daily files to distill.")
-    price = "" if done.cost is None else f", {money(done.cost)}"
+    price = None if done.cost is None else money(done.cost)
     read = _(
         "{done} of {sections} of the daily files distilled",
         done=done.done,
         sections=count(done.total, "section"),
     )
-    text = f"{read} ({count(done.calls, 'call')}{price})."
+    text = sentence(read + aside(series((count(done.calls, "call"), price or ""))))
     if done.fault:
         return _("{read} It ended there: {fault}", read=text, fault=done.fault)
     if not done.operations:
@@ -375,13 +375,13 @@ def _version_line(ask: Ask, version: Version, current: int) -> str:
     size = count(len(facts(version.lines)), "line") if version.lines else ""
     if version.state in ("proposed", "refused"):
         size = count(len(version.operations), "change")
-    about = ", ".join(filter(None, (_by(version), size or _("no line"), state)))
+    about = series((_by(version), size or _("no line"), state))
     return f"- **v{version.number}** {at}: {about}"
 
 
 def _by(version: Version) -> str:
     who = _("by hand") if version.actor == BY_HAND else literal(version.actor)
-    return f"{literal(version.why)} ({who})"
+    return literal(version.why) + aside(who)
 
 
 def _version_data(version: Version) -> dict[str, Any]:

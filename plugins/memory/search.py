@@ -19,7 +19,7 @@ from plugins.api import Ask, CommandError, Reply, ToolContext, ToolError, tool
 from plugins.builtin.context.show import moment
 from plugins.builtin.context.state import CLEARED, DROPPED, States, states
 from plugins.builtin.context.turns import name_role, role, summarize
-from plugins.wording import clip, count, literal
+from plugins.wording import aside, clip, count, literal, series
 
 HITS = 10
 """Hits that are shown, of each kind."""
@@ -110,7 +110,7 @@ def _begin(entry: Entry) -> str:
 def _format_line(hit: Mapping[str, Any]) -> str:
     there = hit["conversation"]
     where = _(" in {conversation}", conversation=literal(there)) if there else ""
-    state = f" ({', '.join(map(_, hit['state'].split(', ')))})" if hit["state"] else ""
+    state = aside(series(map(_, hit["state"].split(", "))) if hit["state"] else "")
     beside = (f"\n  {_(name)} {hit[name]}" for name in ("before", "after") if hit[name])
     return (
         f"**{hit['turn']}** {literal(name_role(hit['role']))}{where}, {hit['at']}{state}: "

@@ -16,7 +16,7 @@ from memory.turns import Entry
 from plugins.api import Ask, CommandError
 from plugins.builtin.context.show import moment
 from plugins.builtin.context.turns import name_role, role
-from plugins.wording import clip, format_list, literal
+from plugins.wording import aside, clip, format_list, literal, sentence
 
 _QUOTED = 3  # messages that are quoted of a section's turns
 _LONGEST = 240  # characters of each
@@ -32,7 +32,7 @@ def count_changes(changes: Changes) -> str:
         *[number_of(new, "{n} line added", "{n} lines added")] * bool(new),
         *[number_of(gone, "{n} line removed", "{n} lines removed")] * bool(gone),
     ]
-    return f"{format_list(parts)}." if parts else _("No line is different.")
+    return sentence(format_list(parts)) if parts else _("No line is different.")
 
 
 def to_data(changes: Changes) -> list[dict[str, str]]:
@@ -55,7 +55,7 @@ def list_reasons(operations: Sequence[LineOperation]) -> str:
     for one in operations:
         text = one.line.text if one.line else MemoryLine(one.old).text
         where = "; ".join(dict.fromkeys(map(_place, one.sources)))
-        reason = f" ({literal(one.why)})" if one.why else ""
+        reason = aside(literal(one.why))
         said = _(
             "- {what}: “{words}”{reason}",
             what=_(names[one.do]),

@@ -179,8 +179,8 @@ def usage(sent: SentRequest) -> str:
             completion=amount(sent.completion),
         )
     who = _("by the provider") if sent.is_reported else _("by Parley's count")
-    cached = f", {_describe_cached(sent)}" if sent.is_reported else ""
-    price = "" if sent.cost is None else f", {money(sent.cost)}"
+    cached = _(", ") + _describe_cached(sent) if sent.is_reported else ""
+    price = "" if sent.cost is None else _(", ") + money(sent.cost)
     return _(
         "{prompt} tokens {who}{cached}; {completion} in the answer{price}, {seconds:.1f} s.",
         prompt=amount(sent.prompt),

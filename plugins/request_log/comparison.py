@@ -24,7 +24,7 @@ from memory.context.view import View
 from memory.turns import Entry
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context.show import by, moment, name_kind
-from plugins.builtin.context.turns import role, summarize
+from plugins.builtin.context.turns import name_role, role, summarize
 from plugins.request_log.commands import (
     describe_match,
     describe_request,
@@ -36,8 +36,9 @@ from plugins.request_log.commands import (
 )
 from plugins.request_log.reading import Rebuilt
 from plugins.request_log.record import SentRequest
-from plugins.wording import amount, clip, fence, format_turns, shorten
+from plugins.wording import amount, aside, clip, fence, format_turns, series, shorten
 
+_AFTER = ", after a summary"
 _MOST_NAMED = 5  # parts in a sentence
 LONGEST_DIFF = 60
 """Lines of a comparison that are shown."""
@@ -199,7 +200,7 @@ def list_parts(
         parts.append(RequestPart(f"ahead {place}", name, wire, size, clip(text), sent))
     for entry, message in zip(entries, messages[ahead:], strict=True):
         extra = count_tokens(_find_ahead(entry, message))
-        name = f"t{entry.turn} {role(entry.message)}{', after a summary' if extra else ''}"
+        name = f"t{entry.turn} {role(entry.message)}{_AFTER if extra else ''}"
         size, words = scale(entry.tokens + extra), summarize(entry.message)
         sent, wire = SentPart(name, entry, bool(extra)), orjson.dumps(message)
         parts.append(RequestPart(f"seq {entry.seq}", name, wire, size, words, sent))
@@ -234,7 +235,7 @@ def _explain(compared: Comparison, events: Sequence[ViewEvent], zone: tzinfo) ->
     named = {name for line in compared.lines for name in line.events}
     lines = [
         f"- e{event.id}, {moment(event.at, zone)}: {_(name_kind(event))}"
-        f"{_describe_turns(event)} ({by(event)})"
+        f"{_describe_turns(event)}{aside(by(event))}"
         for event in events
         if f"e{event.id}" in named
     ]
@@ -245,7 +246,7 @@ def _explain(compared: Comparison, events: Sequence[ViewEvent], zone: tzinfo) ->
             _(
                 "No event explains the change of {parts}. That is a fault of the bot: please "
                 "report it.",
-                parts=", ".join(compared.unexplained[:_MOST_NAMED]),
+                parts=", ".join(map(_name_part, compared.unexplained[:_MOST_NAMED])),
             )
         )
     return "\n".join(lines)
@@ -300,7 +301,7 @@ def _verdict(one: SentRequest, two: SentRequest, compared: Comparison) -> str:
         "**The beginning is the same for {kept} tokens; from “{place}” on it differs**, so "
         "the {anew} tokens from there on were not cached.{hit}",
         kept=amount(compared.kept),
-        place=compared.place,
+        place=_name_part(compared.place),
         anew=amount(compared.anew),
         hit=hit,
     )
@@ -326,9 +327,19 @@ def _diff_line(line: PartLine) -> str:
         sizes = _(
             "{before} → {after} tokens", before=amount(line.before), after=amount(line.tokens)
         )
-        return f"! {line.name}: {sizes}, {line.words}"
+        return f"! {_name_part(line.name)}: {series((sizes, line.words))}"
     size = _("{tokens} tokens", tokens=amount(line.tokens))
-    return f"{line.sign} {line.name}: {size}, {line.words}"
+    return f"{line.sign} {_name_part(line.name)}: {series((size, line.words))}"
+
+
+def _name_part(name: str) -> str:
+    """Return the name of a part of a request in the language of whoever asked."""
+    turn, _space, role = name.partition(" ")
+    if not turn[1:].isdigit():
+        return _(name)
+    role, comma, _summary = role.partition(_AFTER)
+    said = f"{turn} {name_role(role)}"
+    return _("{part}, after a summary", part=said) if comma else said
 
 
 _ANYTHING: frozenset[Kind] = frozenset({"undo", "redo", "setting"})

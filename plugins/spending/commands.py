@@ -15,7 +15,7 @@ from memory.ledger import Bill
 from plugins.api import Action, Ask, BranchInfo, CommandError, Reply, command
 from plugins.spending.accounts import Account
 from plugins.spending.saving import MonthSpending
-from plugins.wording import amount, cell, clip, literal, money, name_branch, table
+from plugins.wording import amount, cell, clip, literal, money, name_branch, series, table, weekday
 
 DAYS = 7
 FAR = 30
@@ -29,6 +29,8 @@ SUBS = (
         "(such as telegram/42) for theirs",
     ),
 )
+PURPOSES = ("answer", "summary", "title", "memory", "aside", "subagent", "request")
+"""The purposes of calls that have a word of their own."""
 HEADINGS = HERE, BY_CHAT, BY_DAY, BY_MODEL, ALL, EVER = (
     *("this chat, total", "this month by chat", "by day"),
     *("this month by model", "all chats", "ever"),
@@ -77,7 +79,7 @@ async def _show(ask: Ask) -> Reply:
         ask, [*keys, *(chat for _day, _whole, chats in days for chat in chats)]
     )
     titles = {home: literal(title) for home, title in given.items()}
-    names = titles | _name_branches(ask.conversation.key, branches, keys, titles)
+    names = titles | _name_branches(ask.conversation.key, branches, keys, titles) | _reword(groups)
     columns = _columns([bill for bills in groups.values() for bill in bills.values()])
     rows = [row for title, bills in groups.items() for row in _rows(title, bills, names, columns)]
     data: dict[str, Any] = {
@@ -88,6 +90,17 @@ async def _show(ask: Ask) -> Reply:
     is_stopped = any(account.is_used_up for account in shown)
     text = "\n\n".join([*map(_limit, shown), table(("", *columns), rows)])
     return Reply(text, data, (LIFT,) if is_stopped else ())
+
+
+def _reword(groups: Mapping[str, Bills]) -> dict[str, str]:
+    """Return the days, and the purposes of models, in the language of whoever asked, by their names
+    in the data."""
+    days = {key: date.fromisoformat(key.split()[-1]) for key in groups.get(BY_DAY, {})}
+    models = [key.rpartition(", ") for key in groups.get(BY_MODEL, {})]
+    return {
+        **{key: f"{weekday(day)} {day}" for key, day in days.items()},
+        **{"".join(model): series((model[0], _(model[2]))) for model in models},
+    }
 
 
 async def _of_all(ask: Ask) -> tuple[dict[str, Bills], list[_Day]]:

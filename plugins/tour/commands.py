@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec.structs import replace
 
-from channels.language import _, number_of
+from channels.language import _, language_of_asker, number_of
 from memory.turns import Turn
 from plugins.api import Action, Ask, CommandError, Reply, command
 from plugins.context_usage import shown_name
@@ -103,7 +103,9 @@ async def _load(ask: Ask, step: str) -> tuple[Turn, ...]:
     """Append the example, once, and say in the title that it is one. Raises CommandError where
     something was said already, or is being answered, and the step is to fill the context."""
     is_first = not ask.conversation.context.newest
-    loaded = await ask.conversation.turns.append(read_example(), may=lambda: _is_empty(ask))
+    loaded = await ask.conversation.turns.append(
+        read_example(language_of_asker()), may=lambda: _is_empty(ask)
+    )
     if not loaded and step == "fill":
         raise CommandError(
             _("The example begins in an empty context: begin a new conversation, or send /new.")

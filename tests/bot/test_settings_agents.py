@@ -462,12 +462,12 @@ def test_quirks_belong_to_the_endpoint_that_they_were_set_for(configured: Config
     [
         (
             {"call_ids": "nine"},
-            "brain.quirks.call_ids in config.json is 'nine'; it must be a whole number from 0 to "
-            "40, or null.",
+            "brain.quirks.call_ids in config.json is 'nine'; it must be null, or a whole "
+            "number from 0 to 40.",
         ),
         (
             {"hides": "("},
-            "brain.quirks.hides in config.json is '('; it must be a regular expression, or null.",
+            "brain.quirks.hides in config.json is '('; it must be null, or a regular expression.",
         ),
         (
             {"thougts": ""},

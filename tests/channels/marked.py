@@ -86,7 +86,7 @@ def _named() -> Iterator[str]:
     yield from (*GROUPS, THE_BOT, *PARTS, *show.KINDS.values(), *LAYERS, *WEEKDAYS)
     yield from (*state.STATES, *overview.BECAUSE.values(), *ranges.PLACES)
     yield from (text for standing in session.STANDINGS.values() for text in standing)
-    yield from (*usage.HEADINGS, *usage.COLUMNS, account_commands.OWN)
+    yield from (*usage.HEADINGS, *usage.COLUMNS, *usage.PURPOSES, account_commands.OWN)
     yield from (*recurrence.DAYS, *recurrence.MONTHS, *wording.OUTCOMES)
     for unit in recurrence.UNITS.values():
         yield from (f"every {unit}", f"every {{n}} {unit}s")

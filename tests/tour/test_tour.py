@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent.models import embedded
+from channels.language import LANGUAGES
 from channels.message import Reply
 from plugins.tour.example import read_example
 from tests.fakes.openai_server import Say, echo
@@ -31,6 +34,7 @@ def _no_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded, "find_installed_file", lambda: None)
 
 
+NUMBER = re.compile(r"\d+(?::\d+)?")
 TURNS = len(read_example())
 
 
@@ -115,8 +119,29 @@ async def test_the_example_is_put_into_nobodys_conversation(tmp_path: Path) -> N
         assert "no title" in (await bot.says("/title")).text
 
 
-def test_the_example_has_a_question_and_an_answer_in_each_turn() -> None:
-    for question, answer in read_example():
-        assert (question.role, answer.role) == ("user", "assistant")
-        assert question.text.strip()
-        assert answer.text.strip()
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_example_has_a_question_and_an_answer_in_each_turn(language: str) -> None:
+    """Each with the numbers of the English one."""
+    for english, turn in zip(read_example(), read_example(language), strict=True):
+        assert [one.role for one in turn] == ["user", "assistant"]
+        for first, one in zip(english, turn, strict=True):
+            assert one.text.strip()
+            assert Counter(NUMBER.findall(first.text)) <= Counter(NUMBER.findall(one.text))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_the_tour_is_in_the_language_that_is_set_and_fits_into_the_demo_models_window(
+    tmp_path: Path, language: str
+) -> None:
+    (first, _answer), *_rest = read_example(language)
+    bot = TestBot()
+    async with running(tmp_path, bot, {"model": "auto", "language": language}, {}):
+        assert loaded(await bot.says("/tour fill"))[-1] == f"t{TURNS}"
+        context = (await bot.says("/context json")).data
+        assert context is not None
+        assert len(context["turns"]) == TURNS
+        assert first.text[:15] in (await bot.says("/context turns")).text
+        await bot.says("/tour compact")
+        after = (await bot.says("/context json")).data
+        assert after is not None
+        assert after["turns"] == [f"t{TURNS}"]

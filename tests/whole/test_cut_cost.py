@@ -41,7 +41,7 @@ async def test_the_forecast_the_preview_and_the_history_say_what_a_cut_breaks(
         history = await bot.says("/context history")
     clause = r"loses [\d.]+k? cached tokens( \(\$[\d.]+\))?"
     if strategy != "slim":
-        assert re.search(f"Next compaction: .*, which {clause}", ahead.text)
+        assert re.search(f"Next compaction: .*\\. That {clause}", ahead.text)
     told = [one.text for one in previews if re.search(f"That {clause}", one.text)]
     plans = [one for one in previews if one.data and one.data["plans"]]
     assert len(told) == len(plans) > 0

@@ -5,17 +5,17 @@ import { recall, remember } from "./storage.js";
 
 const LONGEST = 140; // characters of an answer in a notification
 const isMac = /Mac|iPhone|iPad/.test(navigator.platform);
-const main = isMac ? "⌘" : "Ctrl";
+const [main, shift] = isMac ? ["⌘", "⇧"] : [t("Ctrl"), t("Shift")];
 
 /** The shortcuts: which keys, what they do. Those without `main` work while nothing is written. */
 export const shortcuts = (page) => [
   { keys: [main, "K"], key: "k", isMain: true, does: t("Search conversations"), act: page.search },
-  { keys: [main, "Shift", "O"], key: "o", isMain: true, isShift: true, does: t("New conversation"), act: page.fresh },
+  { keys: [main, shift, "O"], key: "o", isMain: true, isShift: true, does: t("New conversation"), act: page.fresh },
   { keys: [main, "."], key: ".", isMain: true, does: t("Stop the answer"), act: page.stop },
   { keys: ["Alt", "↑"], key: "ArrowUp", isAlt: true, does: t("Conversation above"), act: () => page.step(-1) },
   { keys: ["Alt", "↓"], key: "ArrowDown", isAlt: true, does: t("Conversation below"), act: () => page.step(1) },
   { keys: [main, "B"], key: "b", isMain: true, does: t("Show or hide the conversations"), act: () => page.toggle("sessions") },
-  { keys: [main, "Shift", "B"], key: "b", isMain: true, isShift: true, does: t("Show or hide the context"), act: () => page.toggle("context") },
+  { keys: [main, shift, "B"], key: "b", isMain: true, isShift: true, does: t("Show or hide the context"), act: () => page.toggle("context") },
   { keys: [main, ","], key: ",", isMain: true, does: t("Settings"), act: page.settings },
   { keys: ["/"], key: "/", isShift: null, does: t("Write a message"), act: page.write },
   { keys: ["?"], key: "?", isShift: null, does: t("This list"), act: () => sheet(page) },
@@ -23,7 +23,7 @@ export const shortcuts = (page) => [
 
 const FIXED = [
   [["Enter"], t("Send")],
-  [["Shift", "Enter"], t("New line")],
+  [[shift, "Enter"], t("New line")],
   [["Tab"], t("Complete a command")],
   [["Esc"], t("Close the open dialog")],
 ];

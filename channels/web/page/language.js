@@ -23,6 +23,12 @@ export function t(text, values = {}) {
   return (words[text] ?? text).replace(/\{(\w+)\}/g, (place, name) => values[name] ?? place);
 }
 
+/** The same in pieces, of which those in its places may be elements. */
+export const pieces = (text, values) => (words[text] ?? text).split(/\{(\w+)\}/).map((piece, at) => (at % 2 ? values[piece] : piece));
+
+/** The marks between texts that are put together: those of Chinese are as wide as its letters, with no space behind. */
+export const marks = language === "zh" ? { comma: "，", colon: "：", space: "" } : { comma: ", ", colon: ": ", space: " " };
+
 /** The form of numbers and dates: this browser's, unless the page speaks another language than it. */
 export const locale = navigator.language.split("-")[0] === language.split("-")[0] ? navigator.language : language;
 
@@ -46,6 +52,13 @@ const PARTS = {
   "summaries of turns": t("summaries of turns"), turns: t("turns"), "running turn": t("running turn"), free: t("free"),
 };
 const ACTORS = { strategy: t("automatic"), rule: t("by a rule"), person: t("by hand"), emergency: t("automatic, the request was too large"), restart: t("restart") };
+
+const TOLD = {
+  "demo model": t("demo model"), "Loading the demo model …": t("Loading the demo model …"), "The demo model is ready.": t("The demo model is ready."),
+};
+
+/** Return a line that the bot tells everybody at once in English, or the name of its own model, in this language. */
+export const told = (text) => TOLD[text] ?? text;
 
 /** Names of the parts of the context, of those who change it, of states of turns, and of changes. */
 export const nameOfPart = (part) => PARTS[part] ?? part;

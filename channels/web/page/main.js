@@ -22,7 +22,7 @@ import { byId, h, nextTask } from "./dom.js";
 import "./focus.js";
 import * as kept from "./kept.js";
 import { icon } from "./icons.js";
-import { t } from "./language.js";
+import { t, told } from "./language.js";
 
 const OFF = "/private off";
 const RETRY = 3000; // milliseconds until a bot that is away is asked again
@@ -336,7 +336,7 @@ async function load(name) {
     private: async ({ private: is }) => { if (is !== document.body.hasAttribute("data-private")) await reload(name); panel.refresh(); listed(); },
     title: listed,
     deleted: ({ turns }) => { chat.forget(turns); panel.refresh(); listed(); },
-    notice: ({ text }) => chat.notice(text),
+    notice: ({ text }) => chat.notice(told(text)),
     closed: (over) => chat.settle(over),
     done: async (answer) => {
       await chat.done(answer);

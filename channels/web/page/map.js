@@ -3,7 +3,7 @@
 import { plain } from "./cards.js";
 import { amount, h } from "./dom.js";
 import { flowed, placed } from "./flow.js";
-import { nameOfPart, nameOfState, t } from "./language.js";
+import { nameOfPart, nameOfState, marks, t } from "./language.js";
 import { Sparkline } from "./sparkline.js";
 
 const USUAL = 336; // pixels of the map's width, where it is not in sight
@@ -305,9 +305,9 @@ const shortName = (block) => (!isTurn(block) ? nameOfPart(block.part) : block.fi
 
 function longName(block) {
   if (isTurn(block)) return turnsOf(block);
-  return block.first ? `${nameOfPart(block.part)}, ${turnsOf(block)}` : nameOfPart(block.part);
+  return block.first ? nameOfPart(block.part) + marks.comma + turnsOf(block) : nameOfPart(block.part);
 }
 
-const sized = ({ tokens = 0, state = [] }) => [t("{n} tokens", { n: amount(tokens) }), ...state.filter((word) => word !== "in context").map(nameOfState)].join(", ");
+const sized = ({ tokens = 0, state = [] }) => [t("{n} tokens", { n: amount(tokens) }), ...state.filter((word) => word !== "in context").map(nameOfState)].join(marks.comma);
 
-const described = (block, isLeaving) => [`${longName(block)}, ${sized(block)}`, isLeaving && t("summarised at the next compaction"), block.words].filter(Boolean).join(": ");
+const described = (block, isLeaving) => [longName(block) + marks.comma + sized(block), isLeaving && t("summarised at the next compaction"), block.words].filter(Boolean).join(marks.colon);

@@ -2,14 +2,14 @@
 import * as api from "./api.js";
 import { fillConnect } from "./connect.js";
 import { amount, byId, h, money } from "./dom.js";
-import { t } from "./language.js";
+import { pieces, t, told } from "./language.js";
 
 const HERE = " --here";
 
 /** Show at the top of the chat which model answers. */
 export function showModel(name) {
-  byId("model").textContent = name || t("Model");
-  byId("model").title = t("{name}: choose another", { name });
+  byId("model").textContent = told(name) || t("Model");
+  byId("model").title = t("{name}: choose another", { name: told(name) });
   byId("model").ariaLabel = byId("model").title;
 }
 
@@ -89,7 +89,7 @@ function asked({ found, agents = [], agent, question, hasScope = false, connecte
     });
     dialog.replaceChildren(h("form", { method: "dialog", class: "picking" }, h("h2", { id: "question" }, question),
       found.problem && h("p", { class: "faint" }, found.problem), search,
-      hasScope && h("p", { class: "scope" }, h("span", {}, t("Use it ")), scope), list),
+      hasScope && h("p", { class: "scope" }, ...pieces("Use it {where}", { where: scope })), list),
       more, h("form", { method: "dialog" },
       h("div", { class: "choices" }, h("button", { type: "submit", value: "" }, t("Cancel")))));
     draw();

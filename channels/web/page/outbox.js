@@ -103,7 +103,7 @@ export class Outbox {
     if (!message.why) return h("p", { class: "unsent-state" }, this.#isAway ? t("Waiting to be sent: no connection to the bot.") : t("Being sent…"));
     const button = (label, act) => h("button", { type: "button", onclick: act }, label);
     return h("div", { class: "unsent-state failed", role: "alert" },
-      h("p", {}, t("Not sent. "), message.why),
+      h("p", {}, t("Not sent. {why}", { why: message.why })),
       h("div", { class: "choices" },
         button(t("Send again"), () => { message.why = ""; this.#page.unsent(message, this.#state(message)); this.wake(); }),
         button(t("Edit"), () => this.#edit(message)),

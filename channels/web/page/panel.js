@@ -8,7 +8,7 @@ import { drawMap, leaveMap } from "./map.js";
 import { showModel } from "./models.js";
 import { receipt, timeline } from "./records.js";
 import { nameOfStrategy } from "./settings.js";
-import { isUsual, locale, nameOfActor, nameOfEvent, nameOfPart, nameOfState, t } from "./language.js";
+import { isUsual, locale, nameOfActor, nameOfEvent, nameOfPart, nameOfState, marks, pieces, t } from "./language.js";
 
 const NEWEST = 20; // changes that are listed
 const WIDE = 100_000; // tokens of a window that holds far more than 20 usual turns
@@ -42,10 +42,10 @@ export class Panel {
     showModel(model);
     const share = Math.round(part * 100);
     byId("share").replaceChildren(...nearest === "turns"
-      ? [`${turns}/${most}`, h("span", { class: "whole" }, t(" turns"))]
-      : [amount(tokens), h("span", { class: "whole" }, t(" of {budget}", { budget: amount(budget) }))]);
+      ? brief("{n} turns", { n: `${turns}/${most}` })
+      : brief("{n} of {budget}", { n: amount(tokens), budget: amount(budget) }));
     byId("gauge").style.inlineSize = `${Math.min(100, share)}%`;
-    byId("usage").setAttribute("aria-label", t("Context: {share}% full{cost}", { share, cost: cost ? `, ${money(cost)}` : "" }));
+    byId("usage").setAttribute("aria-label", t("Context: {share}% full{cost}", { share, cost: cost ? marks.comma + money(cost) : "" }));
   }
 
   async #load() {
@@ -110,8 +110,9 @@ export class Panel {
 
   #size(overview) {
     const { tokens, budget, parts, free, usage: { turns, max_turns: most, nearest } } = overview;
-    const full = [h("span", {}, h("strong", {}, amount(tokens)), t(" of {budget} tokens", { budget: amount(budget) })),
-      most ? h("span", {}, h("strong", {}, turns), most === 1 ? t(" of 1 turn") : t(" of {most} turns", { most })) : ""];
+    const [size, used] = [amount(tokens), turns].map((number) => h("strong", {}, number));
+    const full = [h("span", {}, pieces("{used} of {most} tokens", { used: size, most: amount(budget) })),
+      most ? h("span", {}, most === 1 ? pieces("{used} of 1 turn", { used }) : pieces("{used} of {most} turns", { used, most })) : ""];
     if (nearest === "turns") full.reverse();
     const legend = [...Object.entries(parts), ["free", free]].filter(([, size]) => size > 0);
     return h("section", { "aria-label": t("Size") },
@@ -120,10 +121,10 @@ export class Panel {
       h("dl", { class: "legend" }, legend.map(([name, size]) =>
         h("div", {}, h("dt", { "data-part": name }, nameOfPart(name)), h("dd", {}, amount(size))))),
       overview.turns.length ? null : this.#limitOfTurns(overview),
-      overview.turns.length ? h("p", { class: "next" }, h("b", {}, t("Next compaction: ")), nextCut(overview)) : null,
-      overview.calls > 0 && h("p", { class: "faint" }, overview.calls === 1 ? t("Cost of this chat: {cost} for 1 call", { cost: money(overview.cost) }) : t("Cost of this chat: {cost} for {calls} calls", { cost: money(overview.cost), calls: overview.calls }),
-        overview.calls_of_unknown_price ? t(" (the price of {n} is unknown)", { n: overview.calls_of_unknown_price }) : "", "."),
-      h("p", { class: "faint" }, t("When the conversation gets long"), ": ", nameOfStrategy(overview.strategy)),
+      overview.turns.length ? h("p", { class: "next" }, h("b", {}, t("Next compaction"), marks.colon), nextCut(overview)) : null,
+      overview.calls > 0 && h("p", { class: "faint" }, overview.calls === 1 ? t("Cost of this chat: {cost} for 1 call.", { cost: money(overview.cost) }) : t("Cost of this chat: {cost} for {calls} calls.", { cost: money(overview.cost), calls: overview.calls }),
+        overview.calls_of_unknown_price ? marks.space + t("Calls of unknown price: {n}.", { n: overview.calls_of_unknown_price }) : ""),
+      h("p", { class: "faint" }, t("When the conversation gets long"), marks.colon, nameOfStrategy(overview.strategy)),
       this.#costs.element,
       overview.preface
         ? h("details", { id: "preface" }, h("summary", {}, t("The summary at the beginning")), h("blockquote", {}, overview.preface))
@@ -133,7 +134,7 @@ export class Panel {
   /** Return what the default limit of turns means, before anything is said, if the window has room for more. */
   #limitOfTurns({ max_turns: most, layers, strategy, window }) {
     if (strategy !== "trim" || !most || layers.agent_max_context_turns !== "default" || window < WIDE) return null;
-    return h("p", { class: "help" }, t("The context keeps the last {most} turns; older ones are summarised. ", { most }),
+    return h("p", { class: "help" }, t("The context keeps the last {most} turns; older ones are summarised.", { most }), " ",
       h("button", { type: "button", onclick: () => this.#page.act("/config agent_max_context_turns 0") }, t("Limit by tokens only")));
   }
 
@@ -155,14 +156,14 @@ export class Panel {
     const isIn = overview.turns.includes(turn);
     const isPinned = state.includes("pinned");
     const badges = state.filter((word) => !isUsual(word));
-    const button = (name, label, line) => iconButton(name, `${label} ${turn}`, () => this.#run(line), { "aria-pressed": name === "pin" ? String(isPinned) : null });
+    const button = (name, label, line) => iconButton(name, label, () => this.#run(line), { "aria-pressed": name === "pin" ? String(isPinned) : null });
     return h("li", { class: isIn ? "" : "out" },
       h("button", { type: "button", class: "id", "aria-label": t("Show {turn}", { turn }), onclick: () => shownTurn(turn) }, turn),
       h("span", { class: "words" }, words),
       h("span", { class: "tokens" }, amount(tokens)),
       isIn && h("span", { class: "acts" },
-        button("pin", isPinned ? t("Unpin") : t("Pin"), `/context ${isPinned ? "unpin" : "pin"} ${turn}`),
-        turn !== overview.running_turn && button("drop", t("Drop"), `/context drop ${turn}`)),
+        button("pin", isPinned ? t("Unpin {turn}", { turn }) : t("Pin {turn}", { turn }), `/context ${isPinned ? "unpin" : "pin"} ${turn}`),
+        turn !== overview.running_turn && button("drop", t("Drop {turn}", { turn }), `/context drop ${turn}`)),
       badges.length > 0 && h("span", { class: "badges" }, badges.map((word) => h("span", { class: "badge", "data-state": word }, nameOfState(word)))));
   }
 
@@ -199,13 +200,17 @@ function expanded(runs) {
 
 const numberOf = (turn) => Number(turn?.turn.slice(1) ?? 1);
 
+/** A text of which a narrow window has the number `n` alone. */
+const brief = (text, values) => pieces(text, values).map((piece) => (piece === values.n ? piece : h("span", { class: "whole" }, piece)));
+
 const section = (title, ...content) => h("section", {}, h("h3", {}, title), ...content.filter(Boolean));
 
 function drawnEvent({ kind, actor, at, turns, tokens_before: before, tokens_after: after, undone }) {
   const by = nameOfActor(actor);
-  const name = turns.length > 2 ? t("{first} to {last}", { first: turns[0], last: turns.at(-1) }) : turns.join(", ");
+  const change = h("b", {}, nameOfEvent(kind));
+  const name = turns.length > 2 ? t("{first} to {last}", { first: turns[0], last: turns.at(-1) }) : turns.join(marks.comma);
   return [
-    h("span", {}, h("b", {}, nameOfEvent(kind)), undone ? t(" (undone)") : "", name && ` ${name}`),
+    h("span", {}, undone ? pieces("{change} (undone)", { change }) : change, name && ` ${name}`),
     h("span", { class: "sizes" }, before === after ? "" : `${before.toLocaleString(locale)} → ${after.toLocaleString(locale)}`),
     h("span", { class: "faint" }, `${by} · ${timeOf(at)}`),
   ];
@@ -215,7 +220,8 @@ function nextCut({ due, next_cut: next, held_off_until: held }) {
   if (held) return t("none before t{turn} begins, because of your undo, unless the context grows to {tokens} tokens first.", { turn: held.turn, tokens: amount(held.tokens) });
   if (due) return t("before the next step; {effect} ({why}).", { effect: due.effect, why: due.why });
   if (!next) return t("none expected.");
-  return t("about {at}; {effect}{tokens}.", { at: next.at, effect: next.effect, tokens: next.tokens ? t(", about {n} tokens", { n: amount(next.tokens) }) : "" });
+  const { at, effect, tokens } = next;
+  return tokens ? t("about {at}; {effect}, about {n} tokens.", { at, effect, n: amount(tokens) }) : t("about {at}; {effect}.", { at, effect });
 }
 
 function shownTurn(turn) {

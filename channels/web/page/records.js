@@ -8,9 +8,9 @@ import { cleaned } from "./text.js";
 /** Return what a compaction's summary has kept; what is missing can be added. */
 export function receipt({ id, receipt: kept, undone }, run) {
   if (!kept?.of) return null;
-  const said = t("kept {kept} of {of}", { kept: kept.kept, of: kept.of });
+  const said = t("kept {kept} of {of} names and numbers", { kept: kept.kept, of: kept.of });
   if (!kept.missing.length) return h("span", { class: "receipt faint" }, said);
-  return h("details", { class: "receipt", id: `receipt-${id}` }, h("summary", {}, t("{said} names and numbers", { said })),
+  return h("details", { class: "receipt", id: `receipt-${id}` }, h("summary", {}, said),
     h("ul", {}, kept.missing.map((fact) => h("li", {}, h("span", { dir: "auto" }, fact),
       !undone && h("button", { type: "button", "aria-label": t("Keep {fact}", { fact }), onclick: () => run(`/context keep ${fact}`) }, t("Keep"))))));
 }

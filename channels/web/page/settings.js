@@ -1,7 +1,7 @@
 // The settings in force, each with where its value comes from; changed by /config. A few matter to
 // everybody and have names of their own; all others stand below them, and are found by searching.
 import { byId, h } from "./dom.js";
-import { t } from "./language.js";
+import { marks, t } from "./language.js";
 import { withCode } from "./text.js";
 
 const FEW = 12; // values of a range that are offered as a list
@@ -127,10 +127,10 @@ export class Settings {
     field.setAttribute("aria-describedby", `${id}-help`);
     const isSet = layer === "--here" || layer === "/config";
     return h("li", { "data-words": `${key} ${name} ${help}`.toLowerCase(), class: field.matches("textarea") || NAMED[key]?.values ? "long" : "" },
-      h("label", { for: id }, name),
+      h("label", { for: id }, name === key ? breakable(key) : name),
       h("span", { class: "value" }, field, unit && h("span", { class: "unit" }, unit)),
-      h("p", { class: "help", id: `${id}-help` }, withCode(help), setting.wants && !setting.choices.length && !(key in NAMED) ? t(" It can be {wants}.", { wants: setting.wants }) : "",
-        setting.holds === "from the next start on" && !setting.is_fixed ? t(" A change takes effect at the next start.") : ""),
+      h("p", { class: "help", id: `${id}-help` }, withCode(help), setting.wants && !setting.choices.length && !(key in NAMED) ? marks.space + t("It can be {wants}.", { wants: setting.wants }) : "",
+        setting.holds === "from the next start on" && !setting.is_fixed ? marks.space + t("A change takes effect at the next start.") : ""),
       h("p", { class: "source" },
         h("span", {}, LAYERS[layer] ?? t("From {layer}", { layer }), name !== key ? [" · ", h("code", {}, key)] : ""),
         setting.is_fixed ? h("span", {}, t("Changed in the configuration, not here")) : scope ?? h("span", {}, t("Applies everywhere")),
@@ -156,7 +156,7 @@ export class Settings {
 function scopeOf({ key, is_per_conversation: isLocal, is_fixed: isFixed, layer }, name, chosen) {
   if (!isLocal || isFixed) return null;
   const here = chosen === undefined ? layer !== "/config" : chosen === " --here";
-  return h("select", { "aria-label": t("Scope of a change of {name}", { name }), "data-scope": key },
+  return h("select", { "aria-label": t("{name}: scope of a change", { name }), "data-scope": key },
     h("option", { value: " --here", selected: here }, t("Applies here")),
     h("option", { value: "", selected: !here }, t("Applies everywhere")));
 }
@@ -198,6 +198,9 @@ function written(setting) {
 
 /** Return whether something was typed into a field of a setting that is not kept yet. */
 const isTyped = (field) => field.matches("[data-words] :is(textarea, input:not([type=checkbox]))") && field.value !== field.defaultValue;
+
+/** The name of a setting, which may break behind a mark in it. */
+const breakable = (key) => key.split(/(?<=[._])/).flatMap((piece) => [piece, h("wbr")]);
 
 const shown = (setting) => written(setting) || t("(none)");
 

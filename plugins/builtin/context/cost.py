@@ -16,7 +16,7 @@ from memory.context.forecast import Forecast, Preview
 from memory.context.plan import Plan
 from memory.context.view import View
 from plugins.api import Ask
-from plugins.wording import amount, count, money
+from plugins.wording import amount, aside, count, money
 
 WITHOUT_MODEL = ("truncate", "slim", "full", "stubs")
 """Strategies by which no model summarises what leaves."""
@@ -62,7 +62,7 @@ class Cache(Struct, frozen=True):
         """Return "breaks 12k cached tokens ($0.02) and pays back after 4 turns"; "" for nothing."""
         if cost is None:
             return ""
-        price = f" ({money(cost.dollars)})" if cost.dollars else ""
+        price = aside(money(cost.dollars) if cost.dollars else "")
         broken = _(
             "lost {broken} cached tokens{price}"
             if is_past

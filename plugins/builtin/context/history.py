@@ -22,7 +22,17 @@ from plugins.builtin.context.state import IN_PLAY, States, name_states, states
 from plugins.builtin.context.turns import name_role, role
 from plugins.builtin.context.values import as_data, phrase, refusal, say_of
 from plugins.offers import numbers_in_context, with_offers
-from plugins.wording import amount, clip, count, format_turns, literal
+from plugins.wording import (
+    amount,
+    aside,
+    clip,
+    count,
+    format_turns,
+    literal,
+    quoted,
+    sentence,
+    series,
+)
 
 REDO = Action("Redo", "/context redo")
 NEWEST = 40
@@ -152,7 +162,7 @@ async def _report_move(done: str, event: ViewEvent, before: View, ask: Ask) -> R
     )
     text = _("Undone: the {event}." if is_undo else "Redone: the {event}.", event=what)
     sizes = _("{before} → {after} tokens", before=amount(before.tokens), after=amount(after.tokens))
-    text += f" {_compare(before, after)}{sizes}."
+    text += f" {sentence(_compare(before, after) + sizes)}"
     if until := hold(after, limits, conversation):
         text += f" {explain_hold(until)}"
     if is_undo and before.layout == after.layout:
@@ -205,7 +215,7 @@ async def search(ask: Ask, rest: str) -> Reply:
 
 
 def _headline(found: Found, rest: str) -> str:
-    words = f"“{literal(clip(rest))}”"
+    words = quoted(literal(clip(rest)))
     if not found.total:
         return _("Nothing in this conversation contains {words}.", words=words)
     if not found.whole:
@@ -222,9 +232,9 @@ def _headline(found: Found, rest: str) -> str:
 
 def _hit_line(hit: Hit, where: States, at: str) -> str:
     state = [name for name in where.of(hit.entry.turn) if name != IN_PLAY]
-    marks = f" ({name_states(state)})" if state else ""
+    marks = aside(name_states(state))
     who = literal(name_role(role(hit.entry.message)))
-    return f"- **t{hit.entry.turn}** {who}, {at}{marks}: {excerpt(hit.text, hit.spans)}"
+    return f"- **t{hit.entry.turn}** {series((who, at))}{marks}: {excerpt(hit.text, hit.spans)}"
 
 
 def _data(hit: Hit, where: States) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from memory.record.summaries import Summary
 from plugins.api import Action, InForce, Reply
 from plugins.builtin.context.turns import quote
 from plugins.builtin.context.values import phrase, pick
-from plugins.wording import clip, literal
+from plugins.wording import clip, literal, sentence
 
 SHOWN = 8
 """Missing facts that are named."""
@@ -80,7 +80,7 @@ def _tell_kept(receipt: Receipt) -> str:
         return ""
     of = phrase(receipt, "The summary keeps {kept} of {total} names and numbers")
     if not receipt.missing:
-        return f"{of}."
+        return sentence(of)
     named = ", ".join(literal(clip(fact, 40)) for fact in receipt.missing[:SHOWN])
     more = len(receipt.missing) - SHOWN
     return _(

@@ -31,7 +31,19 @@ from plugins.builtin.context.overview import (
 )
 from plugins.builtin.context.values import phrase
 from plugins.rules import AUTO_COMPACT
-from plugins.wording import amount, bar, count, format_turns, literal, money, name_layer, table
+from plugins.wording import (
+    amount,
+    aside,
+    bar,
+    count,
+    format_turns,
+    literal,
+    money,
+    name_layer,
+    sentence,
+    series,
+    table,
+)
 
 BY_RULE = ("truncate", "summarize")
 """Strategies that a rule carries out, the built-in one or the person's own."""
@@ -132,7 +144,7 @@ def headline(overview: Overview) -> str:
     at = limits.threshold
     is_early = usage.nearest == "tokens" and usage.share != usage.tokens / limits.budget
     of = _(" of the {tokens} at which it is compacted", tokens=amount(at)) if is_early else ""
-    full = " · ".join(filter(None, (f"{nearest} ({usage.share:.0%}{of})", other)))
+    full = " · ".join(filter(None, (nearest + aside(f"{usage.share:.0%}{of}"), other)))
     return f"**{full}** `{bar(usage.share)}` {how}"
 
 
@@ -148,9 +160,9 @@ def sizes(overview: Overview) -> str:
     numbers = [turn.number for turn in view.complete]
     more = {
         "memory": phrase(overview.remembered, " ({shown} of {total} lines)"),
-        "tools": f" ({len(overview.tools)})",
-        "turns": f" ({format_turns(numbers)})" if numbers else "",
-        "running turn": f" (t{view.current})",
+        "tools": aside(str(len(overview.tools))),
+        "turns": aside(format_turns(numbers)),
+        "running turn": aside(f"t{view.current}"),
     }
     found = parts(view).items()
     rows = [(_(name) + more.get(name, ""), amount(n)) for name, n in found if n]
@@ -173,7 +185,7 @@ def tools(overview: Overview) -> str:
 def format_counts(overview: Overview) -> str:
     """Messages in context by role, and those that are not."""
     numbers = counts(overview)
-    by_role = ", ".join(f"{n} {_(role)}" for role, n in numbers["roles"].items() if n)
+    by_role = series(f"{n} {_(role)}" for role, n in numbers["roles"].items() if n)
     messages = number_of(numbers["messages"], "{n} message", "{n} messages")
     away = overview.stored - numbers["messages"]
     more = number_of(
@@ -182,7 +194,7 @@ def format_counts(overview: Overview) -> str:
     said = _(
         "In context: {turns}, {messages}, {characters} characters.",
         turns=number_of(len(overview.view.turns), "{n} turn", "{n} turns"),
-        messages=f"{messages} ({by_role})" if by_role else messages,
+        messages=messages + aside(by_role),
         characters=figure(f"{numbers['characters']:,}"),
     )
     return f"{said} {more}" if away else said
@@ -191,7 +203,7 @@ def format_counts(overview: Overview) -> str:
 def in_force(overview: Overview) -> str:
     """Return the limits, and the layer that each comes from."""
     limits, layers = overview.limits, overview.layers
-    strategy = f"{limits.strategy} ({name_layer(layers['context.strategy'])})"
+    strategy = limits.strategy + aside(name_layer(layers["context.strategy"]))
     if overview.chosen != limits.strategy:
         strategy = _(
             "{strategy} ({chosen} from your next message on)",
@@ -199,8 +211,8 @@ def in_force(overview: Overview) -> str:
             chosen=overview.chosen,
         )
     governing = (*_own_limits(overview), *_rules(overview))
-    own = [f"{text} ({name_layer(layers[key])})" for text, key in governing]
-    named = ", ".join((_("strategy {name}", name=strategy), *own))
+    own = [text + aside(name_layer(layers[key])) for text, key in governing]
+    named = series((_("strategy {name}", name=strategy), *own))
     learned = overview.learned and (
         _(
             " (learned from an error, instead of {instead_of}; `/config context.max_tokens 0` "
@@ -236,7 +248,7 @@ def too_small(view: View, limits: Limits) -> str:
         system=figure(f"{system:,}"),
         tools=figure(f"{tools:,}"),
     )
-    return f"{said} {do}."
+    return f"{said} {sentence(do)}"
 
 
 def too_long(overview: Overview) -> str:
@@ -367,7 +379,7 @@ def next_cut(overview: Overview) -> str:
         )
     if overview.due:
         due, strategy = overview.due, overview.limits.strategy
-        done = f"{effect(due, strategy)}: {coming_reason(due.why)}."
+        done = sentence(f"{effect(due, strategy)}: {coming_reason(due.why)}")
         return f"{_('Next compaction: before the next step.')} {done}"
     cut = overview.next_cut
     if cut is None and overview.rules and overview.limits.strategy in BY_RULE:
@@ -377,9 +389,9 @@ def next_cut(overview: Overview) -> str:
     is_known = cut.tokens and all(number <= overview.view.newest for number in cut.removed)
     tokens = _(", about {n} tokens", n=amount(cut.tokens)) if is_known else ""
     cost = overview.cache.clause(overview.cost)
-    which = cost and _(", which {cost}", cost=cost)
-    done = f"{describe_effects(cut, overview.limits.strategy)}{tokens}{which}"
-    return f"{_('Next compaction: about t{turn}.', turn=cut.at_turn)} {done}."
+    about = _("Next compaction: about t{turn}.", turn=cut.at_turn)
+    done = sentence(f"{describe_effects(cut, overview.limits.strategy)}{tokens}")
+    return " ".join(filter(None, (about, done, cost and _("That {cost}.", cost=cost))))
 
 
 def last_change(overview: Overview) -> str:
@@ -388,7 +400,7 @@ def last_change(overview: Overview) -> str:
     if event is None:
         return _("Last compaction: none yet.")
     numbers = event.touched
-    turns = f"{format_turns(numbers)}, " if numbers else ""
+    turns = format_turns(numbers) + _(", ") if numbers else ""
     summary = {
         "": "",
         "coming": " " + _("Its summary is being written."),

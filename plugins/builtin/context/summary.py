@@ -13,7 +13,7 @@ from plugins.builtin.context import receipts
 from plugins.builtin.context.show import undo_of
 from plugins.builtin.context.turns import quote
 from plugins.builtin.context.values import as_data, phrase, pick, refusal
-from plugins.wording import amount, clip, format_turns, literal
+from plugins.wording import amount, clip, format_turns, literal, sentence
 
 EDIT = "/context summary edit"
 APPROVE, DECLINE = "/context approve", "/context decline"
@@ -118,7 +118,7 @@ def _headline(standing: StandingSummary) -> str:
         if standing.coming
         else "",
     )
-    return f"{' · '.join(filter(None, parts))}."
+    return sentence(" · ".join(filter(None, parts)))
 
 
 def _author(one: Summary) -> str:
