@@ -238,16 +238,17 @@ class ContextEditor:
 
     async def pin(self, turns: Collection[int]) -> ViewEvent | None:
         """Pin turns, by a person's wish; those that are not there yet are left out."""
-        return await self._steer(Change(pin=frozenset(turns)))
+        return await self._steer(Change(pin=self._known(turns)))
 
     async def unpin(self, turns: Collection[int]) -> ViewEvent | None:
         """Unpin turns."""
-        return await self._steer(Change(unpin=frozenset(turns)))
+        return await self._steer(Change(unpin=self._known(turns)))
+
+    def _known(self, turns: Collection[int]) -> frozenset[int]:
+        return frozenset(range(1, self._state.newest + 1)).intersection(turns)
 
     async def _steer(self, change: Change) -> ViewEvent | None:
         async with self._change():
-            there = frozenset(range(1, self._state.newest + 1))
-            change = replace(change, pin=change.pin & there, unpin=change.unpin & there)
             return None if change.is_empty else await self._put(change, ASKED)
 
     async def drop(self, turns: Collection[int], why: str = ASKED) -> ViewEvent | None:

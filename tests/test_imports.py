@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from bot.messengers import BUILT_IN
+from memory.context.change import Change
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("bot", "plugins", "agent", "channels", "memory")
@@ -83,6 +84,32 @@ def test_each_class_has_a_name_of_its_own() -> None:
                     places[node.name].append(_name(path))
     assert len(places) > 300
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+READ_CHANGES = frozenset(
+    f"memory.context.{name}"
+    for name in ("change", "compaction", "layout", "plan", "replay", "strategies.stubs")
+)
+"""The modules that read the fields of a change of the context; others ask it by its methods."""
+
+
+def test_few_modules_know_the_fields_of_an_event() -> None:
+    fields = {*Change.__struct_fields__}
+    found = {
+        name
+        for name, imported in imports().items()
+        if any(one.startswith("memory.context") for one in (name, *imported))
+        for node in ast.walk(ast.parse(_path_of(name).read_text("utf-8")))
+        if isinstance(node, ast.Attribute)
+        and node.attr in fields
+        and ast.unparse(node.value).split(".")[-1] in ("change", "limited")
+    }
+    assert found == READ_CHANGES
+
+
+def _path_of(name: str) -> Path:
+    path = ROOT.joinpath(*name.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 FEATURES = {

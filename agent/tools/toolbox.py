@@ -266,6 +266,11 @@ def _as_text(result: object) -> str:
     return text if text.strip() else "(no output)"
 
 
+# --- names as models write them -------------------------------------------------------------------
+
+# With the namespace of another API around them, with tokens of a chat template behind them, with
+# dashes, in another case.
+
 _TOKEN = lazy(r"<\|.*", re.DOTALL)
 """A token of a template, and all behind it: `current_time<|channel|>commentary` (gpt-oss)."""
 _NAMESPACE = lazy(r"^(?:functions?|default_api|tools?|api|mcp)\s*(?:\.|::|/|:)\s*", re.I)

@@ -218,6 +218,8 @@ def _joined(elements: Sequence[Json]) -> list[Json]:
     ]
 
 
+# --- a message of ours: its blocks, and buttons below them ----------------------------------------
+
 _LONGEST_LABEL, _LONGEST_FALLBACK = 75, 4_000
 
 

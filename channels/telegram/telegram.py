@@ -303,6 +303,8 @@ async def _wherever(place: Location, send: Callable[[Location, S], Awaitable[T]]
         return await send(replace(place, chat=str(error.new_chat_id), message=""), what)
 
 
+# --- calls to the webhook: an update a call, in JSON ----------------------------------------------
+
 SECRET = "x-telegram-bot-api-secret-token"
 
 

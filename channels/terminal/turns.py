@@ -36,7 +36,8 @@ from channels.terminal.scroll import Below, Scroll
 
 
 class ShownReasoning:
-    """The reasoning of the running turn, as far as it is not on the screen for good."""
+    """The reasoning of the running turn, as far as it is not on the screen for good: shown while a
+    person wants it, above the answer."""
 
     def __init__(self, scroll: Scroll) -> None:
         self._scroll = scroll

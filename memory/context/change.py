@@ -98,6 +98,11 @@ class Change(Struct, frozen=True):
         return bool(self.forms or self.texts) or self.folds or self.reference is not None
 
     @property
+    def shortened(self) -> tuple[int, int]:
+        """The number of messages that it clips, and of results that it makes stubs of."""
+        return len(self.clip), len(self.stub)
+
+    @property
     def summaries(self) -> Collection[int]:
         """The ids of the summaries that it shows."""
         return self.texts.values()
@@ -331,6 +336,11 @@ class ViewEvent(Struct, frozen=True):
     def target(self) -> int:
         """The event that it takes back or brings back; 0 where it does neither."""
         return self.change.target
+
+    @property
+    def continued(self) -> int:
+        """The event whose summary its own continues; 0 where that continues none."""
+        return self.change.after
 
     @property
     def named(self) -> frozenset[int]:

@@ -31,7 +31,7 @@ def list_effective(events: Iterable[ViewEvent]) -> list[ViewEvent]:
 
 
 def _is_void(event: ViewEvent, undone: set[int]) -> bool:
-    of = event.change.texts or ({event.change.after} - {0})
+    of = event.change.texts or ({event.continued} - {0})
     return event.kind in ("text", "edit") and bool(of) and undone.issuperset(of)
 
 
@@ -135,12 +135,12 @@ def replay(events: Sequence[ViewEvent], strategy: str) -> ReplayedState:
     result = ReplayedState()
     effective = list_effective(events)
     holds = {event.id for event in effective if _applies(event, strategy)}
-    links = {event.id: event.change.after for event in events if event.change.after}
+    links = {event.id: event.continued for event in events if event.continued}
     for event in effective:
-        before = event.change.after
+        before = event.continued
         while before and before not in holds:  # what it continued is not in force
             before = links.get(before, 0)
-        if before != event.change.after:
+        if before != event.continued:
             event = replace(event, change=replace(event.change, after=before))
         result = result.after(event, strategy)
     newest = reversed(events)

@@ -398,7 +398,7 @@ def _scrub_events(
     for event in transcript.own_events(database, conversation):
         rest = event.target not in dropped and without(event, gone, conversation, unmade)
         if not rest or (event.change.makes("summary") and not rest.change.makes("summary")):
-            unmade[event.id] = unmade.get(event.change.after, event.change.after)
+            unmade[event.id] = unmade.get(event.continued, event.continued)
         if not rest:
             dropped.add(event.id)
             columns.delete().where(columns.id == event.id).execute(database)

@@ -185,6 +185,12 @@ def _same(one: str, other: str) -> bool:
     )
 
 
+# --- the content of a call, as its job's turn reads it --------------------------------------------
+
+# A template is the word of whoever made the job, and the body that of anybody. So the one is not
+# written into the other: the template stays as it is, and the values that it names in braces follow
+# it between marks, under these names.
+
 _NAME = re.compile(r"\{([\w-]+(?:\.[\w-]+)*)\}")
 WHOLE = "body"
 """The name of all that came, as text."""

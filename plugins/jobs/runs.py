@@ -81,7 +81,7 @@ class JobTurns(RunHandler):
             agent,
             model=BudgetedModel(agent.model, budget),
             surroundings=surroundings,
-            max_steps=lambda: job.max_steps,
+            limits=lambda: replace(agent.limits(), steps=job.max_steps),
         )
 
     async def refusal(self, received: Received) -> str:

@@ -126,6 +126,8 @@ def _rows(
     return database.execute(query).fetchall() if is_there else []
 
 
+# --- its size -------------------------------------------------------------------------------------
+
 SQLITE = sqlite3.sqlite_version
 
 

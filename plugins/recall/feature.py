@@ -31,8 +31,8 @@ _BATCH = 8  # messages
 
 
 class Filling:
-    """Makes the vectors that are missing where the setting is on, and deletes all where it is
-    off."""
+    """Makes the vectors that are missing where the setting is on, a few messages at a time, the
+    newest first; and deletes all where it is off."""
 
     def __init__(self, store: Store, processes: Processes, is_on: Callable[[], bool]) -> None:
         self._store, self._processes, self._is_on = store, processes, is_on

@@ -263,7 +263,7 @@ def effect(plan: Plan, strategy: str) -> str:
         if style == "reminder"
         else say_of(plan.leaving, "{turn} will be summarised", "{turns} will be summarised")
     )
-    clips, stubs = len(change.clip), len(change.stub)
+    clips, stubs = change.shortened
     done = (
         plan.leaving and gone,
         folded
