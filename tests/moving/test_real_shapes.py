@@ -135,6 +135,20 @@ def test_parts_that_are_missing_and_files_that_are_not_read_are_named(tmp_path: 
     assert "manifest" not in told
 
 
+@pytest.mark.parametrize("named", ["", "conversations.json"])
+@pytest.mark.parametrize("file", ["file_0aB-cow.png", "file_0aB.dat", "user-1/file_0aB-s.jpeg"])
+def test_a_picture_is_found_in_the_folder_and_beside_the_file(
+    tmp_path: Path, named: str, file: str
+) -> None:
+    pointer = {"content_type": "image_asset_pointer", "asset_pointer": "sediment://file_0aB"}
+    said = gpt_message("user", {"content_type": "multimodal_text", "parts": [pointer, "Look"]})
+    (tmp_path / "conversations.json").write_text(json.dumps([gpt_conversation("c", "C", [said])]))
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_bytes(PNG)
+    source = ChatGpt(tmp_path / named)
+    assert [source.picture(one) for one in read(source)[0].messages[0].pictures] == [PNG]
+
+
 def test_a_zip_in_the_zip_is_named(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "export.zip", "w") as archive:
         archive.writestr("User Online Activity/Conversations-0001.zip", b"PK")
