@@ -86,7 +86,17 @@ class ChatGpt:
                 f"There is no conversations.json in {path}; name the ZIP that ChatGPT has mailed "
                 "(Settings, Data controls, Export data), or the folder that it was unpacked into."
             )
-        self._pictures = {_stem(one): one for one in names if not one.endswith((".json", ".html"))}
+        self._beside = self._find_beside()
+        files = (one for one in self._beside.names if not one.endswith((".json", ".html")))
+        self._pictures = {_stem(one): one for one in files}
+
+    def _find_beside(self) -> Archive:
+        """Return where the pictures are: beside a JSON file, if that alone was named."""
+        path = self._archive.path
+        try:
+            return Archive(path.parent) if self._archive.place(path.name) else self._archive
+        except MovingError:  # a folder with too many other files
+            return self._archive
 
     def count(self) -> int:
         return 0
@@ -132,7 +142,7 @@ class ChatGpt:
 
     def picture(self, name: str) -> bytes | None:
         file = self._pictures.get(name)
-        return self._archive.read(file, MOST_PICTURE) if file else None
+        return self._beside.read(file, MOST_PICTURE) if file else None
 
     def _chat(self, entry: object) -> ForeignChat | UnreadableChat:
         told = as_object(entry)

@@ -6,6 +6,8 @@ to look at:
 
 - `state.db` has `sessions` and `messages`, in the order of their ids. Content that is no text is
   JSON after a mark, and calls are as OpenAI's API has them.
+- Rows with `_compressed_summary` are summaries (of 2026.9), and those with some `display_kind`s
+  the program wrote in a person's place (`agent/message_metadata.py`).
 - Of a row that is not `active`, `compacted` says whether it was summarised or taken back.
 - A compaction writes the beginning and the end of what there was once more, around a summary: into
   the same session, or into one whose parent ended by `compression`.
@@ -17,6 +19,7 @@ to look at:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -50,6 +53,10 @@ _MOST_COPIED = 1_000  # messages, by a compaction
 _COLUMNS = (
     *("role", "content", "tool_calls", "tool_call_id", "tool_name", "timestamp"),
     *("reasoning", "reasoning_content", "active", "compacted"),
+    *("_compressed_summary", "display_kind"),
+)
+_NO_PERSON = re.compile(
+    r"hidden|internal_notification|process_complete|model_switch|auto_continue|delegation_\w+"
 )
 
 Row = Mapping[str, Any]
@@ -92,8 +99,9 @@ class Hermes:
         known = set[str]()
         if self._database:
             sessions: dict[str, Row] = {}
-            columns = ("id", "title", "source", "parent_session_id", "end_reason", "model_config")
-            for row in self._database.rows("sessions", (*columns, "started_at"), {}, ("id",)):
+            shown = ("title", "started_at", "archived", "pinned")
+            columns = ("id", "source", "parent_session_id", "end_reason", "model_config", *shown)
+            for row in self._database.rows("sessions", columns, {}, ("id",)):
                 if isinstance(row, TooLargeRow):
                     yield UnreadableChat(TOO_LARGE)
                 else:
@@ -123,6 +131,7 @@ class Hermes:
             as_text(first["id"]),
             next(filter(None, reversed(titles)), ""),
             tuple(unfold(said)),
+            "archived" if chain[-1]["archived"] else "pinned" if chain[-1]["pinned"] else "",
             at=as_time(first["started_at"]),
         )
 
@@ -181,6 +190,12 @@ class Hermes:
                 self.skipped.add_unread("content", as_text(part.get("type")))
         texts = filter(None, (as_text(one.get("text")) for one in parts))
         text = as_text(content) or "\n\n".join(texts)
+        if row.get("_compressed_summary") and not text.lstrip().startswith(_SUMMARIES):
+            text = _SUMMARIES[0]
+        if role == "user" and _NO_PERSON.fullmatch(as_text(row.get("display_kind"))):
+            what = "that Hermes wrote in a person's place"
+            self.skipped.add(1, f"message {what}", f"messages {what}")
+            return []
         if role == "user":
             return [ForeignMessage("user", text, at, pictures=tuple(filter(None, pictures)))]
         if role == "tool":

@@ -127,7 +127,7 @@ class OpenWebUi:
         history = as_object(chat.get("history"))
         nodes = as_object(history.get("messages"))
         if nodes:
-            path = find_path(nodes, as_text(history.get("currentId")), "parentId", _time)
+            path = find_path(nodes, _find_last(nodes, history, row, chat), "parentId", _time)
             self.skipped.add(
                 len(nodes) - len(path),
                 "message of another version (edits, retries)",
@@ -202,10 +202,15 @@ class _WebUiDatabase:
         return sum(1 for _ in self._database.rows("chat", ("id",), self._mine))
 
     def chats(self) -> Iterator[dict[str, Any]]:
-        columns = ("id", "title", "chat", "created_at", "archived", "pinned")
+        shown = ("archived", "pinned", "current_message_id", "meta")
+        columns = ("id", "title", "chat", "created_at", *shown)
         for row in self._database.rows("chat", columns, self._mine, ("created_at", "id")):
             if isinstance(row, TooLargeRow):
                 yield row
+                continue
+            if as_object(load_json(row["meta"] or "")).get("internal") is True:
+                what = "that Open WebUI had with itself (of notes and subtasks)"
+                self._skipped.add(1, f"chat {what}", f"chats {what}")
                 continue
             chat = as_object(load_json(row["chat"] or ""))
             history = as_object(chat.get("history"))
@@ -257,6 +262,14 @@ class _WebUiDatabase:
                 "sets up a model."
             )
         return own
+
+
+def _find_last(nodes: Mapping[str, Any], *told: Mapping[str, Any]) -> str:
+    """Return the message that was shown last: newer versions say it beside the messages
+    (`get_current_message_id` in open-webui/open-webui `backend/open_webui/models/chats.py`)."""
+    names = ("currentId", "current_message_id", "branchPointMessageId")
+    found = (as_text(one.get(name)) for one in told for name in names)
+    return next((name for name in found if name in nodes), "")
 
 
 def _may_be_chat(entry: object) -> bool:

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import IO, Any, Protocol
 
 import orjson
@@ -78,7 +78,12 @@ class Archive:
                 self._zip = zipfile.ZipFile(path)
                 infos = self._zip.infolist()
                 _check_number(len(infos), path)
-                self._members = {info.filename: info for info in infos if not info.is_dir()}
+                named = ((one.filename.replace("\\", "/"), one) for one in infos)  # of Windows
+                self._members = {
+                    name: one
+                    for name, one in named
+                    if not (name.endswith("/") or _is_beside(PurePosixPath(name)))
+                }
             elif _begins_as_zip(path):
                 raise MovingError(
                     f"{path} is an incomplete or damaged ZIP; download or copy it again."
@@ -356,8 +361,13 @@ def _walk(folder: Path, levels: int) -> Iterator[tuple[str, Path]]:
                 if entry.is_dir(follow_symlinks=False):
                     if level < levels and entry.name not in _PASSED_OVER:
                         waiting.append((path, level + 1))
-                elif entry.is_file(follow_symlinks=False):
+                elif entry.is_file(follow_symlinks=False) and not _is_beside(path):
                     yield path.relative_to(folder).as_posix(), path
+
+
+def _is_beside(path: PurePath) -> bool:
+    """Return whether macOS has put a file beside another one of this name, with its attributes."""
+    return path.name.startswith("._") or "__MACOSX" in path.parts
 
 
 def _begins_as_zip(path: Path) -> bool:

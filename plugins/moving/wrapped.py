@@ -21,7 +21,8 @@ _ENVELOPE = re.compile(
     r"|(?:Untrusted context \([^\n]{1,80}\)|Context):[ \t]*\n"
     r"<active_memory_plugin>(?>.*?</active_memory_plugin>)"
     rf"|[^\n]{{1,120}}?(?:\(untrusted[^\n)]{{0,80}}\):|{_MARK})[ \t]*\n```json\n(?>.*?\n```)"
-    rf"|[^\n]{{1,120}}?(?:\(untrusted, chrono[^\n)]{{0,80}}\):|{_MARK})[ \t]*(?>(?:\n[^\n]+)+)"
+    rf"|[^\n]{{1,120}}?(?:\(untrusted, chrono[^\n)]{{0,80}}\):|{_MARK})[ \t]*+(?!\n```json)"
+    r"(?>(?:\n[^\n]+)+)"
     r"))++\s*+",
     re.DOTALL | re.MULTILINE,
 )
@@ -34,7 +35,7 @@ _SUFFIX = re.compile(
 )
 _NUMBER = re.compile(r"^\[message_id: [^\]\n]{0,200}\][ \t]*$\n?", re.MULTILINE)
 _MEDIA = re.compile(
-    r"^\s*\[media attached(?: \d+/\d+)?: (?P<path>[^|\n]{1,2000}?)"
+    r"^[ \t]*\[media attached(?: \d+/\d+)?: (?P<path>[^|\n]{1,2000}?)"
     r"(?: \((?P<kind>[\w.+-]+/[\w.+-]+)[^\n]*?\))?(?: \|[^\n]*)?\][ \t]*$",
     re.MULTILINE,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -46,3 +47,32 @@ def test_what_stands_around_the_list_does_no_harm(tmp_path: Path) -> None:
     path.write_bytes(b'[{"a": 1}, {"b"')
     with pytest.raises(MovingError, match="is incomplete"):
         list(Archive(path).entries(path.name))
+
+
+@given(
+    top=st.sampled_from(("", "export/", "\u00fc \u732b/deep/er/")),
+    separator=st.sampled_from("/\\"),
+    is_zip=st.booleans(),
+    is_of_mac=st.booleans(),
+)
+def test_the_names_are_the_same_whatever_system_packed_them(
+    tmp_path_factory: pytest.TempPathFactory,
+    top: str,
+    separator: str,
+    is_zip: bool,
+    is_of_mac: bool,
+) -> None:
+    names = [f"{top}conversations.json", f"{top}files/a.json"]
+    beside = [f"__MACOSX/{top}._conversations.json", f"{top}files/._a.json"] if is_of_mac else []
+    path = tmp_path_factory.mktemp("packed") / "export"
+    if is_zip:
+        with zipfile.ZipFile(path, "w") as archive:
+            for name in (*names, *beside):
+                archive.writestr(name.replace("/", separator), "[1]")
+    else:
+        for name in (*names, *beside):
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            (path / name).write_text("[1]")
+    found = Archive(path)
+    assert found.names == sorted(names)
+    assert [list(found.entries(name)) for name in names] == [[1], [1]]

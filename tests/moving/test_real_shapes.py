@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 import json
+import sqlite3
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.moving.chatgpt import ChatGpt
+from plugins.moving.hermes import Hermes
 from plugins.moving.open_webui import OpenWebUi
 from plugins.moving.openclaw import OpenClaw
 from plugins.moving.source import ForeignChat, ForeignMessage, ForeignSource, MovingError
 from plugins.moving.source import UnreadableChat as Unreadable
 from plugins.moving.wrapped import drop_envelope, find_media
-from tests.moving.agent_programs import claw_events, compress, write_claw_lines
+from tests.moving.agent_programs import claw_events, compress, write_claw_lines, write_hermes
 from tests.moving.other_programs import (
     PNG,
     Json,
@@ -130,6 +133,20 @@ def test_parts_that_are_missing_and_files_that_are_not_read_are_named(tmp_path: 
     assert f"The export is incomplete: {missing} should be in it" in told
     assert "ads.json: not read." in told
     assert "manifest" not in told
+
+
+@pytest.mark.parametrize("named", ["", "conversations.json"])
+@pytest.mark.parametrize("file", ["file_0aB-cow.png", "file_0aB.dat", "user-1/file_0aB-s.jpeg"])
+def test_a_picture_is_found_in_the_folder_and_beside_the_file(
+    tmp_path: Path, named: str, file: str
+) -> None:
+    pointer = {"content_type": "image_asset_pointer", "asset_pointer": "sediment://file_0aB"}
+    said = gpt_message("user", {"content_type": "multimodal_text", "parts": [pointer, "Look"]})
+    (tmp_path / "conversations.json").write_text(json.dumps([gpt_conversation("c", "C", [said])]))
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_bytes(PNG)
+    source = ChatGpt(tmp_path / named)
+    assert [source.picture(one) for one in read(source)[0].messages[0].pictures] == [PNG]
 
 
 def test_a_zip_in_the_zip_is_named(tmp_path: Path) -> None:
@@ -367,3 +384,34 @@ def test_copies_beside_a_session_are_no_conversations(tmp_path: Path) -> None:
     for name in names:
         write_claw_lines(tmp_path, events, name)
     assert {one.identity for one in read(OpenClaw(tmp_path))} == {"s1", "s1.checkpoint.x"}
+
+
+# --- Hermes ----------------------------------------------------------------------------------
+
+
+def test_rows_that_hermes_wrote_itself_are_no_messages(tmp_path: Path) -> None:
+    """NousResearch/hermes-agent, state.db of v2026.9.21."""
+    kinds = ("hidden", "internal_notification", "process_complete", "model_switch")
+    asked = {"role": "user", "content": "Hi"}
+    path = write_hermes(
+        tmp_path,
+        [
+            asked,
+            {"role": "assistant", "content": "Ho"},
+            {"role": "assistant", "content": "What was said: Hi"},
+            *({"role": "user", "content": f"[{kind}]"} for kind in kinds),
+            {"role": "user", "content": "And?"},
+        ],
+    )
+    with closing(sqlite3.connect(path)) as database, database:
+        for column in ("_compressed_summary INTEGER DEFAULT 0", "display_kind TEXT"):
+            database.execute(f"ALTER TABLE messages ADD COLUMN {column}")
+        database.execute("ALTER TABLE sessions ADD COLUMN pinned INTEGER DEFAULT 1")
+        database.execute("UPDATE messages SET _compressed_summary = 1 WHERE id = 3")
+        for number, kind in enumerate(kinds, 4):
+            database.execute("UPDATE messages SET display_kind = ? WHERE id = ?", (kind, number))
+    source = Hermes(tmp_path)
+    (chat,) = read(source)
+    assert [one.text for one in chat.messages] == ["Hi", "Ho", "And?"]
+    assert chat.standing == "pinned"
+    assert skipped(source) == {"message that Hermes wrote in a person's place": len(kinds)}

@@ -135,11 +135,17 @@ def test_chatgpts_export_in_several_files(tmp_path: Path) -> None:
     assert [one.title for one in read(ChatGpt(tmp_path))] == ["0", "1", "2"]
 
 
-def test_open_webuis_messages_in_a_table_of_their_own(tmp_path: Path) -> None:
-    chat = webui_chat("w", "W", [])
-    chat["chat"] = {"title": "W", "history": {"messages": {}, "currentId": "m2"}}
-    path = write_webui_database(tmp_path, [chat])
+@pytest.mark.parametrize("is_beside", [True, False])
+def test_open_webuis_messages_in_a_table_of_their_own(tmp_path: Path, is_beside: bool) -> None:
+    chat, own = webui_chat("w", "W", []), webui_chat("i", "I", [])
+    current = None if is_beside else "m2"
+    chat["chat"] = {"title": "W", "history": {"messages": {}, "currentId": current}}
+    path = write_webui_database(tmp_path, [chat, own])
     with closing(sqlite3.connect(path)) as database, database:
+        if is_beside:
+            database.execute("ALTER TABLE chat ADD COLUMN current_message_id TEXT")
+            database.execute("UPDATE chat SET current_message_id = 'm2'")
+        database.execute("UPDATE chat SET meta = '{\"internal\": true}' WHERE id = 'i'")
         database.execute(
             """CREATE TABLE chat_message (id TEXT, chat_id TEXT, user_id TEXT, role TEXT,
                 parent_id TEXT, content JSON, files JSON, created_at BIGINT)"""
@@ -151,8 +157,10 @@ def test_open_webuis_messages_in_a_table_of_their_own(tmp_path: Path) -> None:
         ):
             row = (f"w-{name}", "w", "u-ann", role, parent, content, None, 1_700_000_000)
             database.execute("INSERT INTO chat_message VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
-    (found,) = read(OpenWebUi(tmp_path))
+    source = OpenWebUi(tmp_path)
+    (found,) = read(source)
     assert said(found.messages) == [("user", "Hi"), ("assistant", "Ho")]
+    assert any("had with itself" in one for one, _ in source.skipped.counts)
 
 
 def test_a_database_in_use_is_read_with_what_was_written_last(tmp_path: Path) -> None:
