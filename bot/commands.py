@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import difflib
 import logging
+import os
 from asyncio import CancelledError
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
@@ -51,6 +53,10 @@ MEANT = (
     "There is no command /{name}; did you mean /{near}? To send it to the model, write //{name}."
 )
 FAILED = "/{name} failed inside the bot; the log has the details (`python main.py logs`)."
+UNWRITTEN = (
+    "/{name} was not carried out, or not in full: {file} can't be used ({why}). Tell the bot's "
+    "owner, and send it again later."
+)
 
 
 class CommandRunner:
@@ -153,7 +159,7 @@ class CommandRunner:
             if isinstance(error, CancelledError) and is_stopped():
                 raise
             log.exception("/%s failed", line.name)
-            return Reply(_(FAILED, name=line.name), problem="failed")
+            return Reply(_describe_fault(line.name, error), problem="failed")
 
     async def _answer(self, received: Received, line: CommandLine) -> None:
         if received.is_begun:
@@ -201,6 +207,14 @@ class CommandRunner:
             with self._delivery.speaking_to(address):
                 why = explain(str(error))
             return replace(reply, text=f"{reply.text}\n\n({why})", form=None)
+
+
+def _describe_fault(name: str, error: BaseException) -> str:
+    """Say that a command failed; for a folder that can't be written or a full disk, say that."""
+    if isinstance(error, OSError) and isinstance(error.filename, str | bytes) and error.strerror:
+        file = Path(os.fsdecode(error.filename)).name
+        return _(UNWRITTEN, name=name, file=file, why=error.strerror)
+    return _(FAILED, name=name)
 
 
 def _in_words(reply: Reply) -> Reply:

@@ -185,7 +185,8 @@ class Delivery:
             await self._store.write(work)
         except StoreError as error:
             log.exception("the reply to %s could not be saved", received.id)
-            answer.parts = [Reply(f"{reply.text}\n\n({explain(str(error))})")]
+            why = explain(str(error))  # it may be all that the reply says
+            answer.parts = [Reply(reply.text if why in reply.text else f"{reply.text}\n\n({why})")]
             answer.ids = [0]
         self.send_prepared(answer)
 

@@ -224,11 +224,11 @@ class LongTermMemory:
             new = Version(0, "held", made.actor, why, before.proposed, made.operations)
             return await self._hold(before, new, before.proposal)
 
-    async def refuse(self) -> Version | None:
-        """Put what is proposed aside; None where nothing is."""
+    async def refuse(self, seen: str = "") -> Version | None:
+        """Put what is proposed aside; None where nothing is, or it is not what was `seen`."""
         async with self.state.changing:
             proposal = (await self.read_held()).proposal
-            if proposal is None:
+            if proposal is None or seen not in ("", proposal.digest):
                 return None
             refused = replace(proposal, state="refused")
             await self._services.store.write(lambda db: memory_versions.rewrite(db, refused))

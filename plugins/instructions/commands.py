@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from channels.language import _, number_of
+from memory.patterns import lazy
 from memory.turn_log import OpenTurn
 from plugins.api import Action, Ask, CommandError, Reply, command
 from plugins.builtin.context.show import moment
@@ -43,6 +44,7 @@ WITH_BUTTONS = 5
 NEWEST = 20
 """Changes that are shown."""
 ALL = "all"
+_CHANGE = lazy(r"c(\d{1,15})")
 
 
 @command(
@@ -222,7 +224,7 @@ async def _tell_kept(ask: Ask, kept: Sequence[Instruction]) -> Reply:
     named = series(quoted(literal(rule.text)) for rule in kept)
     place = _(PLACES[kept[0].scope])
     text = _("Kept as a rule {place}: {named}", place=place, named=named)
-    actions = [Action("Undo", "/rules undo")]
+    actions = await _list_undo(ask)
     if ask.person.is_owner and len(kept) == 1 and kept[0].scope != "everywhere":
         actions.append(Action("Everywhere", f"/rules move {kept[0].id} everywhere"))
     return Reply(text, await _to_data(ask, kept), tuple(actions))
@@ -291,9 +293,17 @@ async def _move(ask: Ask, rest: str) -> Reply:
 async def _undo(ask: Ask, rest: str) -> Reply:
     standing, key = ask.service(StandingInstructions), ask.conversation.key
     number = int(rest) if rest.isascii() and rest.isdigit() else 0
-    if rest and not number:
+    named = _CHANGE.fullmatch(rest)
+    if rest and not number and not named:
         raise CommandError(_("/rules undo takes the number of a rule, or nothing."))
     changes = await standing.find_last(key, number)
+    if named and (not changes or changes[0].batch != int(named[1])):
+        raise CommandError(
+            _(
+                "That is no longer the last change of the rules, so nothing was undone; "
+                "/rules history lists them."
+            )
+        )
     if not changes:
         raise CommandError(_("There is no change of a rule here that could be undone."))
     touched = [rule for one in changes for rule in (standing.look(one.rule), one.was) if rule]
@@ -325,7 +335,14 @@ async def _tell_done(ask: Ask, said: str) -> Reply:
     ask.conversation.context.notify()
     standing = ask.service(StandingInstructions)
     data = await _to_data(ask, standing.find(ask.conversation.key, "active", "proposed"))
-    return Reply(said, data, (Action("Undo", "/rules undo"),))
+    return Reply(said, data, tuple(await _list_undo(ask)))
+
+
+async def _list_undo(ask: Ask) -> list[Action]:
+    """Return the button that takes back the last change and no other, however often it is
+    pressed; none where there is no change."""
+    changes = await ask.service(StandingInstructions).find_last(ask.conversation.key, 0)
+    return [Action("Undo", f"/rules undo c{one.batch}") for one in changes[:1]]
 
 
 def _numbered(ask: Ask, words: str, verb: str) -> list[Instruction]:

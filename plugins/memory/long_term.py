@@ -229,7 +229,7 @@ def _decisions(proposal: Version | None) -> tuple[Action, ...]:
     return (
         Action(_("Approve"), f"/memory diff approve{seen}"),
         EDIT,
-        Action(_("Reject"), "/memory diff reject"),
+        Action(_("Reject"), f"/memory diff reject{seen}"),
     )
 
 
@@ -278,7 +278,7 @@ async def diff(ask: Ask, rest: str) -> Reply:
     if word == "approve":
         return await _approve(ask, which)
     if word in ("reject", "no"):
-        return await _reject(ask)
+        return await _reject(ask, which)
     state = await ask.conversation.long_term.read()
     if word:
         return await _diff_of(ask, word)
@@ -338,8 +338,12 @@ async def _approve(ask: Ask, seen: str) -> Reply:
     )
 
 
-async def _reject(ask: Ask) -> Reply:
-    if await ask.conversation.long_term.refuse() is None:
+async def _reject(ask: Ask, seen: str) -> Reply:
+    memory = ask.conversation.long_term
+    is_refused = await memory.refuse(seen) is not None
+    if not is_refused and (await memory.read()).proposal is not None:
+        raise CommandError(_("That has changed since you saw it; look at /memory diff again."))
+    if not is_refused:
         raise CommandError(_("Nothing is waiting; /memory undo takes back what is in force."))
     return Reply(_("Rejected; nothing of it is remembered."), {"is_waiting": False}, (LIST,))
 

@@ -28,7 +28,7 @@ async def test_rules_are_given_changed_moved_revoked_and_undone(tmp_path: Path) 
     async with run_bot(tmp_path, echo) as bot:
         assert "No standing rule holds here" in (await bot.says("/rules")).text
         kept = await bot.says(f"/rules add {BOSS}")
-        assert commands(kept) == ["/rules undo", "/rules move 1 everywhere"]
+        assert commands(kept) == ["/rules undo c1", "/rules move 1 everywhere"]
         await bot.says(f"/rules add --everywhere {JOKES}")
         assert "This is rule 1 already" in (await bot.says(f"/rules add {BOSS.lower()}")).text
         await bot.says("/rules edit 1 Ask me\nbefore you write.")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
 from channels.message import Address, Inbound, Reply
+from memory.record import daily
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
 from tests.waiting import until
 from tests.whole.scenario import say_all
@@ -216,3 +218,24 @@ async def test_what_a_channel_keeps_of_a_chat_goes_with_it(tmp_path: Path) -> No
         await bot.says("/forget chat yes")
         assert await state.get("pipe", "late main") == ""
         assert await state.get("pipe", "late mainland") == "another chat's"
+
+
+@pytest.mark.parametrize("what", ["t1", "chat", "all"])
+async def test_a_folder_that_cannot_be_written_is_said_and_the_next_try_deletes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    def refuse(data: Path, *_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(data / "2026-11-20.md"))
+
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says(f"I live in {MARK}.")
+        with monkeypatch.context() as broken:
+            broken.setattr(daily, "remove", refuse)
+            told = await bot.says(f"/forget {what} yes")
+        assert told.problem == "failed"
+        assert "2026-11-20.md can't be used (Permission denied)" in told.text
+        assert str(tmp_path) not in told.text, "where the bot lives is nobody's business"
+        assert found_in(tmp_path)
+        await confirmed(bot, f"/forget {what}")
+        await bot.app.delivery.queues.idle()
+        assert found_in(tmp_path) == []

@@ -64,7 +64,7 @@ async def test_what_is_distilled_waits_for_a_yes(tmp_path: Path) -> None:
         done = await bot.says("/memory distill")
         assert f"+ {day}: Ann lives in Lisbon." in done.text
         approve, *others = commands(done)
-        assert others == ["/memory edit", "/memory diff reject"]
+        assert others == ["/memory edit", approve.replace("approve", "reject")]
         assert remembered(tmp_path) == "", "nothing is in force before a yes"
         await bot.says("Hi")
         assert "Lisbon" not in prompt(bot)
@@ -87,7 +87,8 @@ async def test_nobody_approves_what_they_have_not_seen(tmp_path: Path) -> None:
         first = commands(await bot.says("/memory distill"))[0]
         write(tmp_path, "Eve owns all.", job=2)
         await bot.says("/memory distill")
-        assert "has changed since you saw it" in (await bot.says(first)).text
+        for line in (first, first.replace("approve", "reject")):
+            assert "has changed since you saw it" in (await bot.says(line)).text
         assert remembered(tmp_path) == ""
         await bot.says(commands(await bot.says("/memory diff"))[0])
         assert sorted(texts(tmp_path)) == ["Ann sings.", "Eve owns all."]

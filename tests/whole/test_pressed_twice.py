@@ -19,14 +19,14 @@ def answer(request: Received) -> Answer:
     return Say("Noted.")
 
 
-async def count_changes(bot: TestBot) -> tuple[int, int]:
-    """Return how many changes of the context hold, and how many lines are remembered."""
+async def look(bot: TestBot) -> tuple[int, int, str]:
+    """Return how many changes of the context hold, how many lines are remembered, and the rules."""
     history = (await bot.says("/context history")).data
     memory = (await bot.says("/memory list")).data
     assert history is not None
     assert memory is not None
     held = [e for e in history["events"] if not e["undone"] and e["kind"] not in ("undo", "redo")]
-    return len(held), len(memory.get("lines", ()))
+    return len(held), len(memory.get("lines", ())), (await bot.says("/rules")).text
 
 
 @pytest.mark.parametrize(
@@ -34,23 +34,24 @@ async def count_changes(bot: TestBot) -> tuple[int, int]:
     [
         *("/context drop t2", "/context clear", "/new", "/undo", "/context compact"),
         *("/context compact t2-t3", "/context free t2-t3", "/remember Ann sings."),
+        *("/rules edit 1 Never call.", "/rules revoke 1", "/rules add Never shout."),
     ],
 )
 async def test_an_undo_takes_back_its_own_change_and_no_other(tmp_path: Path, line: str) -> None:
     async with run_bot(tmp_path, answer) as bot:
         for number in range(1, 7):
             await bot.says(f"{number}: {LONG}")
-        for earlier in ("/context drop t1", "/remember Ben cooks."):
+        for earlier in ("/context drop t1", "/remember Ben cooks.", "/rules add Never lie."):
             await bot.says(earlier)
-        before = await count_changes(bot)
+        before = await look(bot)
         done = await bot.says(line)
-        assert await count_changes(bot) != before
+        assert await look(bot) != before
         (undo,) = (one.command for one in done.actions if one.label in ("Undo", "Bring back"))
         assert not (await bot.says(undo)).problem
-        assert await count_changes(bot) == before
+        assert await look(bot) == before
         again = await bot.says(undo)
         assert again.problem == "command_refused", "who was slower hears a sentence"
-        assert await count_changes(bot) == before
+        assert await look(bot) == before
 
 
 async def test_a_failed_question_is_asked_again_once(tmp_path: Path) -> None:
