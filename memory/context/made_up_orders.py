@@ -16,7 +16,7 @@ _LASTS = lazy(
     r"|insists?|insisted)\b"
     r"|\b(?:immer|nie|niemals|ab (?:jetzt|sofort)|künftig|regeln?|anweisung\w*|verboten|verbietet"
     r"|besteht darauf|darf nicht|dürfen nicht)\b"
-    r"|以后|今后|从现在|永远|总是|一律|规则|规定|禁止|不得|不许|要求",
+    r"|以后|今后|从现在|永远|总是|一律|规则|规定|禁止|不得|不许",
 )
 _OF_ANY = lazy(
     r"person|people|user|alway|never|want|rule|order|instr|assis|said|asked|shoul|must|from|immer"
