@@ -1,6 +1,6 @@
 """Orders in what a person says that end or change another one: "forget what I said about French",
-"you may write to her again", "不用再提醒我了". Found without a model, by a cue and by words that both
-have.
+"you may write to her again", "不用再提醒我了". Found without a model, by a cue and by words that
+both have.
 """
 
 from __future__ import annotations
