@@ -188,7 +188,8 @@ class AuditSource(Struct, frozen=True, dict=True):
 
     @cached_property
     def ended(self) -> list[EndedValue]:
-        """The values that were ended; those that a person has not plainly ended are marked."""
+        """The values that were ended; those that a person has not plainly ended are marked, and
+        were so in the summary of the earlier turns."""
         plain = {(one.old, one.new) for one in self.current}
         return [
             EndedValue(
@@ -196,6 +197,7 @@ class AuditSource(Struct, frozen=True, dict=True):
                 is_marked=(one.old, one.new) not in plain,
             )
             for one in in_force(self._corrections)
+            if one.at >= len(self.earlier) or (one.old, one.new) in plain
         ]
 
     @property
