@@ -18,7 +18,7 @@ from typing import Literal
 from msgspec import Struct
 
 from memory.context import shapes
-from memory.context.corrected import SAID, choose_certain, says_old
+from memory.context.corrected import SAID, choose_certain, find_untold, says_old
 from memory.context.corrections import Correction, find_corrections, in_force
 from memory.context.ended_values import EndedValue
 from memory.context.made_up_orders import find_made_up
@@ -185,6 +185,11 @@ class AuditSource(Struct, frozen=True, dict=True):
     def current(self) -> list[Correction]:
         """The corrections that hold, of values that a person has plainly ended."""
         return choose_certain(self._corrections, self._said)
+
+    def find_untold(self, text: str) -> list[str]:
+        """Return the sentences with values that hold since a person corrected others, and that a
+        text does not say."""
+        return find_untold(text, self.current, self._said)
 
     @cached_property
     def ended(self) -> list[EndedValue]:
