@@ -18,7 +18,7 @@ from typing import Literal
 from msgspec import Struct
 
 from memory.context import shapes
-from memory.context.corrected import SAID, choose_certain, says_old
+from memory.context.corrected import SAID, choose_certain, find_untold, says_old
 from memory.context.corrections import Correction, find_corrections, in_force
 from memory.context.ended_values import EndedValue
 from memory.context.made_up_orders import find_made_up
@@ -76,7 +76,7 @@ _NEXT_TO_NONE = 1 / 8
 """The share of the facts of which a text that keeps no more is no summary, unless it is about the
 same: a good one may tell of few in other words, as a name that is inflected, "noon" for 12:00."""
 _TELLING = 4  # facts of which that says something, however short the source is
-_MANY = 12  # facts of which a summary has to keep one, however it tells of them
+_MANY = 16  # facts of which a summary has to keep one, however it tells of them
 _TOLD_BEFORE = 6  # facts of the summary that it continues, of which it has to keep
 _LEAST_OF_BEFORE = 0.7, 0.4  # of them; the second where it is no shorter, and tells of other things
 _FALSE = 2  # numbers from nowhere, of which no summary has so many, unless as many were said
@@ -89,7 +89,7 @@ _WORDS = 50  # unless they are so few words over and over
 _LINE_SHARE = 100  # of so many tokens one line holds at least one
 _LONG_LINE = 60  # tokens of a line that may be a summary of anything
 _JUDGED = 9  # words that say something, of which the topic is told
-_MUCH_SAID = 30  # words of a source of which a summary has at least one
+_MUCH_SAID = 30  # words of a source of which a summary has some
 _FEW_STEMS = 100  # in a source of which a text of anything has few by chance,
 _LEAST_SHARED, _PER_DOUBLING, _MOST_SHARED = 0.18, 0.075, 0.4  # and in a longer one more
 _DIALOGUE = 1 / 2  # of the words of a summary that is written as a dialogue are from here
@@ -186,9 +186,15 @@ class AuditSource(Struct, frozen=True, dict=True):
         """The corrections that hold, of values that a person has plainly ended."""
         return choose_certain(self._corrections, self._said)
 
+    def find_untold(self, text: str) -> list[str]:
+        """Return the sentences with values that hold since a person corrected others, and that a
+        text does not say."""
+        return find_untold(text, self.current, self._said)
+
     @cached_property
     def ended(self) -> list[EndedValue]:
-        """The values that were ended; those that a person has not plainly ended are marked."""
+        """The values that were ended; those that a person has not plainly ended are marked, and
+        were so in the summary of the earlier turns."""
         plain = {(one.old, one.new) for one in self.current}
         return [
             EndedValue(
@@ -196,6 +202,7 @@ class AuditSource(Struct, frozen=True, dict=True):
                 is_marked=(one.old, one.new) not in plain,
             )
             for one in in_force(self._corrections)
+            if one.at >= len(self.earlier) or (one.old, one.new) in plain
         ]
 
     @property
@@ -246,6 +253,10 @@ class AuditSource(Struct, frozen=True, dict=True):
         said = stems(text)
         only_last = shared(said, stems_of(last)) - earlier
         return bool(only_last) and not shared(said, earlier)
+
+    def has(self, said: set[str], least: int) -> bool:
+        """Return whether so many of these words stand here, or little was said here."""
+        return len(self.stems) < _MUCH_SAID or len(shared(said, self.stems)) >= least
 
     @cached_property
     def distinct_words(self) -> int:
@@ -332,7 +343,8 @@ def _check_facts(text: str, source: AuditSource, receipt: Receipt) -> Sequence[F
     if len(new.names) >= _PEOPLE and len(new.names) > _PEOPLE_SHARE * new.told:
         return [Flaw("invented", new.names)]
     false = new.false_numbers
-    if len(false) >= _FALSE and len(false) * 2 > new.numbers:
+    is_all_false = bool(false) and len(false) == new.numbers and source.facts.has_numbers
+    if is_all_false or (len(false) >= _FALSE and len(false) * 2 > new.numbers):
         return [Flaw("invented", false)]
     if len(new.all) >= _INVENTED and len(new.all) > _INVENTED_SHARE * new.told:
         return [Flaw("invented", new.all)]
@@ -346,13 +358,14 @@ def _check_topic(text: str, source: AuditSource) -> Sequence[Flaw]:
     if len(said) >= _JUDGED and len(source.stems) >= _JUDGED:
         is_other = source.share(said) < source.least_share
     else:
-        is_other = len(source.stems) >= _MUCH_SAID and len(said) > 2 and not source.share(said)
+        is_other = len(said) > 2 and not source.has(said, 1)
     return [Flaw("topic")] if is_other else []
 
 
 def _is_about(text: str, source: AuditSource) -> bool:
     said = source.own_words(text)
-    return source.share(said) >= source.least_share and len(said) > 2
+    is_like = source.share(said) >= source.least_share and len(said) > 2
+    return is_like and source.has(said, 2)
 
 
 def _check_answer(text: str, source: AuditSource) -> Sequence[Flaw]:

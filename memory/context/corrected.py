@@ -16,8 +16,10 @@ from memory.context.ended_values import (
     is_of_one_thing,
     show_corrected,
 )
+from memory.context.receipt import sentence_with
 from memory.context.values import SCANNED, Value, find_values
 
+_MOST_UNTOLD = 12  # corrections
 SAID, _AFTER = 1, 2
 """The places of a correction and of a summary that comes after it, as `EndedValue` counts them."""
 
@@ -80,6 +82,14 @@ def put_right(text: str, ended: Sequence[EndedValue]) -> str:
         if not one.is_marked:
             text = _denied(one.old.strip(" .,;")).sub("", text)
     return show_corrected(text, ended, "assistant", _AFTER)
+
+
+def find_untold(text: str, plain: Sequence[Correction], said: Sequence[str]) -> list[str]:
+    """Return the sentences with values that hold since a person corrected others, as far as a text
+    does not say these; the newest that are not too many."""
+    untold = (one for one in plain[-_MOST_UNTOLD:] if not _says(text, one.new))
+    found = (sentence_with(one.new, [said[one.at]]) for one in untold)
+    return list(dict.fromkeys(filter(None, found)))
 
 
 def _is_concerned(one: Correction, sentence: str) -> bool:

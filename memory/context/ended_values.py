@@ -22,7 +22,7 @@ _CAPITAL = r"[A-ZÀ-ÖØ-Þ][\w'’]+"
 _NEXT_NAME = lazy(rf"[ \t]({_CAPITAL})")
 _NAME_BEFORE = lazy(rf"[\w,][ \t]({_CAPITAL})[ \t]$")  # the first word has a capital anyhow
 _BESIDE = lazy(r"[\d,;.!?，；。！？、\n]|\b(?:and|or|und|oder)\b|和")
-_OF_ONE_THING = 5  # digits of an identifier that no second thing has by chance
+_OF_ONE_THING = 6  # digits of an identifier that no second thing has by chance
 _AROUND = 400  # characters of a sentence on each side of a value
 
 
@@ -92,9 +92,9 @@ def show_corrected(
 def is_of_one_thing(value: str) -> bool:
     """Return whether a value is an address, a path, or a number as of a phone, which no other thing
     has: whatever a sentence is about, it says that of the same."""
-    kinds = {one.kind for one in find_values(value)}
-    is_long = sum(map(str.isalnum, value)) >= _OF_ONE_THING
-    return bool(kinds) and kinds <= _WHOLE and is_long
+    kinds = {one.kind for one in find_values(value)} or {""}
+    is_long = sum(map(str.isdigit, value)) >= _OF_ONE_THING
+    return kinds <= {"url", "address", "path"} or (kinds == {"identifier"} and is_long)
 
 
 def says_old(text: str, ended: Iterable[EndedValue]) -> bool:

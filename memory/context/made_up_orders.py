@@ -16,18 +16,18 @@ _LASTS = lazy(
     r"|insists?|insisted)\b"
     r"|\b(?:immer|nie|niemals|ab (?:jetzt|sofort)|künftig|regeln?|anweisung\w*|verboten|verbietet"
     r"|besteht darauf|darf nicht|dürfen nicht)\b"
-    r"|以后|今后|从现在|永远|总是|一律|规则|规定|禁止|不得|不许|要求",
+    r"|以后|今后|从现在|永远|总是|一律|规则|规定|禁止|不得|不许",
 )
 _OF_ANY = lazy(
     r"person|people|user|alway|never|want|rule|order|instr|assis|said|asked|shoul|must|from|immer"
-    r"|niema|perso|nutze|möcht|regel|anwei|gesag|künft|jetzt|sofor|soll|darf"
+    r"|niema|perso|nutze|möcht|regel|anwei|gesag|künft|jetzt|sofor|soll|darf|werde|wurde|alle"
     r"|用户|要求|以后|永远|规则|总是|并且|不要"
 )
 
 
 def find_made_up(text: str, said: Set[str]) -> list[str]:
-    """Return the sentences of a text that tell of a lasting order of which next to no word is among
-    those that were said (`said`, as `stems` makes them)."""
+    """Return the sentences of a text that tell of a lasting order of which fewer than half of the
+    words are among those that were said (`said`, as `stems` makes them)."""
     told = [one for one in split_sentences(text) if _LASTS.search(one.casefold())]
     if not told:
         return []
@@ -36,6 +36,6 @@ def find_made_up(text: str, said: Set[str]) -> list[str]:
     for one in told:
         about = {word for word in stems(one) if not _OF_ANY.match(word)}
         known = {word for word in about if word in given or word[:4] in given}
-        if len(about) >= _LEAST and len(known) * 3 <= len(about):
+        if len(about) >= _LEAST and len(known) * 2 < len(about):
             found.append(one)
     return found

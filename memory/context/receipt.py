@@ -112,6 +112,11 @@ class SourceFacts:
         """Return the names and identifiers in these texts."""
         return [fact.text for fact in self._found.all() if fact.kind in ("name", "identifier")]
 
+    @property
+    def has_numbers(self) -> bool:
+        """Return whether the most telling facts have one with digits."""
+        return any(any(map(str.isdigit, fact.text)) for fact in self.facts)
+
     def is_name(self, word: str) -> bool:
         """Return whether a word is here with a capital alone."""
         return word in self._raw and f" {word.lower()}" not in self._raw

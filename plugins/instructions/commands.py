@@ -405,4 +405,8 @@ def list_notes(standing: StandingInstructions, turn: OpenTurn) -> list[str | Rep
             said = _("Revoke rule {n}? “{text}”", n=rule.id, text=literal(rule.text))
             action = Action(_("Revoke {n}", n=rule.id), f"/rules revoke {rule.id}")
         notes.append(Reply(said, actions=(action,)))
+    for rule, text in standing.find_rewordings(key, turn.number):
+        said = _("Change rule {n} to “{text}”?", n=rule.id, text=literal(text))
+        action = Action(_("Change {n}", n=rule.id), f"/rules edit {rule.id} {text}")
+        notes.append(Reply(said, actions=(action,)))
     return notes

@@ -1,5 +1,6 @@
-"""Orders in what a person says that end another one: "forget what I said about French", "you may
-write to her again", "不用再提醒我了". Found without a model, by a cue and by words that both have.
+"""Orders in what a person says that end or change another one: "forget what I said about French",
+"you may write to her again", "不用再提醒我了". Found without a model, by a cue and by words that
+both have.
 """
 
 from __future__ import annotations
@@ -10,12 +11,18 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memory.context.corrected import put_right
+from memory.context.correction_sentences import content_words
+from memory.context.corrections import Correction, CorrectionFinder
+from memory.context.ended_values import EndedValue
 from memory.patterns import lazy
 from plugins.instructions.detect import language_of
 from plugins.instructions.scorer import score
 from plugins.instructions.sentences import SaidSentence, mask_foreign_words, read_sentences
 
 _SCANNED = 4_000  # characters of a message
+_UNIQUE = frozenset(("name", "identifier", "address", "url", "path"))
+_MOST = 3  # orders that a sentence may end: the newest of those that are as like
 _STEM = 4  # letters that inflected forms of a word share
 _LIKE = 1 / 2  # of the words of the shorter one
 
@@ -41,9 +48,35 @@ def find_endings(text: str, orders: Sequence[str]) -> list[Ending]:
         endings = [*_find(sentence, orders)]
         most = max((ending.shared for ending in endings), default=0)
         likest = [ending for ending in endings if ending.shared == most]
-        for one in likest:
+        for one in likest[-_MOST:]:
             found.setdefault(one.at, replace(one, is_sure=one.is_sure and len(likest) == 1))
     return [*found.values()]
+
+
+def find_rewordings(text: str, orders: Sequence[str]) -> dict[int, str]:
+    """Return the orders of which a message corrects a value, by their places, as they would be with
+    the one that holds."""
+    said = mask_foreign_words(text[:_SCANNED])
+    found = {}
+    for at, order in enumerate(orders):
+        finder = CorrectionFinder()
+        finder.note(order)
+        ended = [
+            EndedValue(one.old, one.new, 0, 0, one.topic, is_marked=False)
+            for one in finder.hear(said)
+            if _is_of_order(one, order, said)
+        ]
+        if ended and (new := put_right(order, ended)) != order:
+            found[at] = new
+    return found
+
+
+def _is_of_order(one: Correction, order: str, said: str) -> bool:
+    """Return whether a correction is about an order: words of both are the same, or it names a
+    value that no second thing has."""
+    if not one.said.isdisjoint(content_words(order)):
+        return one.is_certain or one.old.casefold() in said.casefold()
+    return one.kind in _UNIQUE and one.old.casefold() in said.casefold()
 
 
 def _find(sentence: SaidSentence, orders: Sequence[str]) -> Iterator[Ending]:
@@ -104,8 +137,9 @@ _NEGATIVE = lazy(
 _ENDS = lazy(
     r"\b(?:forget|drop|cancel|revoke|scrap|ignore|lift|remove|delete|withdraw)\b.{0,60}\b(?:rules?"
     r"|orders?|instructions?|what i (?:said|told|asked|wanted)|i (?:said|told|asked))\b"
-    r"|\bforget about\b|\b(?:rule|order|instruction)\b.{0,80}\b(?:off|over|ends|gone|no longer"
-    r"|any ?more|doesn't apply)\b"
+    r"|\bforget about\b|\bno longer (?:applies|apply|holds?|counts?|valid|needed)\b"
+    r"|\b(?:rule|order|instruction)\b.{0,80}\b(?:off|over|ends|gone|no longer|any ?more"
+    r"|doesn't apply)\b"
     r"|\b(?:vergiss|vergessen sie|streich\w*|lösch\w*|ignorier\w*|heb\w*|nimm)\b.{0,80}\b(?:regeln?"
     r"|anweisung|vorgabe|wunsch|gesagt|sagte|wollte|zurück)\b|\bvergiss das mit\b"
     r"|\b(?:regel|anweisung|vorgabe)\b.{0,80}\b(?:weg|aufgehoben|hinfällig|nicht mehr|vorbei)\b"
@@ -115,7 +149,7 @@ _ENDS = lazy(
 _LIFTS = lazy(
     r"\b(?:you (?:may|can|could)|you(?:'re| are) allowed to|feel free to|it(?:'s| is) (?:ok|okay|"
     r"fine|alright)(?: now)? to)\b.*\b(?:again|now|after all|any ?way)\b"
-    r"|\b(?:is|are) (?:now )?(?:fine|ok|okay|allowed|welcome)(?: again| now| after all)\b"
+    r"|\b(?:is|are) (?:now )?(?:fine|ok|okay|allowed|welcome)\b.*\b(?:again|now|after all)\b"
     r"|\b(?:darfst|kannst|dürft|könnt|dürfen|können)\b.*\b(?:wieder|doch|jetzt|nun|ruhig)\b"
     r"|\b(?:ist|sind)\b.*\b(?:wieder|jetzt|doch|nun)\b.*\b(?:ok|okay|erlaubt|in ordnung)\b"
     r"|可以.*了|又可以|允许.*了"

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -24,7 +24,7 @@ from memory.tasks import BackgroundTasks
 from plugins.api import CommandError, Person, SaidWords
 from plugins.instructions import record as rows
 from plugins.instructions.detect import find_instructions
-from plugins.instructions.endings import find_endings
+from plugins.instructions.endings import find_endings, find_rewordings
 from plugins.instructions.own_words import cut_forwarded, is_forwarded, normalise
 from plugins.instructions.record import (
     Instruction,
@@ -67,6 +67,18 @@ def format_section(rules: Iterable[Instruction]) -> str:
     return f"{HEADING}\n{lines}" if lines else ""
 
 
+T = TypeVar("T")
+
+
+def _remember(
+    of_turns: dict[tuple[str, int], dict[int, T]], turn: tuple[str, int], rules: dict[int, T]
+) -> None:
+    """Remember something of rules for a turn, and forget the oldest where there is much."""
+    of_turns.setdefault(turn, {}).update(rules)
+    while len(of_turns) > _MOST_ENDINGS:
+        of_turns.pop(next(iter(of_turns)))
+
+
 class StandingInstructions:
     """Keeps them, and changes them for who may."""
 
@@ -76,6 +88,7 @@ class StandingInstructions:
         self._rules: dict[int, Instruction] = {}
         self._sections: dict[tuple[str, str], str] = {}
         self._endings: dict[tuple[str, int], dict[int, bool]] = {}
+        self._rewordings: dict[tuple[str, int], dict[int, str]] = {}
         self._lock = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.tasks = BackgroundTasks()
@@ -231,9 +244,10 @@ class StandingInstructions:
             is_ended = is_auto and is_theirs and is_certain
             if is_ended:
                 await self.settle(key, said.person.id, "revoke", [replace(rule, state="revoked")])
-            self._endings.setdefault((key.id, said.turn), {})[rule.id] = is_ended
-            while len(self._endings) > _MOST_ENDINGS:
-                self._endings.pop(next(iter(self._endings)))
+            _remember(self._endings, (key.id, said.turn), {rule.id: is_ended})
+        reworded = find_rewordings(written, [rule.text for rule in before])
+        if new := {before[at].id: text for at, text in reworded.items()}:
+            _remember(self._rewordings, (key.id, said.turn), new)
 
     def find_endings(self, key: ConversationKey, turn: int) -> list[tuple[Instruction, bool]]:
         """Return the rules that a turn seems to end, and whether it did."""
@@ -243,6 +257,18 @@ class StandingInstructions:
             (rule, is_ended)
             for rule, is_ended in rules
             if rule is not None and rule.state == ("revoked" if is_ended else "active")
+        ]
+
+    def find_rewordings(self, key: ConversationKey, turn: int) -> list[tuple[Instruction, str]]:
+        """Return the rules of which a turn corrects a value, with the words that they would have.
+        One that the turn seems to end is none."""
+        ended = self._endings.get((key.id, turn), {})
+        found = self._rewordings.get((key.id, turn), {})
+        rules = ((self._rules.get(number), text) for number, text in found.items())
+        return [
+            (rule, text)
+            for rule, text in rules
+            if rule is not None and rule.state == "active" and rule.id not in ended
         ]
 
     def _is_full(self, key: ConversationKey, person: Person | None) -> bool:

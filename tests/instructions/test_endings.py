@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from plugins.instructions.endings import find_endings
+from plugins.instructions.endings import find_endings, find_rewordings
 from tests.fakes.openai_server import echo
 from tests.instructions.test_rules_said import AUTO, commands, list_rules, system
+from tests.tables import each_row
 from tests.whole.scenario import say_all
 from tests.whole.testbot import run_bot
 
@@ -62,6 +63,45 @@ async def test_auto_revokes_at_once_and_undo_brings_it_back(tmp_path: Path) -> N
         assert FRENCH not in [rule["text"] for rule in await list_rules(bot)]
         await say_all(bot, "/rules undo 1", "And?")
         assert FRENCH in system(bot)
+
+
+@each_row(
+    ("order", "said", "new"),
+    [
+        (
+            "Invoice all to Brightwater Ltd",
+            "It's Bridgewater Ltd, not Brightwater Ltd",
+            "Bridgewater",
+        ),
+        ("Send bills to pay@old.example", "It is pay@new.example, not pay@old.example", "pay@new"),
+        ("Remind me at 8:00 of the pills", "Not at 8:00, remind me at 9:00", "9:00"),
+        (
+            "Schick den Bericht am Freitag",
+            "Der Bericht geht am Montag raus, nicht am Freitag",
+            "Montag",
+        ),
+        ("每天八点提醒我吃药", "不是八点，是九点提醒我吃药", "九点"),
+        ("Never call me on Thursday", "The party is on Friday, not Thursday", ""),
+        ("Never spend 500 euros", "It costs 700 euros, not 500 euros", ""),
+        ("Never call me on Thursday", 'He said "not on Thursday, on Friday"', ""),
+    ],
+)
+def test_a_corrected_value_is_corrected_in_the_rule_that_has_it(
+    order: str, said: str, new: str
+) -> None:
+    reworded = find_rewordings(said, [order]).get(0, "")
+    assert bool(reworded) is bool(new)
+    assert new in reworded
+
+
+async def test_a_person_is_asked_whether_a_rule_with_an_ended_value_changes(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo) as bot:
+        await say_all(bot, "/rules add Send bills to pay@old.example")
+        reply = await bot.says("The address is pay@new.example, not pay@old.example.")
+        assert "Change rule 1 to “Send bills to pay@new.example”?" in reply.text
+        (command,) = commands(reply)
+        await say_all(bot, command, "And?")
+        assert system(bot).endswith("- Send bills to pay@new.example")
 
 
 async def test_words_that_may_be_pasted_or_are_unsure_end_nothing_by_themselves(

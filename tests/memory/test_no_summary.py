@@ -83,13 +83,19 @@ SAID_MUCH = (
     [
         "The person and the assistant talked about various things.",
         "They discussed several topics.",
+        "They talked about many things and a place.",
         "Die beiden unterhielten sich über dies und das.",
     ],
 )
 def test_a_few_empty_words_are_no_summary_of_much_that_was_said(text: str) -> None:
     assert not judge(text, said=SAID_MUCH)
-    assert not judge(text, said=SAID_MUCH.replace("Pemberton", "he")), "without any fact"
     assert judge("They saw a flat with a tiny kitchen.", said=SAID_MUCH)
+
+
+def test_words_of_which_none_was_said_are_no_summary_of_much_without_facts() -> None:
+    said = SAID_MUCH.replace("Pemberton", "he")
+    assert not judge("They discussed several topics.", said=said)
+    assert judge("They saw a flat with a tiny kitchen.", said=said)
 
 
 MADE_UP = [
@@ -132,6 +138,8 @@ def test_two_numbers_that_nobody_said_are_no_summary_unless_as_many_were() -> No
     said = "The code is 4711-XZ, the rent 1,375 euros, and Anna Schmidt and Bob Marlowe pay it."
     assert not judge("Anna Schmidt and Bob Marlowe pay 1,486 euros; code 5822-XZ.", said=said)
     assert judge("Anna Schmidt and Bob Marlowe pay 1,375 euros; code 4711-XZ.", said=said)
+    assert not judge("Anna Schmidt and Bob Marlowe pay; the code is 5822-XZ.", said=said)
+    assert judge("Anna Schmidt and Bob Marlowe pay; 10 ideas.", said="Anna Schmidt and Bob Marlowe")
 
 
 def spell(number: int) -> str:

@@ -72,6 +72,7 @@ def test_the_same_in_another_form_is_kept(said: str, kept: str) -> None:
         ("Meine IBAN ist DE44 5001 0517 5407 3249 31", "DE44 5001 0517 5407 3249 31"),
         ("Die Steuernummer ist 27/453/01288", "27/453/01288"),
         ("policy VX/2291/07", "VX/2291/07"),
+        ("the referral R-2209/44", "R-2209/44"),
         ("We have v2.11.3.", "v2.11.3"),
         ("Das Kennwort ist Kürbis-Suppe_88", "Kürbis-Suppe_88"),
         ("门禁密码是5527。", "5527"),

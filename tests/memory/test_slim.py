@@ -283,7 +283,8 @@ async def test_new_summarises_what_stands_in_the_log_too(lodge: Lodge) -> None:
 
 
 async def test_compact_takes_the_log_into_the_summary(lodge: Lodge) -> None:
-    lodge.summarizer.answer = lambda request: "They talked, up to question 18."
+    told = "They talked of questions 10, 11 and 12, and of others up to question 18."
+    lodge.summarizer.answer = lambda request: told
     await talk(lodge, range(1, 20))
     conversation = await lodge.conversation()
     made = await conversation.compactor.compact_for_person()
@@ -293,10 +294,7 @@ async def test_compact_takes_the_log_into_the_summary(lodge: Lodge) -> None:
     assert made.summary.turns == tuple(range(1, 19))
     assert conversation.context.view().log == ()
     wire = sent(await talk(lodge, range(20, 21)))
-    assert (
-        wire[1]["content"] == "<summary-of-earlier-turns>\nThey talked, up to question 18.\n"
-        "</summary-of-earlier-turns>"
-    )
+    assert wire[1]["content"] == f"<summary-of-earlier-turns>\n{told}\n</summary-of-earlier-turns>"
 
 
 async def test_a_pinned_turn_stays_in_full_and_a_dropped_one_leaves_the_log(lodge: Lodge) -> None:

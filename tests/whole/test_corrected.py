@@ -61,6 +61,21 @@ async def test_no_later_summary_brings_an_ended_value_back(
             assert old not in told
 
 
+async def test_a_value_that_holds_is_added_to_a_summary_that_omits_it(tmp_path: Path) -> None:
+    def script(request: Received) -> Answer:
+        return Say("They told of the weather." if request.is_summary else "Yes. " * 30)
+
+    async with run_bot(tmp_path, script) as bot:
+        await say_all(bot, "The meeting is on 3 May.", "No, the meeting is on 4 May, not 3 May.")
+        for number in range(3):
+            await say_all(bot, *(f"Tell more of the weather, {number + 1}" for _ in range(4)))
+            await bot.says("/context compact")
+            await bot.says("And?")
+            told = str(bot.sent_to_model()[1]["content"])
+            assert "the meeting is on 4 May" in told
+            assert "3 May" not in told
+
+
 async def test_a_corrected_value_is_not_distilled(tmp_path: Path) -> None:
     async with run_bot(tmp_path, distilled_to([]), SETTINGS) as bot:
         await bot.says("The meeting is on 3 May.")
