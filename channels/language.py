@@ -116,6 +116,8 @@ def _fill(place: str, value: str) -> str:
     """Return the text in a place of a sentence, by the place's name."""
     if place in _AS_IT_IS:
         return value
+    if place == "changed":
+        return _(", ").join(map(_, value.split(", ")))
     if place == "parts":
         return _(", and ").join(map(explain, value.split(", and ")))
     return explain(value).replace(" to ", _(" to ")) if place == "turns" else explain(value)

@@ -70,6 +70,11 @@ def aside(text: str) -> str:
     return _(" ({text})", text=text) if text else ""
 
 
+def labelled(label: str, text: str) -> str:
+    """Return a text behind its label, with the colon of the language."""
+    return _("{label}: {text}", label=label, text=text)
+
+
 def quoted(words: str) -> str:
     """Return somebody's words between the quotation marks of the language."""
     return _("“{words}”", words=words)

@@ -256,11 +256,7 @@ def digest_of(text: str) -> str:
 
 
 def describe_change(before: PromptFingerprint, now: PromptFingerprint) -> str:
-    """Describe what has changed, in a sentence; "" where nothing has, or nothing was before."""
+    """Name what has changed; "" where nothing has, or nothing was before."""
     parts = dict.fromkeys((*now, *before)) if before else ()
-    names = [f"the {name}" for name in parts if before.get(name) != now.get(name)]
-    if not names:
-        return ""
-    verb = "were" if len(names) > 1 or names[0].endswith("s") else "was"
-    last = f" and {names[-1]}" if len(names) > 1 else names[0]
-    return f"{', '.join(names[:-1])}{last} {verb} changed"
+    changed = ", ".join(name for name in parts if before.get(name) != now.get(name))
+    return f"changed: {changed}" if changed else ""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from channels.language import _
 from plugins.api import Action, Ask, Command, Reply, command, hookimpl
-from plugins.wording import cell, table
+from plugins.wording import cell, labelled, table
 
 GROUPS: Mapping[str, Sequence[str]] = {
     "Talking": (
@@ -113,7 +113,7 @@ def _first(commands: Mapping[str, Command]) -> Iterator[str]:
     it."""
     yield _list([commands[name] for name in FIRST if name in commands])
     for group, names in grouped(commands).items():
-        yield f"**{_(group)}**: {', '.join(f'/{name}' for name in names)}"
+        yield labelled(f"**{_(group)}**", ", ".join(f"/{name}" for name in names))
 
 
 def _more() -> str:

@@ -15,7 +15,7 @@ from plugins.api import Action, Ask, CommandError, Reply, command
 from plugins.builtin.context.show import moment
 from plugins.instructions.record import Instruction, Scope, place_at
 from plugins.instructions.standing import StandingInstructions
-from plugins.wording import aside, clip, count, literal, quoted, series
+from plugins.wording import aside, clip, count, labelled, literal, quoted, series
 
 SCOPES: Mapping[str, Scope] = {
     "here": "conversation",
@@ -97,7 +97,7 @@ async def _list(ask: Ask) -> Reply:
     if active:
         tokens = _("{tokens} of {most} tokens", tokens=data["tokens"], most=data["max_tokens"])
         head = number_of(len(active), "{n} rule in force", "{n} rules in force")
-        parts += [f"**{head}** ({tokens})", *[await _line(ask, rule) for rule in active]]
+        parts += [f"**{head}**{aside(tokens)}", *[await _line(ask, rule) for rule in active]]
     if proposed:
         parts += [f"**{_('Awaiting approval')}**", *[await _line(ask, rule) for rule in proposed]]
     actions = [action for rule in proposed[:WITH_BUTTONS] for action in _buttons(rule)]
@@ -163,7 +163,9 @@ async def _history(ask: Ask, rest: str) -> Reply:
         text = rule.text if rule is not None and is_shown else ""
         at = moment(_time(one.at), ask.bot.zone())
         undone = aside(_("undone")) if one.undone else ""
-        what = f"{_(KINDS[one.kind])}{undone}" + (f": {literal(clip(text, 120))}" if text else "")
+        what = f"{_(KINDS[one.kind])}{undone}"
+        if text:
+            what = labelled(what, literal(clip(text, 120)))
         lines.append(f"- {at} · {literal(one.person)} · **{one.rule}** {what}")
         data.append(
             {

@@ -19,7 +19,7 @@ from plugins.api import Ask, CommandError, Reply, ToolContext, ToolError, tool
 from plugins.builtin.context.show import moment
 from plugins.builtin.context.state import CLEARED, DROPPED, States, states
 from plugins.builtin.context.turns import name_role, role, summarize
-from plugins.wording import aside, clip, count, literal, series
+from plugins.wording import aside, clip, count, labelled, literal, series
 
 HITS = 10
 """Hits that are shown, of each kind."""
@@ -58,7 +58,8 @@ async def search(ask: Ask, rest: str) -> Reply:
 def _part(title: str, total: int, hits: Iterable[str]) -> str:
     lines = [f"- {hit}" for hit in hits]
     best = _(", the best {n}", n=len(lines)) if total > len(lines) else ""
-    return f"**{title}** ({count(total, 'hit')}{best}):\n\n" + "\n".join(lines) if lines else ""
+    head = labelled(f"**{title}**" + aside(count(total, "hit") + best), "").rstrip()
+    return f"{head}\n\n" + "\n".join(lines) if lines else ""
 
 
 def as_data(note: Note) -> dict[str, str]:
@@ -100,7 +101,7 @@ def _to_data(ask: Ask, hit: Hit, where: States) -> dict[str, Any]:
 
 
 def _beside(entry: Entry | None) -> str:
-    return f"{literal(name_role(role(entry.message)))}: {_begin(entry)}" if entry else ""
+    return labelled(literal(name_role(role(entry.message))), _begin(entry)) if entry else ""
 
 
 def _begin(entry: Entry) -> str:
@@ -112,10 +113,8 @@ def _format_line(hit: Mapping[str, Any]) -> str:
     where = _(" in {conversation}", conversation=literal(there)) if there else ""
     state = aside(series(map(_, hit["state"].split(", "))) if hit["state"] else "")
     beside = (f"\n  {_(name)} {hit[name]}" for name in ("before", "after") if hit[name])
-    return (
-        f"**{hit['turn']}** {literal(name_role(hit['role']))}{where}, {hit['at']}{state}: "
-        f"{hit['text']}" + "".join(beside)
-    )
+    who = f"**{hit['turn']}** {literal(name_role(hit['role']))}{where}"
+    return labelled(series((who, hit["at"])) + state, hit["text"]) + "".join(beside)
 
 
 # --- for the model -------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from memory.turns import Entry
 from plugins.api import Ask, CommandError
 from plugins.builtin.context.show import moment
 from plugins.builtin.context.turns import name_role, role
-from plugins.wording import aside, clip, format_list, literal, sentence
+from plugins.wording import aside, clip, format_list, labelled, literal, sentence, series
 
 _QUOTED = 3  # messages that are quoted of a section's turns
 _LONGEST = 240  # characters of each
@@ -156,7 +156,7 @@ def _in_order(entries: Sequence[Entry]) -> list[Entry]:
 def _quote(ask: Ask, entry: Entry) -> str:
     who = entry.message.speaker or name_role(role(entry.message))
     at = moment(entry.at, ask.bot.zone())
-    return f"t{entry.turn} {who}, {at}: {clip(entry.message.text, _LONGEST)}"
+    return labelled(series((f"t{entry.turn} {who}", at)), clip(entry.message.text, _LONGEST))
 
 
 def _nearness(text: str, line: MemoryLine) -> int:

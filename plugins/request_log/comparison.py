@@ -36,7 +36,7 @@ from plugins.request_log.commands import (
 )
 from plugins.request_log.reading import Rebuilt
 from plugins.request_log.record import SentRequest
-from plugins.wording import amount, aside, clip, fence, format_turns, series, shorten
+from plugins.wording import amount, aside, clip, fence, format_turns, labelled, series, shorten
 
 _AFTER = ", after a summary"
 _MOST_NAMED = 5  # parts in a sentence
@@ -327,9 +327,9 @@ def _diff_line(line: PartLine) -> str:
         sizes = _(
             "{before} → {after} tokens", before=amount(line.before), after=amount(line.tokens)
         )
-        return f"! {_name_part(line.name)}: {series((sizes, line.words))}"
+        return labelled(f"! {_name_part(line.name)}", series((sizes, line.words)))
     size = _("{tokens} tokens", tokens=amount(line.tokens))
-    return f"{line.sign} {_name_part(line.name)}: {series((size, line.words))}"
+    return labelled(f"{line.sign} {_name_part(line.name)}", series((size, line.words)))
 
 
 def _name_part(name: str) -> str:

@@ -53,8 +53,19 @@ _MARKS = {
 PARTS = (
     *("system prompt", "standing instructions", "memory", "tools", "summary", "activity log"),
     *("summaries of turns", "turns", "running turn", "user", "assistant", "tool", "note"),
-    *("other", "before", "after", "system", "new", "changed", "gone", "pinned", "archived"),
-    *("and", "or", "waiting"),
+    *(
+        "model",
+        "other",
+        "before",
+        "after",
+        "system",
+        "new",
+        "changed",
+        "gone",
+        "pinned",
+        "archived",
+    ),
+    *("pinned", "archived", "and", "or", "waiting"),
 )
 LAYERS = ("default", "file", "environment")
 _A_KEY = re.compile(r"[/↑↓A-Z][\w↑↓-]*( (Ctrl-E|Enter|keys|↓))?")
@@ -172,7 +183,8 @@ def _import(path: Path) -> ModuleType:
 # --- sentences of the rooms below -----------------------------------------------------------
 
 BELOW = ("memory", "agent", "bot", "plugins", "channels")
-_PLACE = re.compile(r"\{[^{}]*\}")
+_PLACE = re.compile(r"\{[^{}]*\}|%[sd]")
+"""A place in a text, or in a line of the log."""
 
 
 @cache

@@ -102,6 +102,20 @@ async def test_all_that_commands_say_is_marked(tmp_path: Path) -> None:
     assert found == {}
 
 
+HALF_WIDE = re.compile(r"[\u4e00-\u9fff]\*{0,2}(?:[,.:;!?](?!\w)| ?\()|\)[\u4e00-\u9fff]")
+"""A mark as wide as a Latin letter beside a Chinese one."""
+
+
+async def test_marks_are_as_wide_as_the_letters_in_chinese(tmp_path: Path) -> None:
+    found: dict[str, list[str]] = {}
+    async with run_bot(tmp_path, lambda _: Say("re: so"), settings={"language": "zh"}) as bot:
+        for line in filter(None, LINES.replace("\n", "|").split("|")):
+            text = re.sub(r"`[^`]*`", "`", (await bot.says(line)).text)
+            if marks := HALF_WIDE.findall(text):
+                found[line] = marks
+    assert found == {}
+
+
 def test_every_command_is_tried() -> None:
     names = load(Path("/nonexistent"), HookContext()).commands
     untried = {name for name in names if not re.search(rf"/{name}\b", LINES)}

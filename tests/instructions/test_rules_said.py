@@ -79,7 +79,7 @@ async def test_auto_keeps_it_in_the_same_turn_and_undo_ends_it_for_good(tmp_path
         assert commands(reply) == ["/rules undo 1"]
         assert BOSS in system(bot)
         changes = (await bot.says("/context history")).text
-        assert "the standing instructions were changed" in changes
+        assert "changed: standing instructions" in changes
         await bot.says("/rules undo 1")
         assert commands(await bot.says(BOSS)) == []
         assert "Standing instructions" not in system(bot)

@@ -266,7 +266,7 @@ async def test_the_prompt_is_the_same_bytes_between_changes(tmp_path: Path) -> N
         await say_all(bot, "/rules revoke 1", "And?")
         events = ((await bot.says("/context history")).data or {})["events"]
         changes = [one["reason"] for one in events]
-        assert changes == ["the standing instructions were changed"], "the first is no change"
+        assert changes == ["changed: standing instructions"], "the first is no change"
         assert commands(await bot.says("/rules")) == []
 
 

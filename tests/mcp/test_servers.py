@@ -83,7 +83,7 @@ async def test_a_server_is_one_line_of_the_prompt_which_is_the_same_whatever_it_
     assert "add_note" not in prompt
     assert after["messages"][0] == before["messages"][0]
     assert after["tools"] == before["tools"]
-    assert "the tools were changed" not in history
+    assert "changed: tools" not in history
 
 
 @pytest.mark.usefixtures("processes")

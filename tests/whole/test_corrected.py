@@ -31,7 +31,7 @@ async def test_a_correction_in_the_chat_reaches_the_prompt_and_proposes_an_edit(
         assert "The meeting is on 4 May." in file_of(tmp_path).read_text()
         await bot.says("Fine?")
         assert "The meeting is on 4 May." in prompt(bot)
-        assert "the memory was changed" in (await bot.says("/context history")).text
+        assert "changed: memory" in (await bot.says("/context history")).text
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,7 @@ async def test_it_is_chosen_in_the_chat_and_recorded_and_can_be_taken_back(tmp_p
         for one in (lean, again)
     ]
     assert names == [["use_tool"], ["calculate"]]
-    assert event["reason"] == "the system prompt and the tools were changed"
+    assert event["reason"] == "changed: system prompt, tools"
 
 
 async def test_what_was_sent_is_made_again_as_it_was(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ async def test_what_a_person_wants_remembered_is_in_the_prompt_at_once(tmp_path:
             "The long-term memory is empty" in (await bot.says("/memory list", chat="other")).text
         )
         history = await bot.says("/context history")
-        assert "the memory was changed" in history.text
+        assert "changed: memory" in history.text
     async with run_bot(tmp_path, distilled_to(), SETTINGS) as bot:
         await bot.says("And now?")
         assert "allergic to nuts" in prompt(bot), "after a restart too"

@@ -176,8 +176,8 @@ async def test_what_changes_the_beginning_of_the_prompt_is_a_recorded_event(tmp_
         await bot.says("/config system_prompt Be brief.")
         await bot.says("/config tools.web_fetch true")
         await bot.says("Hello.")
-        both = "the system prompt and the tools were changed"
-        assert await kinds(bot) == [("prompt", "the model was changed"), ("prompt", both)]
+        both = "changed: system prompt, tools"
+        assert await kinds(bot) == [("prompt", "changed: model"), ("prompt", both)]
         assert "change of the prompt" in (await bot.says("/context history")).text
         assert "nothing to undo" in (await bot.says("/context undo")).text
 
@@ -201,7 +201,7 @@ async def test_a_change_while_the_bot_was_down_is_recorded_too(tmp_path: Path) -
         await bot.says("Nothing is new.")
     async with run_bot(tmp_path, echo, {"system_prompt": "Be brief."}) as bot:
         await bot.says("And again.")
-        assert await kinds(bot) == [("prompt", "the system prompt was changed")]
+        assert await kinds(bot) == [("prompt", "changed: system prompt")]
 
 
 async def test_skills_that_are_left_out_are_told_of_by_status(tmp_path: Path) -> None:

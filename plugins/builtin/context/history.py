@@ -28,6 +28,7 @@ from plugins.wording import (
     clip,
     count,
     format_turns,
+    labelled,
     literal,
     quoted,
     sentence,
@@ -234,7 +235,8 @@ def _hit_line(hit: Hit, where: States, at: str) -> str:
     state = [name for name in where.of(hit.entry.turn) if name != IN_PLAY]
     marks = aside(name_states(state))
     who = literal(name_role(role(hit.entry.message)))
-    return f"- **t{hit.entry.turn}** {series((who, at))}{marks}: {excerpt(hit.text, hit.spans)}"
+    said = f"- **t{hit.entry.turn}** {series((who, at))}{marks}"
+    return labelled(said, excerpt(hit.text, hit.spans))
 
 
 def _data(hit: Hit, where: States) -> dict[str, Any]:
