@@ -185,6 +185,9 @@ async def test_a_value_that_was_corrected_is_missed_by_nobody(tmp_path: Path) ->
         await bot.says("Sorry, my booking number is 4712, not 4711.")
         await talk(bot, 3, 2)
         done = await bot.says("/context compact")
-    assert done.data is not None
-    assert "4712" in done.data["receipt"]["missing"]
+        assert done.data is not None
+        await bot.says("question 9")
+        sent = asked(bot)
     assert "4711" not in done.data["receipt"]["missing"]
+    assert "4712" in sent  # the sentence that corrects was added
+    assert "4711" not in sent
