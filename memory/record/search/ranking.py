@@ -30,8 +30,8 @@ from memory.record.search.words import (
 
 CANDIDATES = 100
 """Messages that are looked at closely, and as many of the very days that are asked for."""
-_ALIKE = 50  # messages that are looked at closely because of what they mean
-_FAR = 3.0  # standard deviations that make a meaning near, where no message is nearer
+_ALIKE = 200  # messages that are looked at closely because of what they mean
+_FAR = 3.5  # standard deviations that make a meaning near, where no message is nearer
 
 
 class Weights(NamedTuple):
@@ -45,7 +45,8 @@ class Weights(NamedTuple):
     score. So much more counts what is `spoken` by whom the question is about, what is `temporal`
     where it asks for a time, and what is about its speaker's `own` things; so much less what is
     `asking` itself. Where meanings are compared, the message that is nearest by its meaning has
-    the share `alike` of what the best has by its words.
+    the share `alike` of what the best has by its words, and gives `near_alike` of it to the next
+    message, as `near` is of words.
     """
 
     near: float = 0.5
@@ -61,7 +62,8 @@ class Weights(NamedTuple):
     temporal: float = 0.6
     own: float = 0.2
     asking: float = 0.2
-    alike: float = 0.45
+    alike: float = 0.48
+    near_alike: float = 0.52
 
 
 WEIGHTS = Weights()
@@ -146,7 +148,8 @@ class Ranking:
 
     def __init__(self, inquiry: Inquiry, weights: Weights = WEIGHTS) -> None:
         self._inquiry, self._weights = inquiry, weights
-        self._shares = list(_shares(weights))
+        self._shares = list(_shares(weights.near, weights.reach))
+        self._shares_alike = list(_shares(weights.near_alike, weights.reach))
         self._messages = sum(inquiry.sessions.messages)
         factors = [weights.prefix if one.term.is_prefix else 1.0 for one in inquiry.postings]
         self._worth = [
@@ -263,7 +266,7 @@ class Ranking:
     def _liken(self, passage: Passage, sources: Mapping[int, Source]) -> float:
         """Add up how near a message is by its meaning, and, less, how near those around it are."""
         likeness, nearness = self._inquiry.likeness, 0.0
-        for distance, share in self._shares:
+        for distance, share in self._shares_alike:
             near = passage.place - distance
             if near in likeness and (source := sources.get(near)):
                 sitting, brevity, _ = source
@@ -319,13 +322,13 @@ def _best(scores: Mapping[int, float], most: int = CANDIDATES) -> list[int]:
     return sorted(scores, key=scores.__getitem__, reverse=True)[:most]
 
 
-def _shares(weights: Weights) -> Iterator[tuple[int, float]]:
+def _shares(near: float, reach: int) -> Iterator[tuple[int, float]]:
     """Yield the shares of a word for its own message, and those after and before: distance and
     share."""
     yield 0, 1.0
-    for distance in range(1, weights.reach + 1):
-        yield distance, weights.near**distance
-        yield -distance, weights.near ** (distance + 1)
+    for distance in range(1, reach + 1):
+        yield distance, near**distance
+        yield -distance, near ** (distance + 1)
 
 
 def _rarity(holding: float, count: int) -> float:
