@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from heapq import nlargest
 from pathlib import Path
@@ -19,7 +19,10 @@ from agent.pictures import find_picture_type
 from agent.tools.allowance import Allowance, refusal
 from agent.tools.groups import HAS_GROUPS
 from agent.tools.workspace import WRITABLE, files_below, open_file
+from bot.kernel import Kernel
+from bot.turn_tasks import StoppableTasks
 from channels.language import _
+from memory.keys import ConversationKey
 from memory.record.offload import LocalWorkspace
 from plugins.api import (
     EVERYTHING,
@@ -32,6 +35,7 @@ from plugins.api import (
     Tool,
     ToolContext,
     ToolError,
+    ToolRun,
     command,
     hookimpl,
     tool,
@@ -176,6 +180,42 @@ def format_result(ran: Ran) -> str:
     return f"{ending}\n{output}" if output else f"{ending} It printed nothing."
 
 
+class CommandsOfPeople(StoppableTasks):
+    """The commands that people run now, one in a conversation."""
+
+    async def run(self, ask: Ask, line: str) -> ToolRun:
+        """Run a command; `/stop` and `/forget` end it. Raises CommandError where they did."""
+        task = asyncio.ensure_future(ask.bot.tools.run(ask, "shell", {"command": line}))
+        with self.running(ask.conversation.key, task) as running:
+            try:
+                return await task
+            except asyncio.CancelledError:
+                if not running.stopped:
+                    raise
+                raise CommandError(_("Stopped; the model does not see this command.")) from None
+
+
+class ShellFeature:
+    """The commands that people run, of one bot."""
+
+    def __init__(self) -> None:
+        self._commands = CommandsOfPeople()
+
+    @hookimpl
+    def parley_services(self) -> Sequence[object]:
+        return (self._commands,)
+
+    @hookimpl
+    def parley_stop(self) -> Callable[[ConversationKey], bool]:
+        return self._commands.stop
+
+
+@hookimpl
+def parley_open(kernel: Kernel) -> ShellFeature:
+    del kernel
+    return ShellFeature()
+
+
 SAID = "(The person ran this command.)"
 """The end of a turn in which a person ran a command, for the model; no model was asked."""
 
@@ -192,7 +232,7 @@ async def run_shell(ask: Ask) -> Reply:
     line = ask.text.strip()
     if not line:
         raise CommandError(_("/shell needs a command: /shell ls -l."))
-    ran = await ask.bot.tools.run(ask, "shell", {"command": line})
+    ran = await ask.service(CommandsOfPeople).run(ask, line)
     if ran.is_error:
         raise CommandError(ran.text)
     result = Message(
