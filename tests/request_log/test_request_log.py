@@ -22,6 +22,7 @@ from memory.keys import ConversationKey
 from plugins.request_log.reading import KeptRequests, Rebuilt, rebuild
 from tests.docs.pages import example
 from tests.fakes.openai_server import Answer, Break, Call, Fail, Received, Say
+from tests.waiting import until
 from tests.whole.scenario import say_all
 from tests.whole.testbot import TestBot, run_bot
 
@@ -382,6 +383,8 @@ async def test_what_was_sent_costs_no_commit_of_its_own(tmp_path: Path) -> None:
 async def commits(bot: TestBot) -> int:
     """Count the transactions that one message takes."""
     await bot.app.idle()  # nothing of the message before is under way
+    await until(lambda: bot.app.schedule.next_tick)
+    await bot.app.schedule.idle()  # nor of the first tick, which no message waits for
     writes = 0
     store = bot.app.store
     inner = store.write
