@@ -70,5 +70,5 @@ async def test_a_failed_question_is_asked_again_once(tmp_path: Path) -> None:
         assert (await bot.reply_to("bob")).reply.problem == "command_refused"
         await bot.app.turns.queues.idle()
         await bot.app.delivery.queues.idle()
-        assert bot.sent[-1].reply.text == "Here."
+        assert "Here." in [sent.reply.text for sent in bot.sent]
         assert len(answers) == 1, "it is paid once"
