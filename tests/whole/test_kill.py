@@ -55,7 +55,8 @@ def answer(request: Received) -> Say:
     messages = request.body["messages"]
     if messages[0]["content"].startswith("Summarise"):
         diary = "\n=== Diary ===\nOf these." if "=== Diary ===" in messages[0]["content"] else ""
-        return Say(f"They spoke of {len(messages[1]['content'])} things.{diary}")
+        named = dict.fromkeys(re.findall(r"\b[ab]\d+\b", messages[1]["content"]))
+        return Say(f"They spoke of {', '.join(named)}.{diary}")
     asked = [m["content"] for m in messages if m["role"] == "user"][-1].rpartition("\n\n")[2]
     if asked.endswith("!") and messages[-1]["role"] == "user":
         calls = (_call("first", asked), _call("second", asked))

@@ -123,6 +123,8 @@ async def test_at_a_limit_a_model_that_costs_nothing_may_be_asked_again(tmp_path
         await bot.says("What is it?")
         await bot.says("/config spend_limit_chat 0.0000001")
         assert not (await bot.says("/regenerate t1 embedded")).problem
+        await bot.app.turns.queues.idle()
+        await bot.app.idle()
         before = kept(tmp_path)
         assert (await bot.says("/regenerate t1 gpt-4o")).problem == "command_refused"
         assert kept(tmp_path) == before

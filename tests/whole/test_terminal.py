@@ -68,7 +68,7 @@ async def test_the_terminal_speaks_the_language_that_is_set_and_changes_it_at_on
         await person.sees("Es antwortet gpt-4o-mini.")
         person.types("Hi\r")
         await person.sees("Hallo!")
-        await person.sees(re.compile(r"1/20 Runden .* · <\$0,01"))
+        await person.sees(re.compile(r"1/20 Runden .* · <0,01\s\$"))
         person.types("/context\r")
         await person.sees("▒ Werkzeuge (")
         await person.sees("Weiter: /context ")

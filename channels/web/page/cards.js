@@ -69,7 +69,7 @@ function compared(text, titles) {
 }
 
 /** The buttons below an answer that failed, but for the one to retry, which each such turn has. */
-export const waysOn = (actions, run) => actions.filter(({ command }) => command !== "/retry").map(({ label, command, asks_first: asksFirst }) =>
+export const waysOn = (actions, run) => actions.filter(({ command }) => !/^\/retry\b/.test(command)).map(({ label, command, asks_first: asksFirst }) =>
   h("button", { type: "button", onclick: async () => {
     if (!asksFirst || await asked({ question: t("{label}: are you sure?", { label }), action: label }) !== null) await run(command);
   } }, label));
