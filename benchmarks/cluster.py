@@ -34,6 +34,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bot.turns import PUT_ASIDE
 from memory.record import mailbox
 from memory.record.engines import engine_for
 from memory.record.store import Store
@@ -233,13 +234,14 @@ class Verdict:
     late: int = 0  # told to look whether it was taken, and maybe answered afterwards
     out_of_order: int = 0
     paid_twice: int = 0
+    put_aside: int = 0  # killed three times in a row, as is said; random kills may do that
 
     @property
     def is_good(self) -> bool:
         return not (self.lost or self.wrong or self.twice or self.out_of_order or self.paid_twice)
 
 
-def judge(chats: list[Chat], mail: Mail) -> Verdict:
+def judge(chats: list[Chat], mail: Mail, kills: int) -> Verdict:
     paid = Counter(payments.made(mail.bench.folder))
     verdict = Verdict(paid_twice=sum(count > 1 for count in paid.values()))
     for chat in chats:
@@ -249,7 +251,10 @@ def judge(chats: list[Chat], mail: Mail) -> Verdict:
             heard = mail.replies.get(f"{chat.name}-{number}", [])
             replies = [one for one in heard if one["text"] != UNANSWERED]
             plain = [one for one in replies if not one.get("resent")]
+            aside = [one for one in replies if one["text"] == f"({PUT_ASIDE})"]
             wrong = [one for one in replies if one["text"] != f"re: {chat.name}-{number}"]
+            wrong = [one for one in wrong if one not in aside]
+            verdict.put_aside += bool(aside)
             verdict.said += 1
             verdict.lost += not heard
             if len(replies) < len(heard):
@@ -260,6 +265,7 @@ def judge(chats: list[Chat], mail: Mail) -> Verdict:
             verdict.marked += len(replies) - len(plain)
             for one in wrong:
                 print(f"  wrong: {one}")
+    verdict.wrong += max(0, verdict.put_aside - kills // 20)  # more is no chance
     return verdict
 
 
@@ -318,7 +324,7 @@ async def run_faults(bench: Bench, options: argparse.Namespace) -> bool:
     if left:
         await _say_what_is_missing(bench, chats, mail)
     await cancel_and_wait(*left, following)
-    verdict = judge(chats, mail)
+    verdict = judge(chats, mail, kills)
     print(f"kills {kills}, {stops} times a worker stood still for {STOPPED:g} s: {verdict}")
     if cuts:
         how_often = ", ".join(f"{count} times {name}" for name, count in sorted(done.items()))
