@@ -44,6 +44,36 @@ def test_instructions_that_nobody_has_foreseen_are_told_from_tasks_and_remarks(
     assert least <= _share([row[2] for row in rows if row[1] == kind]) <= most
 
 
+_THINGS = {
+    "en": (
+        "guest list,timesheet,pension letter,league table,shift plan,voucher,X-ray pictures,"
+        "mortgage papers,seat number,packing list,lab results,meter readings,ferry times,"
+        "pay slip,certificate"
+    ),
+    "de": (
+        "Gehaltsabrechnung,Gästeliste,Sitzplatznummer,Packliste,Laborwerte,Zählerstände,"
+        "Röntgenbilder,Mietunterlagen,Zeugnisse,Kündigung,Tabelle der Liga,Schichtpläne,"
+        "Bahncard-Nummer,Gutscheine,Urkunde"
+    ),
+    "zh": (
+        "工资条,嘉宾名单,座位号,化验单,体检结果,租房合同,班表,证书,成绩单,优惠券,电费单,"
+        "打包清单,船班时间,保单,房贷材料"
+    ),
+}
+_ASKED_FOR = {
+    "en": ["My {}, please", "The {}, please", "{} please", "my {} pls"],
+    "de": ["Meine {}, bitte", "Die {}, bitte", "{} bitte", "Und meine {} bitte"],
+    "zh": ["我的{}，谢谢", "请给我{}", "把我的{}给我", "{}，谢谢"],
+}
+
+
+@pytest.mark.parametrize("language", ["en", "de", "zh"])
+def test_a_thing_that_is_asked_for_is_no_instruction(language: str) -> None:
+    things = _THINGS[language].split(",")
+    asked = [form.format(thing) for form in _ASKED_FOR[language] for thing in things]
+    assert _share(asked) <= 0.05
+
+
 @pytest.mark.parametrize("language", ["en", "de", "zh"])
 def test_the_words_that_are_found_are_the_persons_own(language: str) -> None:
     for _, message, words in _rows("found_words.tsv", language):
