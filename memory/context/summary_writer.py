@@ -72,6 +72,7 @@ class SummaryWriter:
         self._row, self.reference, self._shared = row, reference, shared
         self._loads += 1
         self._by_event: dict[int, int] = {}
+        self._unwritten: dict[int, SummarySpec] = {}  # jobs whose file could not be written
         self.written_ahead: Prepared | None = None
         self._preparing: SummarySpec | None = None
 
@@ -143,6 +144,8 @@ class SummaryWriter:
         """Take on a job that is on disk: what left for `spec` goes to the daily memory."""
         if job.style != "excerpt":  # which is beside the summary that stands for its event
             self._note(job.event, job.summary)
+        if self._unwritten:
+            self._start(self._write_again)
         self._start(lambda: self._finish(job, spec))
 
     async def keep_excerpts(self, numbers: Collection[int]) -> None:
@@ -212,6 +215,7 @@ class SummaryWriter:
         await self._services.store.write(lambda db: summaries.cancel(db, self._row, open_events))
         for event in open_events:
             del self._by_event[event]
+        self._unwritten.clear()
         self.written_ahead = self._preparing = None
 
     async def idle(self) -> None:
@@ -259,7 +263,29 @@ class SummaryWriter:
         if self._preparing == spec:  # otherwise another cut has become the next one meanwhile
             self.written_ahead = (spec, await self._make(spec))
 
+    async def _write_again(self) -> None:
+        """Do the jobs whose file could not be written: the disk may have room by now. A summary
+        that is on disk is not asked for again."""
+        row, read = self._row, self._services.store.read
+        open_jobs = await read(lambda db: summaries.list_open_jobs(db, row))
+        left, self._unwritten = self._unwritten, {}
+        for job in open_jobs:
+            if job.id in left:
+                await self._finish(job, left[job.id])
+
     async def _finish(self, job: Job, spec: SummarySpec) -> None:
+        try:
+            await self._carry_out(job, spec)
+        except OSError as error:
+            self._unwritten[job.id] = spec
+            log.error(
+                "the daily memory of %s can't be written (%s); it is tried again when more turns "
+                "leave the context, or at the next start",
+                self._key.id,
+                error,
+            )
+
+    async def _carry_out(self, job: Job, spec: SummarySpec) -> None:
         offloader = self._services.offloader_for(self._key)
         if job.style == "excerpt" and job.event:  # which another job of its event has kept
             offloader = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 
@@ -413,3 +414,25 @@ async def test_an_overflow_step_by_step_keeps_the_tool_chain_of_the_running_turn
     await turn.record(Message("assistant", "done"))
     events = [event for event in await conversation.context.history() if event.actor == "emergency"]
     assert {event.reason for event in events} == {"context_overflow"}
+
+
+async def test_a_summary_whose_file_could_not_be_written_is_written_with_the_next(
+    lodge: Lodge,
+) -> None:
+    """No second summary is paid for, and each section is written once, in its order."""
+    blocked = lodge.folder / "audiences" / "pipe-main" / "memory"
+    blocked.parent.mkdir(parents=True)
+    blocked.write_text("A file stands where the folder should be.")
+    lodge.limit(max_turns=4)
+    for number in range(7):
+        await lodge.says(f"Question {number}.")
+    await lodge.settle()
+    assert lodge.summarizer.requests
+    blocked.unlink()
+    for number in range(7, 12):
+        await lodge.says(f"Question {number}.")
+    await lodge.settle()
+    (file,) = blocked.glob("*.md")
+    jobs = [int(job) for job in re.findall(r"<!-- end (\d+) -->", file.read_text())]
+    assert jobs == [1, 2, 3, 4]
+    assert len(lodge.summarizer.requests) <= len(jobs) + 1, "one may be written ahead"
