@@ -82,7 +82,7 @@ async def store(
         return tuple([await _store_one(workspace, attachment) for attachment in attachments])
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        reason = _("the disk is full") if full else error.strerror or str(error)
+        reason = _("the disk is full") if full else explain(error.strerror or str(error))
         raise AttachmentRefused(
             _(
                 "Your message was not taken: its files can't be saved ({reason}). Tell the bot's "

@@ -213,7 +213,7 @@ def _describe_fault(name: str, error: BaseException) -> str:
     """Say that a command failed; for a folder that can't be written or a full disk, say that."""
     if isinstance(error, OSError) and isinstance(error.filename, str | bytes) and error.strerror:
         file = Path(os.fsdecode(error.filename)).name
-        return _(UNWRITTEN, name=name, file=file, why=error.strerror)
+        return _(UNWRITTEN, name=name, file=file, why=explain(error.strerror))
     return _(FAILED, name=name)
 
 

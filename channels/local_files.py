@@ -5,7 +5,7 @@ from __future__ import annotations
 from mimetypes import guess_type
 from pathlib import Path
 
-from channels.language import _
+from channels.language import _, explain
 from channels.message import LARGEST_ATTACHMENT, Attachment
 
 
@@ -22,7 +22,7 @@ def read_attachment(file: Path, name: str = "", media_type: str = "") -> Attachm
         with file.open("rb") as source:
             content = source.read(LARGEST_ATTACHMENT + 1)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
+        reason = explain(getattr(error, "strerror", None) or str(error))
         said = _("{name!r} can't be read ({reason})", name=str(file), reason=reason)
         raise LocalFileError(said) from None
     kind = media_type or guess_type(file.name)[0] or "application/octet-stream"

@@ -28,7 +28,10 @@ async def export(ask: Ask) -> Reply:
         written = await write_files(ask.conversation, is_readable=kind == "markdown")
     except OSError as error:
         raise CommandError(
-            _("The files could not be written: {strerror}.", strerror=error.strerror or error)
+            _(
+                "The files could not be written: {strerror}.",
+                strerror=explain(error.strerror or str(error)),
+            )
         ) from error
     if not written.files:
         raise CommandError(_("There is nothing to export: no turn is finished."))

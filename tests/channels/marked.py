@@ -7,6 +7,8 @@ takes out what the code has no more.
 from __future__ import annotations
 
 import ast
+import errno
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -198,7 +200,7 @@ def find_shapes() -> frozenset[str]:
     refused = {
         shape.replace("{} is {};", "{} can't be {};") for shape in found
     }  # bot/settings/book
-    return frozenset(found | refused)
+    return frozenset(found | refused | {*_OF_THE_SYSTEM})
 
 
 def shape_of(text: str) -> str:
@@ -226,7 +228,18 @@ def _from_below() -> Iterator[str]:
 def list_below() -> Iterable[str]:
     """List the texts that reach a person, one a line."""
     lines = Path(__file__).with_name("below.txt").read_text("utf-8").splitlines()
-    return [line.replace("\\n", "\n") for line in lines if line]
+    return [*(line.replace("\\n", "\n") for line in lines if line), *_OF_THE_SYSTEM]
+
+
+_OF_THE_SYSTEM = [
+    os.strerror(getattr(errno, name))
+    for name in (
+        *("EACCES", "EPERM", "EROFS", "ENOSPC", "EDQUOT", "EFBIG", "EIO", "ENOENT", "EISDIR"),
+        *("ENOTDIR", "EEXIST", "ENOTEMPTY", "ENAMETOOLONG", "ELOOP", "EBUSY", "EMFILE"),
+        *("EADDRINUSE", "EADDRNOTAVAIL", "EXDEV"),
+    )
+]
+"""Reasons of the operating system, which stand in sentences as it words them."""
 
 
 def update() -> None:

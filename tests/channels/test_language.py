@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import sys
 from pathlib import Path
@@ -25,6 +27,7 @@ from plugins.loader import load
 from plugins.wording import amount, money
 from tests.channels.marked import collect, find_shapes, list_below, shape_of
 from tests.fakes.openai_server import Fail, Received, Say
+from tests.tables import each_row
 from tests.web.site import serving
 from tests.whole.telegram_testbot import at_telegram
 from tests.whole.test_access import afar, befriended
@@ -292,6 +295,12 @@ async def test_what_the_page_refuses_is_said_in_the_language_of_the_browser(tmp_
 
 def test_each_sentence_of_the_rooms_below_that_is_translated_is_still_said() -> None:
     assert [text for text in list_below() if shape_of(text) not in find_shapes()] == []
+
+
+@each_row(("language", "said"), [("de", "keine Berechtigung"), ("zh", "没有权限")])
+def test_a_reason_of_the_system_is_translated_within_a_sentence(language: str, said: str) -> None:
+    with speaking(language):
+        assert said in explain(f"/data/a can't be used: {os.strerror(errno.EACCES)}.")
 
 
 def test_numbers_stand_as_the_language_writes_them() -> None:
