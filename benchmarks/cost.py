@@ -132,8 +132,8 @@ class Result:
 
 @dataclass
 class Bookkeeper:
-    """The summariser of the benchmark: its answers have a fixed length and what a summary must
-    keep, its requests are billed."""
+    """The summariser of the benchmark: its answers have a fixed length and the names that fit, since
+    a summary that has none of the new turns is not accepted; its requests are billed."""
 
     provider: Provider
     count: int = 0
@@ -150,7 +150,8 @@ class Bookkeeper:
     async def summarize(self, request: SummaryRequest) -> SummaryResult:
         self.count += 1
         self.provider.aside(self._prompt(request))
-        told = " ".join(dict.fromkeys(_FACT.findall(request.text)))[: SUMMARY * 3]
+        facts = dict.fromkeys(reversed(_FACT.findall(request.text)))  # of the new turns first
+        told = " ".join(facts)[: SUMMARY * 3]
         return SummaryResult(_words(f"summary{self.count} {told}", SUMMARY), "benchmark")
 
 
