@@ -1,12 +1,18 @@
-"""Markdown as Discord reads it: every word arrives, and none of them looks as nobody wrote it."""
+"""Texts as Discord shows them, and how long it asks to wait."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import discord
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
+from channels.discord import DiscordSettings
+from channels.discord.platform import Discord
 from channels.discord.rendering import escaped, length, rendered
 from channels.splitting import split
 from tests.fakes.discord_markup import read, words
@@ -125,3 +131,19 @@ def test_what_nests_too_deeply_or_has_a_vast_table_is_shown_as_it_stands() -> No
     assert words(rendered("> " * 40 + "deep")).endswith("deep")
     vast = "|a" * 300 + "|\n" + "|-" * 300 + "|\n" + "|b\n" * 300
     assert letters(words(rendered(vast))) == letters(vast)
+
+
+def test_a_limit_is_understood_however_its_time_is_written() -> None:
+    for said, seconds in [
+        ({"Retry-After": "12"}, 12),
+        ({"Retry-After": "1.5"}, 1.5),
+        ({"Retry-After": "Mon, 23 Nov 2026 10:00:00 GMT"}, 5),
+        ({"Retry-After": "-3"}, 5),
+        ({"Retry-After": "nan"}, 5),
+        ({}, 5),
+    ]:
+        answer: Any = SimpleNamespace(status=429, reason="Too Many Requests", headers=said)
+        failure = Discord("token", DiscordSettings()).explain(
+            discord.HTTPException(answer, "slowly")
+        )
+        assert (failure.kind, failure.seconds) == ("wait", seconds), said
