@@ -1,11 +1,135 @@
-"""The hooks of a conversation's files."""
+"""`/context export` and `/context import`, and the hooks of a conversation's files."""
 
 from __future__ import annotations
 
-from memory.mirror import Mirror
-from plugins.api import Verb, hookimpl
-from plugins.context_files.commands import export, import_
-from plugins.context_files.mirror import FileMirror
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from agent.tools.provenance import Origins
+from agent.tools.workspace import WRITABLE, open_file, plain_errors, resolve
+from channels.language import _, explain
+from memory.messages import Message
+from memory.mirror import READABLE, TERSE, WHOLE, Mirror
+from plugins.api import Action, Ask, CommandError, Reply, ToolError, Verb, hookimpl
+from plugins.context_files.mirror import FileMirror, write_files
+from plugins.context_files.reading import MOST_BYTES, Unreadable, parse
+from plugins.turn_names import ids
+from plugins.wording import amount, count, format_turns
+
+
+async def export(ask: Ask) -> Reply:
+    """`/context export [markdown]`"""
+    if (kind := ask.text.strip().lower()) not in ("", "json", "markdown"):
+        raise CommandError(_("/context export takes nothing, or markdown for a file to read."))
+    try:
+        written = await write_files(ask.conversation, is_readable=kind == "markdown")
+    except OSError as error:
+        raise CommandError(
+            _("The files could not be written: {strerror}.", strerror=error.strerror or error)
+        ) from error
+    if not written.files:
+        raise CommandError(_("There is nothing to export: no turn is finished."))
+    said = f"{count(written.turns, 'turn')} ({count(written.messages, 'message')})"
+    readable = _(", to {readable} to be read", readable=READABLE) if kind == "markdown" else ""
+    text = _(
+        "Exported {said} to {whole}{readable}, and a line for each turn to {terse}, in "
+        "`{folder}`. /context import reads them.",
+        said=said,
+        whole=WHOLE,
+        readable=readable,
+        terse=TERSE,
+        folder=ask.conversation.folder,
+    )
+    root = ask.bot.workspace(ask.conversation.key)
+    data = {
+        "turns": written.turns,
+        "messages": written.messages,
+        "files": [str(file) for file in written.files],
+        "paths": [file.relative_to(root).as_posix() for file in written.files],
+    }
+    return Reply(text, data)
+
+
+async def import_(ask: Ask) -> Reply:
+    """`/context import [NAME]`, or the file that comes with it"""
+    name = next(iter(ask.files), "") or ask.text.strip() or WHOLE
+    root = ask.bot.workspace(ask.conversation.key)
+    exported = ask.conversation.folder.relative_to(root).as_posix()
+    turns = await asyncio.to_thread(_read, root, exported, name)
+    added = await ask.conversation.turns.append(turns)
+    numbers = tuple(turn.number for turn in added)
+    tokens = ask.conversation.context.view().scale.part(sum(turn.tokens for turn in added))
+    dropping = f"t{numbers[0]}-t{numbers[-1]}" if len(numbers) > 1 else f"t{numbers[0]}"
+    return Reply(
+        _(
+            "Imported {turns} from {name} as {numbers}, about {tokens} tokens. /context "
+            "drop {dropping} removes them again.",
+            turns=count(len(added), "turn"),
+            name=name,
+            numbers=format_turns(numbers),
+            tokens=amount(tokens),
+            dropping=dropping,
+        ),
+        {"turns": ids(numbers), "tokens": tokens},
+        (Action(_("Remove"), f"/context drop {dropping}"),),
+    )
+
+
+def _read(root: Path, exported: str, name: str) -> list[list[Message]]:
+    """Return the turns of a file that was exported here, or of one elsewhere in the workspace;
+    beside `NAME.json` may lie its lines, in `NAME.terse.json`."""
+    try:
+        place = _place(root, exported, name)
+        whole, is_strange = _content(root, place)
+        lines, are_strange = f"{place.removesuffix('.json')}.terse.json", False
+        terse = b""
+        if resolve(root, lines, must_write=False).is_file():
+            terse, are_strange = _content(root, lines)
+        turns = parse(whole, terse)
+        return _mark_untrusted(turns) if is_strange or are_strange else turns
+    except (ToolError, Unreadable) as error:
+        raise CommandError(
+            _(
+                "Nothing was imported from {name}: {error}",
+                name=name[:100],
+                error=explain(str(error)),
+            )
+        ) from None
+
+
+def _mark_untrusted(turns: Iterable[Iterable[Message]]) -> list[list[Message]]:
+    """Return the turns with every result marked, and all of them tainted, whatever the file
+    says."""
+    return [
+        [replace(m, is_untrusted=m.is_untrusted or m.role == "tool", is_tainted=True) for m in turn]
+        for turn in turns
+    ]
+
+
+def _place(root: Path, exported: str, name: str) -> str:
+    if "/" in name:
+        return name
+    place = f"{exported}/{name}"
+    return place if resolve(root, place, must_write=False).is_file() else name
+
+
+def _content(root: Path, name: str) -> tuple[bytes, bool]:
+    """Return a file's content, and whether somebody may have written it; an export lies where only
+    the bot writes."""
+    target = resolve(root, name, must_write=False)
+    with plain_errors(name), open_file(root, target) as file:
+        is_writable = target.is_relative_to(root / WRITABLE)
+        is_strange = is_writable and Origins(root).is_from_outside(target, file)
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise Unreadable(
+            _("it is larger than {most_bytes} MB.", most_bytes=MOST_BYTES // 1_000_000)
+        )
+    return content, is_strange
+
 
 _VERBS = (
     Verb(

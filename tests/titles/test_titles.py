@@ -16,7 +16,7 @@ from bot.listing import LONGEST_TITLE
 from bot.settings.schema import SettingError
 from channels.base import Activity, Titled
 from plugins.titles import record
-from plugins.titles.cleaning import clean_title
+from plugins.titles.feature import clean_title
 from tests.fakes.openai_server import Answer, Fail, Received, Say, echo
 from tests.waiting import until
 from tests.whole.scenario import say_all

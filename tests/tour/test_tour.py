@@ -14,7 +14,7 @@ import pytest
 from agent.models import embedded
 from channels.language import LANGUAGES
 from channels.message import Reply
-from plugins.tour.example import read_example
+from plugins.tour.feature import read_example
 from tests.fakes.openai_server import Say, echo
 from tests.waiting import until
 from tests.web.site import serving

@@ -15,7 +15,7 @@ from agent.models.base import ModelUnreachable
 from agent.models.endpoint import Endpoint
 from channels.message import Address, Attachment
 from plugins.spending import record as ledger
-from plugins.voice.endpoint import Rates, Voice
+from plugins.voice.feature import Rates, Voice
 from tests.docs.pages import example
 from tests.fakes.openai_server import Answer, OpenAIServer, Received, Say
 from tests.fakes.voice_server import OGG
