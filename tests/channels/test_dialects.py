@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from html import escape, unescape
 from html.parser import HTMLParser
-from itertools import count
+from itertools import count, product
 from typing import Any
 from urllib.parse import unquote
 
@@ -24,6 +24,7 @@ from channels.splitting import Length, split
 from channels.telegram import rendering as telegram
 from channels.terminal import display
 from channels.whatsapp import rendering as whatsapp
+from tests.tables import each_row
 
 _VOID = {"br", "hr", "img"}
 
@@ -220,7 +221,7 @@ def test_neither_is_in_pieces(name: str, markdown: str) -> None:
     assert not _lost(markdown, shown), pieces
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("markdown", "joined"),
     [
         ("[a][1] b\n\n[1]: x://y", "[a](<x://y>) b\n\n"),
@@ -237,22 +238,27 @@ def test_an_address_comes_to_the_words_that_lead_there(markdown: str, joined: st
     assert join_links(markdown) == joined
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@each_row("name", DIALECTS)
 def test_what_has_no_words_shows_its_address(name: str) -> None:
     for markdown in ("![](https://a.example/b)", "x [](https://a.example/b)"):
         assert "https://a.example/b" in DIALECTS[name][0](markdown)
 
 
-@pytest.mark.parametrize("name", DIALECTS)
-@pytest.mark.parametrize(
-    "markdown",
-    [
-        "*w1x " * 240 + "w2x* " * 240,
-        "![" * 240 + "w1x" + "](a)" * 240,
-        "".join("  " * level + "- w1x\n" for level in range(100)),
-        "> " * 25 + "w1x\n" + "*a " * 150 + "w2x" + " a*" * 150,
-        "".join("  " * level + "- a\n" for level in range(28)) + " " * 58 + "*a _b " * 50 + "w1x",
-    ],
+@each_row(
+    ("name", "markdown"),
+    product(
+        DIALECTS,
+        [
+            "*w1x " * 240 + "w2x* " * 240,
+            "![" * 240 + "w1x" + "](a)" * 240,
+            "".join("  " * level + "- w1x\n" for level in range(100)),
+            "> " * 25 + "w1x\n" + "*a " * 150 + "w2x" + " a*" * 150,
+            "".join("  " * level + "- a\n" for level in range(28))
+            + " " * 58
+            + "*a _b " * 50
+            + "w1x",
+        ],
+    ),
 )
 def test_no_text_is_nested_too_deeply_to_be_shown(name: str, markdown: str) -> None:
     assert not _lost(markdown, [DIALECTS[name][0](markdown)])

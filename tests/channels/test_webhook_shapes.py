@@ -305,7 +305,7 @@ PLATFORMS = (
 )
 
 
-@pytest.mark.parametrize("platform", PLATFORMS, ids=lambda platform: platform.name)
+@each_row("platform", PLATFORMS)
 def test_a_file_that_is_gone_is_gone_and_one_that_is_out_of_reach_may_come(
     platform: Platform,
 ) -> None:

@@ -16,6 +16,7 @@ from plugins.api import HookContext
 from plugins.loader import load
 from tests.channels.made_up import speak_made_up, unmarked
 from tests.fakes.openai_server import Received, Say
+from tests.tables import each_row
 from tests.whole.testbot import run_bot
 
 LINES = """
@@ -217,7 +218,7 @@ def has_words_for_one(text: str, found: re.Match[str]) -> bool:
     return any(single in other for single in known for other in SAID)
 
 
-@pytest.mark.parametrize("text", sorted(filter(COUNTED.search, SAID)))
+@each_row("text", sorted(filter(COUNTED.search, SAID)))
 def test_a_sentence_with_a_number_has_words_for_one(text: str) -> None:
     for found in COUNTED.finditer(text):
         is_many = any(known in text for known in (*AT_LEAST_TWO, *A_LARGE_LIMIT))

@@ -25,6 +25,7 @@ from plugins.jobs.recurrence import (
     postpone,
 )
 from plugins.jobs.when import WhenError, read
+from tests.tables import each_row
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 22, 20, 13, tzinfo=BERLIN).timestamp()  # a Sunday
@@ -93,7 +94,7 @@ CHINESE = {
 }
 
 
-@pytest.mark.parametrize("said", [ENGLISH, GERMAN, CHINESE], ids=["English", "German", "Chinese"])
+@each_row("said", [ENGLISH, GERMAN, CHINESE])
 def test_a_time_that_a_person_names_is_read_and_the_text_is_left(said: dict[str, str]) -> None:
     for text, when in said.items():
         found = read(text.replace("|", ""), NOW, BERLIN)
@@ -185,7 +186,7 @@ def following(rule: str, anchor: float, after: float, count: int) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("rule", ["cron 0 9 * * *", "days 1"])
+@each_row("rule", ["cron 0 9 * * *", "days 1"])
 def test_nine_o_clock_stays_nine_o_clock_when_the_clocks_jump(rule: str) -> None:
     anchor = at(2026, 3, 1, 9, 0)
     assert following(rule, anchor, at(2026, 3, 28, 8, 0), 2) == [
@@ -198,7 +199,7 @@ def test_nine_o_clock_stays_nine_o_clock_when_the_clocks_jump(rule: str) -> None
     ]
 
 
-@pytest.mark.parametrize("rule", ["cron 30 2 * * *", "days 1"])
+@each_row("rule", ["cron 30 2 * * *", "days 1"])
 def test_an_hour_that_is_left_out_loses_no_run_and_one_that_comes_twice_adds_none(
     rule: str,
 ) -> None:
@@ -256,7 +257,7 @@ def days_of_jumps(zone: ZoneInfo) -> list[datetime]:
     return [d for d in days if in_zone(d + timedelta(1), zone) - in_zone(d, zone) != 86_400]
 
 
-@pytest.mark.parametrize("name", JUMPING)
+@each_row("name", JUMPING)
 def test_what_comes_daily_comes_once_on_the_days_on_which_clocks_jump(name: str) -> None:
     zone = ZoneInfo(name)
     assert len(days_of_jumps(zone)) >= 2
@@ -270,7 +271,7 @@ def test_what_comes_daily_comes_once_on_the_days_on_which_clocks_jump(name: str)
             assert came == [day.date() + timedelta(n) for n in (-1, 0, 1)], (rule, came)
 
 
-@pytest.mark.parametrize("name", JUMPING)
+@each_row("name", JUMPING)
 def test_quiet_hours_end_on_the_days_on_which_clocks_jump(name: str) -> None:
     zone = ZoneInfo(name)
     for day, quiet in product(days_of_jumps(zone), ("22:00-07:00", "00:30-02:30", "01:00-03:00")):

@@ -185,7 +185,7 @@ REASONS = {
 }
 
 
-@pytest.mark.parametrize(("said", "reason"), REASONS.items(), ids=range(len(REASONS)))
+@each_row(("said", "reason"), REASONS.items())
 def test_the_line_that_says_why_is_found(said: str, reason: str) -> None:
     assert find_reason(said.encode()) == reason
 

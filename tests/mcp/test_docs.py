@@ -19,6 +19,7 @@ from plugins.mcp.pasted import make_name, read_pasted
 from plugins.mcp.settings import NAME, McpServer, parse_servers
 from tests.docs.pages import ROOT
 from tests.mcp.testbot import NOTES, calls_in, last_result, script
+from tests.tables import each_row
 from tests.whole.testbot import run_bot
 
 PAGE = (ROOT / "docs" / "mcp.md").read_text("utf-8")
@@ -163,7 +164,7 @@ READ = {
 }
 
 
-@pytest.mark.parametrize(("written", "fields"), READ.items(), ids=range(len(READ)))
+@each_row(("written", "fields"), READ.items())
 def test_fields_have_our_names(written: str, fields: dict[str, Any]) -> None:
     (found,) = read_pasted(written)
     assert found.fields == fields
@@ -188,7 +189,7 @@ NONE = (
 )
 
 
-@pytest.mark.parametrize("written", NONE, ids=range(len(NONE)))
+@each_row("written", NONE)
 def test_where_there_is_no_server_none_is_read(written: str) -> None:
     assert read_pasted(written) == []
 

@@ -14,6 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from plugins.moving.record.foreign import ForeignDatabase
 from plugins.moving.source import MovingError
 from plugins.operations import record as carried
 from plugins.web_tools.pages import Fetcher
+from tests.tables import each_row
 
 WORDS = ("Extra data: line 1 column 5 (char 4)", "xmlCtxtSetMaxAmplification", "NotADatabaseError")
 
@@ -153,8 +155,7 @@ def test_the_kind_of_an_error_is_told(
     assert any(one.exc_info and one.exc_info[1] is error for one in caplog.records)
 
 
-@pytest.mark.parametrize("words", WORDS)
-@pytest.mark.parametrize("kind", [ValueError, RuntimeError, KeyError, etree.XPathError])
+@each_row(("words", "kind"), product(WORDS, [ValueError, RuntimeError, KeyError, etree.XPathError]))
 def test_of_an_error_of_no_kind_the_default_is_told(
     kind: Callable[[str], BaseException], words: str
 ) -> None:

@@ -18,6 +18,7 @@ from channels.base import Activity, Titled
 from plugins.titles import record
 from plugins.titles.feature import clean_title
 from tests.fakes.openai_server import Answer, Fail, Received, Say, echo
+from tests.tables import each_row
 from tests.waiting import until
 from tests.whole.scenario import say_all
 from tests.whole.testbot import TestBot, run_bot
@@ -320,7 +321,7 @@ def test_what_is_no_title_is_none() -> None:
         assert clean_title(written) == "", written
 
 
-@pytest.mark.parametrize("piece", ["*", "<!--", "[", "a:", "- ", "(", "`", "<think>", "x:\n"])
+@each_row("piece", ["*", "<!--", "[", "a:", "- ", "(", "`", "<think>", "x:\n"])
 def test_an_answer_of_a_megabyte_is_read_in_part(piece: str) -> None:
     assert len(clean_title(piece * (1_000_000 // len(piece)))) <= LONGEST_TITLE
     assert clean_title(f"<think>{'hm ' * 300_000}</think>Lisbon in autumn") == "Lisbon in autumn"
