@@ -16,6 +16,7 @@ from bot.turns import INTERRUPTED, LONGEST_LINE
 from channels.message import Address, Inbound
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
 from tests.waiting import PATIENCE, until
+from tests.whole.requests import with_plugin
 from tests.whole.testbot import TestBot, run_bot
 
 GATE = """
@@ -64,9 +65,7 @@ def script(request: Received) -> Answer:
 @asynccontextmanager
 async def busy(folder: Path, when_busy: str, **settings: Any) -> AsyncIterator[TestBot]:
     """A bot whose turn waits at the gate."""
-    plugins = folder / "data" / "plugins"
-    plugins.mkdir(parents=True, exist_ok=True)
-    (plugins / "gate.py").write_text(GATE)
+    with_plugin(folder, GATE, "gate")
     async with run_bot(folder, script, {"when_busy": when_busy, **settings}) as bot:
         await bot.writes("wait", id="first")
         await gate("reached").wait()

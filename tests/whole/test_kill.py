@@ -20,6 +20,7 @@ from channels.message import Address, Inbound
 from tests.fakes.openai_server import Answer, Call, Hang, OpenAIServer, Received, Say
 from tests.whole.edit_duel import CONTEXTS, fight
 from tests.whole.process import BotProcess, Json, talking
+from tests.whole.requests import with_plugin
 from tests.whole.testbot import run_bot
 
 KILLS = 6
@@ -176,9 +177,7 @@ async def _either(*waits: Any) -> None:
 async def test_nothing_is_lost_and_nothing_is_doubled_however_often_the_bot_is_killed(
     tmp_path: Path, seed: int, settings: Json
 ) -> None:
-    plugins = tmp_path / "data" / "plugins"
-    plugins.mkdir(parents=True)
-    (plugins / "notebook.py").write_text(NOTEBOOK)
+    with_plugin(tmp_path, NOTEBOOK, "notebook")
     script, files = Script(random.Random(seed)), Files(tmp_path / "data")
     async with OpenAIServer(answer) as endpoint:
         for life in range(KILLS):
