@@ -132,8 +132,8 @@ class Result:
 
 @dataclass
 class Bookkeeper:
-    """The summariser of the benchmark: its answers have a fixed length and the names that fit, since
-    a summary that has none of the new turns is not accepted; its requests are billed."""
+    """The summariser of the benchmark: its answers have a fixed length and the names that fit (a
+    summary that has none of the new turns is not accepted); its requests are billed."""
 
     provider: Provider
     count: int = 0

@@ -25,13 +25,15 @@ def each_row(
     It is written like `pytest.mark.parametrize`, for tests that take nothing but the row.
     """
 
+    table = list(rows)
+
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         known = (names,) if isinstance(names, str) else names
         assert set(inspect.signature(test).parameters) == set(known), test
 
         @functools.wraps(test)
         def run(subtests: pytest.Subtests) -> None:
-            for row in rows:
+            for row in table:
                 values = dict(zip(known, (row,) if isinstance(names, str) else row, strict=True))
                 try:
                     test(**values)

@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from bot.settings.schema import SETTINGS
 from channels.web.words import list_words
+from tests.tables import each_row
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("memory", "agent", "channels", "benchmarks", "bot", "plugins", "tests")
@@ -52,7 +51,7 @@ def headless_in(source: str, name: str) -> list[str]:
     return [f"{name}:{one.lineno}: {' '.join(str(one.value).split()[:6])}" for one in found]
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+@each_row("folder", FOLDERS)
 def test_docstrings_begin_with_a_verb_or_a_noun(folder: str) -> None:
     found: list[str] = []
     for path in sorted((ROOT / folder).rglob("*.py")):
@@ -142,7 +141,7 @@ def descriptions_in(source: str) -> Iterator[str]:
                     yield one.value
 
 
-@pytest.mark.parametrize("folder", [one for one in FOLDERS if one not in {"benchmarks", "tests"}])
+@each_row("folder", [one for one in FOLDERS if one not in {"benchmarks", "tests"}])
 def test_descriptions_of_settings_and_options_begin_with_a_noun(folder: str) -> None:
     texts = [
         text

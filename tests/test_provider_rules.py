@@ -8,13 +8,12 @@ import json
 import random
 from typing import Any
 
-import pytest
-
 from benchmarks.provider_answers import Script, by_chat, by_messages, by_responses
 from benchmarks.provider_profiles import PROFILES
 from benchmarks.provider_rules import Asked, sign
 from benchmarks.provider_server import ProviderServer
 from benchmarks.providers import measure
+from tests.tables import each_row
 
 Json = dict[str, Any]
 
@@ -66,7 +65,7 @@ CHATS: list[tuple[str, str, list[Json]]] = [
 ]
 
 
-@pytest.mark.parametrize(("profile", "rule", "messages"), CHATS)
+@each_row(("profile", "rule", "messages"), CHATS)
 def test_a_history_that_a_provider_refuses_is_refused(
     profile: str, rule: str, messages: list[Json]
 ) -> None:

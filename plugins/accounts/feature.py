@@ -1,13 +1,21 @@
-"""The hooks of accounts."""
+"""`/invite` and `/logins`: who may sign in on the page, and who is signed in there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+from msgspec import Struct
 
 from bot.kernel import Kernel
-from plugins.accounts.commands import PageAddress, invite, logins
+from bot.settings import SettingsStore
+from channels.base import Channel, WithPage
+from channels.language import _
+from memory.record.people import Role
 from plugins.accounts.logins import PageLogins
-from plugins.api import Command, hookimpl
+from plugins.accounts.record import LoginRow
+from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
+from plugins.wording import cell, literal, table
 
 
 class AccountsFeature:
@@ -39,3 +47,111 @@ def parley_open(kernel: Kernel) -> AccountsFeature:
 @hookimpl
 def parley_commands() -> list[Command]:
     return [invite, logins]
+
+
+OWNER = "owner"
+
+
+class PageAddress(Struct, frozen=True):
+    """The address of the page."""
+
+    book: SettingsStore
+    channels: Mapping[str, Channel]
+
+    def __str__(self) -> str:
+        """Return where people find the page; "" where nobody knows."""
+        page: object = self.channels.get("web")
+        own = page.url if isinstance(page, WithPage) else ""
+        return self.book.effective().web.url.rstrip("/") or own
+
+
+@command(
+    "invite", "Invite somebody to the page with a link that works once (owners)", "NAME [owner]"
+)
+async def invite(ask: Ask) -> Reply:
+    """`/invite ann`: as a user; `/invite ann owner`: as an owner."""
+    ask.require_owner("give people access")
+    if not (ask.address.is_private or not ask.address.user):
+        raise CommandError(
+            _("Others would read the link here; send this in a private chat with me.")
+        )
+    match ask.words:
+        case [name] | [name, "user"]:
+            role: Role = "user"
+        case [name, word] if word.lower() == OWNER:
+            role = "owner"
+        case _:
+            raise CommandError(_("/invite needs a name, like /invite ann, or /invite ann owner."))
+    code = await ask.service(PageLogins).invite(name, role, ask.person.id)
+    link = f"{ask.service(PageAddress)}/#join={code}"
+    where = _("the page's address and {link}", link=literal(link)) if link.startswith("/") else link
+    text = _(
+        "Send this to {name}, and to nobody else: {where}\n\nThe first to open it gets access to "
+        "the page as {what}, with conversations and a memory of their own. It works once, within "
+        "three days. Somebody who has access already can choose a new password with it.",
+        name=literal(name),
+        where=where,
+        what=_("an owner") if role == OWNER else _("a user"),
+    )
+    return Reply(text, {"link": link, "name": name, "role": role})
+
+
+@command("logins", "Show where people are signed in on the page, and sign them out", "[end N|all]")
+async def logins(ask: Ask) -> Reply:
+    """`/logins`, `/logins end 3`, `/logins end all`; owners see everybody's."""
+    person = "" if ask.person.is_owner else ask.person.id
+    found = await ask.service(PageLogins).list_all(person)
+    match [word.lower() for word in ask.words]:
+        case []:
+            return _list_logins(ask, found)
+        case ["end", "all"]:
+            ending = list(found)
+        case ["end", number]:
+            ending = [one for one in found if str(one.id) == number]
+        case _:
+            raise CommandError(
+                _("/logins shows them, /logins end N ends one, /logins end all all.")
+            )
+    if not ending:
+        raise CommandError(_("There is no such login; /logins lists them."))
+    for one in ending:
+        await ask.service(PageLogins).end(one.id)
+    names = ", ".join(str(one.id) for one in ending)
+    return Reply(_("Signed out: {names}.", names=names), {"ended": [one.id for one in ending]})
+
+
+def _list_logins(ask: Ask, found: Sequence[LoginRow]) -> Reply:
+    if not found:
+        return Reply(_("Nobody is signed in on the page."), {"logins": []})
+    header = ("no.", "who", "browser", "since", "last used")
+    rows = [
+        (
+            one.id,
+            _(_who(one)),
+            one.browser or _("unknown"),
+            _at(ask, one.at),
+            _at(ask, one.used),
+        )
+        for one in found
+    ]
+    shown = table(header, [tuple(cell(str(value)) for value in row) for row in rows])
+    data = {
+        "logins": [
+            {"number": one.id, "who": _who(one), "browser": one.browser, "at": one.at}
+            | {"used": one.used}
+            for one in found
+        ]
+    }
+    actions = tuple(Action(_("Sign out {id}", id=one.id), f"/logins end {one.id}") for one in found)
+    return Reply(shown, data, actions)
+
+
+OWN = "the owner, by the token"
+
+
+def _who(one: LoginRow) -> str:
+    return one.person if one.person.partition("/")[2] else OWN
+
+
+def _at(ask: Ask, at: float) -> str:
+    return f"{datetime.fromtimestamp(at, ask.bot.zone()):%Y-%m-%d %H:%M}"

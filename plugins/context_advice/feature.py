@@ -1,9 +1,18 @@
-"""The hook of advice on the settings."""
+"""`/context advise`: what this conversation's own figures say about its settings."""
 
 from __future__ import annotations
 
-from plugins.api import Verb, hookimpl
-from plugins.context_advice.commands import show
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import asdict
+
+from channels.language import _
+from plugins.api import Action, Ask, Reply, Verb, hookimpl
+from plugins.builtin.context.values import pick
+from plugins.context_advice.facts import Facts, gather
+from plugins.context_advice.rows import Advice, advice
+from plugins.wording import amount, count, money
 
 _SUMMARY = "settings worth changing, judging by this conversation's figures"
 
@@ -11,3 +20,61 @@ _SUMMARY = "settings worth changing, judging by this conversation's figures"
 @hookimpl
 def parley_verbs() -> list[Verb]:
     return [Verb("context", "advise", _SUMMARY, show, after="json")]
+
+
+async def show(ask: Ask) -> Reply:
+    """`/context advise`"""
+    facts = await gather(ask)
+    found = advice(facts)
+    commands = [command for one in found for command in one.commands]
+    actions = tuple(Action(_label(command), command) for command in dict.fromkeys(commands))
+    data = {"advice": [asdict(one) for one in found], "figures": figures(facts)}
+    return Reply(as_text(facts, found), data, actions)
+
+
+def as_text(facts: Facts, found: Sequence[Advice]) -> str:
+    """Each advice with its lines; where there is none, that all is well; and the figures."""
+    parts = [
+        "\n\n".join((f"**{one.found}** {one.do}", *(f"`{command}`" for command in one.commands)))
+        for one in found
+    ]
+    return "\n\n".join(
+        (*(parts or [_("All is well; there is nothing to change.")]), format_figures(facts))
+    )
+
+
+def format_figures(facts: Facts) -> str:
+    """Return the figures in one line."""
+    limits, spent = facts.limits, facts.summaries
+    often = _(", one every {distance:.1f} turns", distance=facts.distance) if facts.distance else ""
+    results = sum(facts.results.tokens.values())
+    return _(
+        "{strategy}: {turns}, {cuts}{often}, {overflows}. {tokens} of {budget} tokens in "
+        "use, {results} of them tool results. {calls} for summaries, {cost}; {saved} tokens "
+        "saved by compactions, {cached} read from the provider's cache.",
+        strategy=limits.strategy,
+        turns=count(facts.turns, "turn"),
+        cuts=count(len(facts.cuts), "compaction"),
+        often=often,
+        overflows=count(facts.overflows, "overflow"),
+        tokens=amount(facts.tokens),
+        budget=amount(limits.budget),
+        results=amount(results),
+        calls=count(spent.calls, "call"),
+        cost=money(spent.cost, spent.unknown),
+        saved=amount(facts.saved),
+        cached=amount(facts.answers.cached),
+    )
+
+
+def figures(facts: Facts) -> dict[str, Any]:
+    """Return the same as data."""
+    names = ("turns", "tokens", "undone", "overflows", "searches", "results", "saved")
+    more = {"cuts": len(facts.cuts), "turns_between_cuts": facts.distance}
+    return pick(facts, *names, "summaries", "answers", strategy=facts.limits.strategy, **more)
+
+
+def _label(command: str) -> str:
+    """Return the label of the button: "compression_trigger 0.85"."""
+    key, value = command.split(" ")[1:3]
+    return f"{key.rpartition('.')[2]} {value}" if key != "hooks" else _("add the rule")

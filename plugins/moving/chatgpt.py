@@ -6,6 +6,11 @@ files, `conversations-000.json` and so on, and `export_manifest.json` says which
 (danny-avila/LibreChat `packages/api/src/import`, its issue 15229). Custom instructions stand in
 `metadata` of a message that no person wrote, and since 2024 in its content, with words for the
 model around them.
+
+Marks point to the sources of a text, which nobody can follow elsewhere. They stand between
+characters for private use: a kind, and fields. In most, the fields are places in a result of a
+search; a link and an entity have words in them that belong to the sentence. Some programs take the
+characters out, and leave kind and places as a word.
 """
 
 from __future__ import annotations
@@ -17,7 +22,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from memory.messages import PICTURE, ToolCall
-from plugins.moving.citations import without_citations
 from plugins.moving.reading import MOST_PICTURE, Archive
 from plugins.moving.source import (
     ForeignChat,
@@ -37,6 +41,38 @@ from plugins.moving.source import (
     name_some,
     read_each,
 )
+
+_BEGIN, _END, _NEXT = "\ue200", "\ue201", "\ue202"
+_MARK = re.compile(rf"[ \t]?{_BEGIN}([^{_BEGIN}{_END}]*){_END}")
+_PRIVATE = re.compile("[\ue200-\ue20f]")
+_STRIPPED = re.compile(r"[ \t]?\b(?:file)?cite(?:turn\d+[a-z]+\d+)+(?:L\d+-L\d+)?")
+_BRACKETS = re.compile(r"[ \t]?【(?:\d+(?::\d+)?†[^【】]{0,200}|oaicite:\d+)】")
+_REFERENCE = re.compile(r"[ \t]?:contentReference\[oaicite:\d+\]\{index=\d+\}")
+
+
+def without_citations(text: str) -> str:
+    """Return the text without such marks, but with the words in them."""
+    text = _PRIVATE.sub("", _MARK.sub(_read_mark, text))
+    for marks in (_STRIPPED, _BRACKETS, _REFERENCE):
+        text = marks.sub("", text)
+    return text
+
+
+def _read_mark(found: re.Match[str]) -> str:
+    kind, *fields = found[1].split(_NEXT)
+    words = ""
+    if kind in ("url", "link_title") and fields:
+        words = fields[0]
+    elif kind == "entity" and fields:
+        try:
+            named = json.loads(fields[0])
+        except (ValueError, RecursionError):
+            named = None
+        if isinstance(named, list) and len(named) > 1 and isinstance(named[1], str):
+            words = named[1]
+    gap = found[0][0] if words and found[0][0] != _BEGIN else ""
+    return f"{gap}{words}"
+
 
 _PART = re.compile(r"conversations(-\d+)?\.json", re.IGNORECASE)
 _NUMBERED_PART = re.compile(r"conversations-(\d+)\.json")

@@ -1,14 +1,20 @@
-"""`python main.py import FROM PATH` and `export FOLDER`, carried out."""
+"""`python main.py import FROM PATH` and `export FOLDER`, carried out.
+
+The personas of another program become agents of the configuration, which only a file may have.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
-from collections.abc import Awaitable, Callable, Iterator
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from bot.access import NAME, person_of
 from bot.app import App
@@ -23,9 +29,12 @@ from bot.data_folder import (
 )
 from bot.logs import set_up_logs
 from bot.progress import ProgressLine, progress
-from bot.settings import Layers, SettingsStore, load_layers
+from bot.settings import Layers, SettingError, SettingsStore, load_layers
+from bot.settings.files import read_tree
 from bot.settings.layers import AgentLayer
+from bot.setup_files import write_all
 from bot.wording import count
+from channels.message import clean_text
 from memory.record.engines import engine_for
 from memory.record.people import find_known
 from memory.record.rehearsal import NEWEST, find_schema
@@ -33,10 +42,56 @@ from memory.record.store import Store, StoreError
 from plugins.moving.arrival import Arrival, Destination, count_prompts
 from plugins.moving.export import Exported, export
 from plugins.moving.kinds import open_source, suggest
-from plugins.moving.personas import add_agents, as_agent
 from plugins.moving.plain_arrival import PlainArrival, PlainExport
 from plugins.moving.report import describe, describe_nothing
-from plugins.moving.source import ForeignSource, ImportedProfile, MovingError
+from plugins.moving.source import ForeignSource, ImportedProfile, MovingError, Persona
+
+_LONGEST_PROMPT, _LONGEST_ABOUT = 90_000, 500
+_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+def add_agents(config: Path, personas: Sequence[Persona], known: Collection[str]) -> list[str]:
+    """Write those into the configuration that it does not have; returns their names. The rest of
+    the file says what it said. Raises MovingError and SettingError."""
+    new = [one for one in map(as_agent, personas) if one["id"] not in known]
+    new = list({one["id"]: one for one in new}.values())
+    if not new:
+        return []
+    if config.suffix.lower() in (".yaml", ".yml"):
+        block = json.dumps(new, indent=2, ensure_ascii=False)
+        raise MovingError(
+            f"{config} is YAML, whose comments would be lost, so the personas were not written; "
+            f"put them there yourself:\nagents: {block}"
+        )
+    tree = read_tree(config) if config.exists() else {}
+    before = config.read_text("utf-8") if config.exists() else None
+    wanted = {**tree, "agents": [*tree.get("agents", []), *new]}
+    write_all({config: json.dumps(wanted, indent=2, ensure_ascii=False) + "\n"})
+    try:
+        load_layers(config, os.environ)
+    except SettingError:
+        if before is None:
+            config.unlink()
+        else:
+            write_all({config: before})
+        raise
+    return [one["id"] for one in new]
+
+
+def as_agent(persona: Persona) -> Mapping[str, Any]:
+    """Return a persona as the configuration has an agent. Its words are words there: they name no
+    file, and no secret."""
+    prompt = clean_text(persona.prompt)[:_LONGEST_PROMPT].replace("{{", "{ {")
+    if prompt.startswith("file:") or prompt.endswith((".md", ".txt")):
+        prompt = f"You are told:\n{prompt}"
+    return {
+        "id": _NAMES.sub("-", persona.name).strip("-")[:64] or "imported",
+        "description": " ".join(clean_text(persona.description).split())[:_LONGEST_ABOUT].replace(
+            "{{", "{ {"
+        ),
+        "system_prompt": prompt,
+    }
+
 
 CHANNELS = ("web", "terminal")
 """The channels that list several conversations of one person."""

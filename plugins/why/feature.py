@@ -1,14 +1,147 @@
-"""The hooks of `/why` and `/without`."""
+"""The hooks of `/why` and `/without`; and `/without`: a question is asked again without a part of
+what its answer was made from, in a branch; below the new answer stands the first one.
+
+`/why` tells what a request held that was answered, the largest part first.
+"""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from bot.kernel import Kernel
+from channels.language import _, number_of
+from memory.context.meter import digest_of
+from memory.conversations import Conversations
+from memory.keys import ConversationKey
 from memory.turn_log import OpenTurn
-from plugins.api import Command, hookimpl
-from plugins.why.commands import why
-from plugins.why.trial import Trials, without
+from memory.turns import Turn
+from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
+from plugins.builtin.branches import current_branch
+from plugins.request_log.commands import NONE_KEPT, mask_secrets, rebuild_request
+from plugins.request_log.reading import KeptRequests, Rebuilt
+from plugins.request_log.record import SentRequest
+from plugins.turn_names import ids, turns_of
+from plugins.why.parts import AnswerPart, find_part, list_parts
+from plugins.wording import amount, clip, literal, table
+
+SHOWN = 12
+"""Parts that are listed by themselves; the rest are summed."""
+_BUTTONS = 3
+_KINDS = {
+    "system prompt": "system prompt",
+    "tools": "tools",
+    "memory": "memory line {name}",
+    "summary": "summary of {turns}",
+    "log": "activity log",
+    "turn": "turn {name}",
+    "question": "the question",
+    "result": "result of {name}",
+}
+
+
+class ExplainedAnswer(Struct, frozen=True):
+    """A turn, the request that its answer came from, and the parts of that."""
+
+    turn: int
+    sent: SentRequest
+    again: Rebuilt
+    parts: Sequence[AnswerPart]
+
+
+@command("why", "Show what an answer was made from, the largest part first", "[t5]")
+async def why(ask: Ask) -> Reply:
+    """`/why`, `/why t5`."""
+    answered = await find_answered(ask, ask.text)
+    rows = [_row(part) for part in answered.parts[:SHOWN]]
+    rest = answered.parts[SHOWN:]
+    if rest:
+        size = amount(sum(part.tokens for part in rest))
+        rows.append((_("{n} more", n=len(rest)), size, ""))
+    sent = answered.sent
+    head = _(
+        "**{turn} was answered by {model} from {tokens} tokens**, which held:",
+        turn=f"t{answered.turn}",
+        model=literal(sent.model),
+        tokens=amount(sent.total),
+    )
+    way = _("`/without NAME` asks the same again without a turn, a summary or a memory line.")
+    text = "\n\n".join((head, table((_("part"), _("tokens:"), _("beginning")), rows), way))
+    data = {"turn": f"t{answered.turn}", "request": sent.name, "tokens": sent.total}
+    data["parts"] = [_as_data(part) for part in answered.parts]
+    return Reply(mask_secrets(ask, text), mask_secrets(ask, data), _actions(answered))
+
+
+async def find_answered(ask: Ask, name: str) -> ExplainedAnswer:
+    """Return the newest answer, or that of the turn of this name. Raises CommandError where its
+    request is not kept."""
+    log = KeptRequests(ask.conversation.turns)
+    kept = await log.numbers() if log.keep else []
+    sent = [one for one in await log.requests(kept) if one.outcome == "answered"]
+    if not log.keep:
+        raise CommandError(_(NONE_KEPT))
+    turns = turns_of(name, ask.conversation.context.newest) if name.strip() else ()
+    found = [one for one in sent if not turns or one.turn in turns]
+    last_asked = turns[-1] if turns else ask.conversation.context.newest
+    if not found and 0 < last_asked <= await log.count_shared():
+        raise CommandError(
+            _(
+                "{turn} was answered before this branch was made, and the request for it is kept "
+                "there. /branches lists the branches.",
+                turn=f"t{last_asked}",
+            )
+        )
+    if not found and turns:
+        raise CommandError(
+            number_of(
+                log.keep,
+                "The request for {turn} is not kept any more: only the last one is. "
+                "`/config context.keep_requests` changes that.",
+                "The request for {turn} is not kept any more: only the last {n} requests "
+                "are. `/config context.keep_requests` changes that.",
+                turn=f"t{turns[-1]}",
+            )
+        )
+    if not found:
+        raise CommandError(_("Nothing has been answered here yet."))
+    last = found[-1]
+    again = await rebuild_request(ask, last.number)
+    count = ask.conversation.turns.services.meter.count
+    return ExplainedAnswer(
+        last.turn, last, again, list_parts(again.view, again.prefix, last.turn, count)
+    )
+
+
+def describe_part(part: AnswerPart) -> str:
+    """Return a part's name as people read it."""
+    return _(_KINDS[part.kind], name=literal(clip(part.name)), turns=", ".join(ids(part.turns)))
+
+
+def _row(part: AnswerPart) -> tuple[str, str, str]:
+    named = describe_part(part)
+    if part.can_go and part.kind == "summary":
+        named = f"{named} (`{part.name}`)"
+    return named, amount(part.tokens), literal(clip(part.words))
+
+
+def _as_data(part: AnswerPart) -> dict[str, Any]:
+    return {**asdict(part), "words": clip(part.words), "turns": ids(part.turns)}
+
+
+def _actions(answered: ExplainedAnswer) -> tuple[Action, ...]:
+    can_go = [part for part in answered.parts if part.can_go][:_BUTTONS]
+    sent, turn = answered.sent, answered.turn
+    return (
+        *(
+            Action(_("Ask without {name}", name=part.name), f"/without {part.name} t{turn}")
+            for part in can_go
+        ),
+        Action(_("Show the request"), f"/context request {sent.name}"),
+    )
 
 
 class WhyFeature:
@@ -34,3 +167,170 @@ def parley_open(kernel: Kernel) -> WhyFeature:
 @hookimpl
 def parley_commands() -> list[Command]:
     return [why, without]
+
+
+# --- /without -------------------------------------------------------------------------------------
+
+_MOST = 100  # trials whose answers are still awaited
+_SHOWN = 1_500  # characters of the first answer below the new one
+USAGE = "[t5 | summary | m2] [t9]"
+_INTERRUPTED = (
+    "The bot was stopped while it branched off. /branches shows whether the branch is there; if "
+    "nothing is said in it, send /without again."
+)
+
+
+class AnswerTrial(Struct, frozen=True):
+    """A question that is asked again: without what, where it was asked first, and what the answer
+    was there."""
+
+    without: str
+    branch: int
+    turn: int
+    answer: str
+
+
+class Trials:
+    """The branches in which questions are asked again."""
+
+    def __init__(self, conversations: Conversations) -> None:
+        self._conversations = conversations
+        self._awaited: OrderedDict[str, AnswerTrial] = OrderedDict()
+
+    async def leave_out(self, ask: Ask, key: ConversationKey, part: AnswerPart) -> None:
+        """Take a part out of what a branch sends."""
+        if part.kind == "memory":
+            await ask.bot.settings.set(
+                "memory.left_out", ", ".join(_left_out(ask, part)), key.id, ask.person
+            )
+            return
+        conversation = await self._conversations.get(key)
+        await conversation.editor.drop(part.turns)
+
+    def expect(self, key: ConversationKey, trial: AnswerTrial) -> None:
+        """Say the first answer below the next one in this branch."""
+        self._awaited[key.id] = trial
+        while len(self._awaited) > _MOST:
+            self._awaited.popitem(last=False)
+
+    def note(self, turn: OpenTurn) -> list[str]:
+        """Return what stands below the answer of a turn."""
+        trial = self._awaited.pop(turn.log.state.key.id, None)
+        if trial is None:
+            return []
+        quoted = "\n".join(f"> {line}" for line in clip_text(trial.answer).splitlines())
+        return [
+            _(
+                "This is the answer without {part}. With it, in branch {branch}, it was:",
+                part=trial.without,
+                branch=trial.branch,
+            )
+            + f"\n\n{quoted}"
+        ]
+
+    async def answer_in(self, ask: Ask, key: ConversationKey, turn: int) -> str:
+        """Return the answer of a turn; "" where there is none."""
+        found = await (await self._conversations.get(key)).context.turns([turn])
+        return answer_of(found[0]) if found else ""
+
+
+def _left_out(ask: Ask, part: AnswerPart) -> list[str]:
+    """Return the digests of the memory lines that are left out with this one."""
+    before = ask.bot.settings.describe("memory.left_out", ask.conversation.key.id).value
+    return [*dict.fromkeys((*before, digest_of(part.words)))]
+
+
+def answer_of(turn: Turn) -> str:
+    """Return the text of a turn's final reply; "" where there is none."""
+    return turn.reply.told if turn.reply else ""
+
+
+def clip_text(text: str) -> str:
+    """Return the beginning of a long answer, its lines kept."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN].rstrip()}…"
+
+
+@command(
+    "without",
+    "Ask again without a turn, a summary or a memory line, in a branch, and compare",
+    USAGE,
+    leads=True,
+    interrupted=_INTERRUPTED,
+)
+async def without(ask: Ask) -> Reply:
+    """`/without t5`, `/without summary t9`; without words, both answers of a branch."""
+    name, _space, turn = ask.text.strip().partition(" ")
+    if not name:
+        return await _compare(ask)
+    answered = await find_answered(ask, turn)
+    part = find_part(answered.parts, name)
+    if part is None:
+        names = ", ".join(part.name for part in answered.parts if part.can_go)
+        raise CommandError(
+            _(
+                "“{name}” was no part of what t{turn} was answered from. These can be left out: "
+                "{names}.",
+                name=literal(clip(name)),
+                turn=answered.turn,
+                names=names or _("none"),
+            )
+        )
+    first = next(iter(await ask.conversation.context.turns([answered.turn])), None)
+    if first is None:
+        gone = f"t{answered.turn}"
+        raise CommandError(_("Nothing is kept of {name}: it was deleted.", name=gone))
+    if part.kind == "memory":  # refused before anything is done, where it is not allowed
+        value = {"memory.left_out": _left_out(ask, part)}
+        ask.bot.settings.once(value, ask.conversation.key.id, ask.person)
+    ask.bot.turns.check(ask.conversation.key, ask.address)
+    trials, before = ask.service(Trials), await current_branch(ask)
+    here, named = ask.conversation.key, describe_part(part)
+    made = await ask.bot.branches.fork(
+        here, answered.turn - 1, _("{turn} without {part}", turn=first.id, part=part.name)
+    )
+    key = here.branch(made.number)
+    await trials.leave_out(ask, key, part)
+    trials.expect(key, AnswerTrial(named, before.number, first.number, answer_of(first)))
+    message = await ask.bot.turns.ask(key, ask.address, first.question)
+    text = _(
+        "{turn} is asked again without {part}, in branch {number}: “{words}”. The first "
+        "answer is shown below the new one. /branches {before} goes back.",
+        turn=first.id,
+        part=named,
+        number=made.number,
+        words=literal(clip(first.question.text)),
+        before=before.number,
+    )
+    actions = (
+        Action(_("Go back"), f"/branches {before.number}"),
+        Action(_("Compare the answers"), "/without"),
+    )
+    data = {"turn": first.id, "without": part.name, "branch": made.number, "asked": message}
+    return Reply(text, data, actions)
+
+
+async def _compare(ask: Ask) -> Reply:
+    """Show the two answers to the question with which a branch begins."""
+    branch, trials = await current_branch(ask), ask.service(Trials)
+    number = branch.turn + 1
+    if not branch.parent:
+        raise CommandError(
+            _(
+                "/without needs a turn, a summary or a memory line to leave out: /without "
+                "t5, /without summary, or /without m2. /why shows what an answer was made "
+                "from."
+            )
+        )
+    here = ask.conversation.key
+    own = await trials.answer_in(ask, here, number)
+    other = await trials.answer_in(ask, here.branch(branch.parent), number)
+    if not own or not other:
+        raise CommandError(_("There are no two answers to compare yet."))
+    sides = [
+        {"title": _("Branch {number}", number=branch.parent), "text": other},
+        {"title": branch.title or _("Branch {number}", number=branch.number), "text": own},
+    ]
+    shown = (f"**{literal(one['title'])}**\n\n{clip_text(one['text'])}" for one in sides)
+    text = "\n\n".join(shown)
+    actions = (Action(_("Go back"), f"/branches {branch.parent}"),)
+    return Reply(text, {"turn": f"t{number}", "compared": sides}, actions)

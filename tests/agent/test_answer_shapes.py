@@ -531,7 +531,7 @@ def thinking(tokens: int) -> dict[str, int]:
     return {"reasoning_tokens": tokens}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "chunk",
     [
         {"choices": [{"usage": {"prompt_tokens": 7}}]},  # Moonshot

@@ -148,7 +148,7 @@ def test_a_name_that_is_one_is_not_touched() -> None:
     assert resolve_name("read", KNOWN) == "read"
 
 
-@pytest.mark.parametrize("arguments", ['{"path": "tea', "[", "", '{"path": "tea.txt"}'])
+@each_row("arguments", ['{"path": "tea', "[", "", '{"path": "tea.txt"}'])
 def test_a_wrapped_call_keeps_its_name_whatever_its_arguments_are(arguments: str) -> None:
     call = ToolCall("c1", "read_file", arguments)
     asked = Message("assistant", tool_calls=(call,))
@@ -163,7 +163,7 @@ def test_a_wrapped_call_keeps_its_name_whatever_its_arguments_are(arguments: str
     assert meant.name == "read_file"
 
 
-@pytest.mark.parametrize("cut", ["", CUT_OFF])
+@each_row("cut", ["", CUT_OFF])
 def test_the_name_of_a_wrapped_call_is_kept_where_the_call_is_broken(cut: str) -> None:
     wanted = '{"name": "read_file", "arguments": {"path": "te'
     meant = unwrap_call(ToolCall("c1", USE_TOOL, wanted + cut))

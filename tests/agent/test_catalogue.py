@@ -15,6 +15,7 @@ from agent.models.base import Usage
 from agent.models.catalogue import cost_of, input_price, readings, window_of
 from agent.models.long_context import UNKNOWN, long_context_of
 from agent.models.providers import PROVIDERS
+from tests.tables import each_row
 
 # --- prices ---
 
@@ -88,7 +89,7 @@ def test_a_price_is_that_of_the_provider_and_nobodys_is_unknown() -> None:
 # --- windows, and how much of them is used ---
 
 
-@pytest.mark.parametrize("model", ["gpt-4o-mini", "gemini-2.5-pro"])
+@each_row("model", ["gpt-4o-mini", "gemini-2.5-pro"])
 def test_what_is_cached_is_paid_where_it_is_counted_besides_the_prompt(model: str) -> None:
     apart, within = Usage(6, 3, cached=64), Usage(70, 3, cached=64)
     assert cost_of(model, apart) == cost_of(model, within)

@@ -35,6 +35,7 @@ from agent.models.responses_rules import RULES as RESPONSES
 from memory.messages import RequestExtras
 from tests.agent.endpoints import TOOL
 from tests.fakes import openai_responses
+from tests.tables import each_row
 
 Json = dict[str, Any]
 
@@ -292,7 +293,7 @@ BAD_BODIES_OF_CLAUDE: dict[str, Json] = {
 }
 
 
-@pytest.mark.parametrize("rule", ANTHROPIC, ids=lambda rule: rule.name)
+@each_row("rule", ANTHROPIC)
 def test_a_body_for_claude_that_breaks_a_rule_is_told(rule: BodyRule) -> None:
     body = BAD_BODIES_OF_CLAUDE[rule.name]
     faults = find_body_faults(body, ANTHROPIC)
@@ -328,7 +329,7 @@ BAD_INPUTS: dict[str, list[Json]] = {
 }
 
 
-@pytest.mark.parametrize("rule", RESPONSES, ids=lambda rule: rule.name)
+@each_row("rule", RESPONSES)
 def test_a_body_for_the_responses_api_that_breaks_a_rule_is_told(rule: BodyRule) -> None:
     body: Json = {"input": BAD_INPUTS[rule.name], "tool_choice": "auto"}
     assert any(one.startswith(f"{rule.name}: ") for one in find_body_faults(body, RESPONSES))

@@ -55,7 +55,7 @@ def test_all_else_is_answer(text: str, cuts: list[int]) -> None:
     assert (shown + held, thought) == (text, "")
 
 
-@pytest.mark.parametrize("text", ["Say <think>no</think>.", "`<think>` begins it.", "<b>Hm</b>"])
+@each_row("text", ["Say <think>no</think>.", "`<think>` begins it.", "<b>Hm</b>"])
 def test_a_tag_within_is_text(text: str) -> None:
     assert filtered(text, list(range(len(text))))[0] == text
     assert split_thoughts(text) == (text, "")
@@ -65,7 +65,7 @@ def test_thoughts_without_an_end_are_thoughts() -> None:
     assert filtered("<think>Hm. And</thi", [9, 16]) == ("", "", "Hm. And</thi")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "answer", "thought"),
     [
         ("Hm.\nSo.\n</think>\n\nHello.", "Hello.", "Hm.\nSo."),
@@ -241,7 +241,7 @@ def test_a_call_is_known_in_the_dialect_of_each_model(dialect: str) -> None:
     assert without_markup(DIALECTS[dialect]).strip() == text or dialect.startswith("whole")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         DIALECTS["hermes"] + "\n" + DIALECTS["hermes"].replace("look", "act"),

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
-import pytest
 import yaml
 
 from bot.settings import load_layers
 from bot.settings.book import SettingsStore
 from main import make_parser
 from tests.deploy.image import DOCKERFILE, ROOT, Step, read
+from tests.tables import each_row
 
 CLUSTER = ROOT / "deploy" / "cluster"
 SINGLE = ROOT / "deploy" / "single"
@@ -82,7 +82,7 @@ COMPOSE = sorted((ROOT / "deploy").rglob("*compose.y*ml"))
 LOCALE = re.compile(r"[a-z]{2}_[A-Z]{2}")
 
 
-@pytest.mark.parametrize("file", COMPOSE, ids=lambda file: file.parent.name)
+@each_row("file", COMPOSE)
 def test_compose_files_fit_their_specification(file: Path) -> None:
     """By the schema of the Compose Specification (github.com/compose-spec/compose-spec), of which
     the package check-jsonschema brings a copy."""

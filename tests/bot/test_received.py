@@ -15,13 +15,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bot import turns
+from bot.app import App
+from bot.assembly import assemble
 from bot.commands import describe_unknown
 from bot.received import CommandLine, command_line, key_of, unescape_slash
+from bot.settings import load_layers
 from bot.turns import BUSY
-from channels.message import Address, clean_text
+from channels.base import Activity, Bot, Channel, ChannelError, Notice
+from channels.message import Address, Outbound, clean_text
 from plugins.docs import builtin
 from tests.fakes.openai_server import Answer, Hang, OpenAIServer, Received, Say, Script
-from tests.whole.testbot import TestBot, running
+from tests.waiting import PATIENCE
+from tests.whole.testbot import TestBot, TestChannel, running
 
 words = st.from_regex(r"[a-z_][a-z0-9_]{0,20}", fullmatch=True)
 anything = st.text(st.characters(), max_size=40)  # half characters and controls too
@@ -177,3 +182,79 @@ async def test_a_full_line_refuses_before_it_accepts_and_takes_the_same_message_
         await bot.reply_to("more10")
         assert await bot.writes("late", user="ann", id="late") is not None
     assert [o.reply.text for o in bot.sent if o.reply_to == "late"] == [BUSY, "re: late"]
+
+
+class Platform:
+    """A channel that listens for ever, or fails at once."""
+
+    name = "platform"
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error, self.is_closed = error, False
+        self.may_fail = asyncio.Event()
+
+    async def listen(self, bot: Bot) -> None:
+        await self.may_fail.wait()
+        if self.error:
+            raise self.error
+
+    async def send(self, outbound: Outbound) -> None:
+        """Nothing comes here."""
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+async def assembled(folder: Path, channels: list[Channel]) -> App:
+    config = folder / "config.json"
+    config.write_text('{"model": "gpt-4o-mini"}')
+    layers = load_layers(config, {"OPENAI_API_KEY": "test-key"})
+    return await assemble(layers, folder / "data", channels)
+
+
+async def test_the_bot_ends_with_the_channel_that_it_is_told_to_and_closes_the_others(
+    tmp_path: Path,
+) -> None:
+    channel, platform = TestChannel(), Platform()
+    app = await assembled(tmp_path, [channel, platform])
+    running = asyncio.create_task(app.run(until="pipe"))
+    await channel.api()
+    channel.leave()
+    await running
+    assert platform.is_closed
+
+
+async def test_what_a_channel_fails_with_is_heard_at_the_others_and_raised_in_the_end(
+    tmp_path: Path,
+) -> None:
+    channel, platform = TestChannel(), Platform(ChannelError("The token is wrong; correct it."))
+    app = await assembled(tmp_path, [channel, platform])
+    running = asyncio.create_task(app.run())
+    bot = await channel.api()
+    with bot.watch(Address("pipe", "main")) as happening:
+        platform.may_fail.set()
+        heard = await asyncio.wait_for(anext(happening), PATIENCE)
+    assert heard == Notice("The token is wrong; correct it.")
+    channel.leave()
+    with pytest.raises(ChannelError, match="The token is wrong"):
+        await running
+
+
+async def test_an_owner_who_watches_hears_once_that_a_channel_has_ended(tmp_path: Path) -> None:
+    channel, platform = TestChannel(), Platform(ChannelError("The token is wrong; correct it."))
+    app = await assembled(tmp_path, [channel, platform])
+    running = asyncio.create_task(app.run())
+    bot = await channel.api()
+    await channel.says("/version")
+    noticed: list[Activity] = []
+    watchers = [await channel.watches(noticed, chat) for chat in ("main", "other")]
+    with bot.watch(Address("pipe", "other")) as happening:
+        platform.may_fail.set()
+        assert isinstance(await asyncio.wait_for(anext(happening), PATIENCE), Notice)
+    assert "The token is wrong" in (await channel.reply_to("")).reply.text
+    for watching in watchers:
+        watching.cancel()
+    assert len(noticed) == 1
+    channel.leave()
+    with pytest.raises(ChannelError, match="The token is wrong"):
+        await running

@@ -26,18 +26,18 @@ from channels.language import CATALOGUE, FROM_BELOW, LANGUAGES, words_of
 from channels.terminal import keys
 from channels.web.words import list_words
 from memory.context.audit import REASONS
-from plugins.accounts import commands as account_commands
+from plugins.accounts import feature as account_feature
 from plugins.api import HookContext
 from plugins.builtin import session
 from plugins.builtin.context import overview, ranges, show, state
 from plugins.builtin.help import GROUPS, STRATEGIES, THE_BOT
 from plugins.file_versions.feature import VersionRows
 from plugins.instructions.record import InstructionRows
-from plugins.jobs import commands as job_commands
+from plugins.jobs import feature as job_feature
 from plugins.jobs import recurrence, wording
 from plugins.loader import load
 from plugins.spending import commands as usage
-from plugins.tour import commands as tour_commands
+from plugins.tour import feature as tour_feature
 from plugins.wording import WEEKDAYS
 
 ROOT = Path(__file__).parents[2]
@@ -99,13 +99,13 @@ def _named() -> Iterator[str]:
     yield from (*GROUPS, THE_BOT, *PARTS, *show.KINDS.values(), *LAYERS, *WEEKDAYS)
     yield from (*state.STATES, *overview.BECAUSE.values(), *ranges.PLACES)
     yield from (text for standing in session.STANDINGS.values() for text in standing)
-    yield from (*usage.HEADINGS, *usage.COLUMNS, *usage.PURPOSES, account_commands.OWN)
+    yield from (*usage.HEADINGS, *usage.COLUMNS, *usage.PURPOSES, account_feature.OWN)
     yield from (*recurrence.DAYS, *recurrence.MONTHS, *wording.OUTCOMES)
     for unit in recurrence.UNITS.values():
         yield from (f"every {unit}", f"every {{n}} {unit}s")
-    for change in job_commands.CHANGES.values():
+    for change in job_feature.CHANGES.values():
         yield from (change.label, change.done, change.next)
-    yield from (*LEFT_OUT, *REASONS.values(), *tour_commands.STARTERS.values())
+    yield from (*LEFT_OUT, *REASONS.values(), *tour_feature.STARTERS.values())
     for what, when in STRATEGIES.values():
         yield from (what, when)
     for setting in SETTINGS.values():

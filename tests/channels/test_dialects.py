@@ -1,5 +1,4 @@
-"""The things that no dialect of Markdown may do, over generated texts: lose a word or an address,
-leave a mark open, or split what belongs together."""
+"""Texts in each platform's dialect, and split where they are too long for it."""
 
 from __future__ import annotations
 
@@ -7,11 +6,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from html import escape, unescape
 from html.parser import HTMLParser
-from itertools import count
+from itertools import count, product
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
+import regex
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +24,7 @@ from channels.splitting import Length, split
 from channels.telegram import rendering as telegram
 from channels.terminal import display
 from channels.whatsapp import rendering as whatsapp
+from tests.tables import each_row
 
 _VOID = {"br", "hr", "img"}
 
@@ -220,7 +221,7 @@ def test_neither_is_in_pieces(name: str, markdown: str) -> None:
     assert not _lost(markdown, shown), pieces
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("markdown", "joined"),
     [
         ("[a][1] b\n\n[1]: x://y", "[a](<x://y>) b\n\n"),
@@ -237,22 +238,27 @@ def test_an_address_comes_to_the_words_that_lead_there(markdown: str, joined: st
     assert join_links(markdown) == joined
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@each_row("name", DIALECTS)
 def test_what_has_no_words_shows_its_address(name: str) -> None:
     for markdown in ("![](https://a.example/b)", "x [](https://a.example/b)"):
         assert "https://a.example/b" in DIALECTS[name][0](markdown)
 
 
-@pytest.mark.parametrize("name", DIALECTS)
-@pytest.mark.parametrize(
-    "markdown",
-    [
-        "*w1x " * 240 + "w2x* " * 240,
-        "![" * 240 + "w1x" + "](a)" * 240,
-        "".join("  " * level + "- w1x\n" for level in range(100)),
-        "> " * 25 + "w1x\n" + "*a " * 150 + "w2x" + " a*" * 150,
-        "".join("  " * level + "- a\n" for level in range(28)) + " " * 58 + "*a _b " * 50 + "w1x",
-    ],
+@each_row(
+    ("name", "markdown"),
+    product(
+        DIALECTS,
+        [
+            "*w1x " * 240 + "w2x* " * 240,
+            "![" * 240 + "w1x" + "](a)" * 240,
+            "".join("  " * level + "- w1x\n" for level in range(100)),
+            "> " * 25 + "w1x\n" + "*a " * 150 + "w2x" + " a*" * 150,
+            "".join("  " * level + "- a\n" for level in range(28))
+            + " " * 58
+            + "*a _b " * 50
+            + "w1x",
+        ],
+    ),
 )
 def test_no_text_is_nested_too_deeply_to_be_shown(name: str, markdown: str) -> None:
     assert not _lost(markdown, [DIALECTS[name][0](markdown)])
@@ -264,3 +270,92 @@ def test_what_looks_like_markup_and_is_none_stays_balanced(markdown: str) -> Non
     for show in (discord.rendered, whatsapp.rendered):
         letters = [sign for sign in show(markdown) if sign == "a"]
         assert len(letters) >= markdown.count("a"), markdown
+
+
+WORDS = st.text("abc äß中文。, .!\n😀\u0301\u200d👩", max_size=600)
+LINES = st.lists(st.text("abc {}|`-", max_size=40), max_size=40)
+
+
+def bare(text: str) -> str:
+    """A text without white space."""
+    return "".join(text.split())
+
+
+def utf16(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2
+
+
+@given(WORDS, st.integers(20, 200))
+def test_the_pieces_of_a_plain_text_are_the_text(text: str, longest: int) -> None:
+    pieces = list(split(text, longest))
+    assert bare("".join(pieces)) == bare(text)
+    assert all(0 < len(piece) <= longest for piece in pieces)
+
+
+@given(WORDS, st.integers(20, 200))
+def test_no_piece_is_longer_than_allowed_in_the_units_of_the_platform(
+    text: str, longest: int
+) -> None:
+    assert all(utf16(piece) <= longest for piece in split(text, longest, utf16))
+
+
+@given(LINES, st.sampled_from(("```", "~~~", "````")), st.integers(60, 200))
+def test_code_that_is_split_is_code_in_every_piece(
+    lines: list[str], fence: str, longest: int
+) -> None:
+    code = [line for line in lines if fence not in line and "```" not in line]
+    text = f"Look:\n\n{fence}py\n" + "\n".join(code) + f"\n{fence}\n\nThat was it."
+    pieces = list(split(text, longest))
+    fences = [piece.count(fence) for piece in pieces]
+    assert all(count % 2 == 0 for count in fences)
+    without = [re.sub(rf"^{fence}(py)?$", "", piece, flags=re.MULTILINE) for piece in pieces]
+    assert bare("".join(without)) == bare("Look:" + "".join(code) + "That was it.")
+    assert all(len(piece) <= longest for piece in pieces)
+
+
+@given(st.text("ab`~|-\n> \\", max_size=400), st.integers(20, 60))
+def test_any_markup_is_split_into_pieces_that_fit(text: str, longest: int) -> None:
+    assert all(len(piece) <= longest for piece in split(text, longest))
+
+
+def test_it_splits_between_paragraphs_then_lines_then_sentences_then_words() -> None:
+    for text, pieces in [
+        ("One two.\n\nThree four five.", ["One two.", "Three four five."]),
+        ("One two three.\nFour five six.", ["One two three.", "Four five six."]),
+        ("It is so. And so it goes on.", ["It is so.", "And so it goes on."]),
+        ("one two three four five six", ["one two three four", "five six"]),
+        ("x" * 45, ["x" * 20, "x" * 20, "x" * 5]),
+    ]:
+        assert [piece.strip() for piece in split(text, 20)] == pieces, text
+
+
+def test_a_table_that_is_split_has_its_header_in_every_piece() -> None:
+    rows = "\n".join(f"| {n} | {n * n} |" for n in range(40))
+    pieces = list(split(f"| n | square |\n|---|---:|\n{rows}\n", 120))
+    assert len(pieces) > 3
+    assert all(piece.startswith("| n | square |\n|---|---:|\n| ") for piece in pieces)
+
+
+def test_a_split_comes_before_code_that_fits_into_the_next_piece() -> None:
+    text = "word " * 14 + "\n\n```py\n" + "line\n" * 12 + "```"
+    first, second = split(text, 100)
+    assert "```" not in first
+    assert second.startswith("```py")
+
+
+FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466"
+TANNED = "\U0001f469\U0001f3fd\u200d\U0001f4bb"
+ENGLAND = "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f"
+GERMANY = "\U0001f1e9\U0001f1ea"
+KEYCAP = "1\ufe0f\u20e3"
+
+
+@given(
+    st.lists(st.sampled_from([FAMILY, TANNED, ENGLAND, GERMANY, KEYCAP, "a"]), max_size=60),
+    st.integers(14, 60),
+)
+def test_what_is_one_sign_to_the_eye_is_never_torn(signs: list[str], longest: int) -> None:
+    pieces = list(split("".join(signs), longest))
+    seen = [sign for piece in pieces for sign in regex.findall(r"\X", piece)]
+    assert seen == signs
+    assert all(len(piece) <= longest for piece in pieces)

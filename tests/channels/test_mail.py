@@ -9,6 +9,7 @@ import re
 from base64 import b64encode
 from email import policy
 from email.message import EmailMessage
+from itertools import product
 from typing import Any
 
 import pytest
@@ -305,7 +306,7 @@ def test_a_message_of_too_many_parts_is_not_read() -> None:
 UNREADABLE = ("punycode", "idna", "unicode_escape", "undefined", "base64", "zlib", "rot13", "no")
 
 
-@pytest.mark.parametrize("name", UNREADABLE)
+@each_row("name", UNREADABLE)
 def test_what_is_no_character_set_of_mail_is_read_as_utf_8(name: str) -> None:
     for head in (f'charset="{name}"', f"charset*=us-ascii'en'{name}", f"charset={name}"):
         raw = f"From: {ANN}\r\nContent-Type: text/plain; {head}\r\n\r\nTea für 2-abc".encode()
@@ -315,8 +316,10 @@ def test_what_is_no_character_set_of_mail_is_read_as_utf_8(name: str) -> None:
 CHARSETS = ("utf-8", "utf-7", "iso-8859-1", "windows-1252", "gbk", "big5", "shift_jis", "euc-kr")
 
 
-@pytest.mark.parametrize("name", [*CHARSETS, "iso-2022-jp", "utf-16"])
-@pytest.mark.parametrize("encoding", ["base64", "8bit", "quoted-printable"])
+@each_row(
+    ("name", "encoding"),
+    product([*CHARSETS, "iso-2022-jp", "utf-16"], ["base64", "8bit", "quoted-printable"]),
+)
 def test_a_long_text_is_read_in_its_character_set(name: str, encoding: str) -> None:
     """Also where it is decoded in pieces."""
     sample = {"gbk": "明天", "big5": "明天", "euc-kr": "한국", "windows-1252": "\u20acé"}.get(name)
@@ -344,7 +347,7 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize(("written", "name"), NAMES.items())
+@each_row(("written", "name"), NAMES.items())
 def test_a_file_has_its_name_however_that_is_written(written: str, name: str) -> None:
     raw = f"From: {ANN}\r\nContent-Type: application/pdf\r\nContent-Disposition: attachment; "
     found = read(f"{raw}{written}\r\n\r\nabc".encode(), "<f@imap>", "bot@example.org")

@@ -19,9 +19,10 @@ from channels.mail.mail import Mail, _hear
 from channels.mail.opening import is_small, open_letter
 from channels.mail.reading import read
 from channels.trouble import MessageLeftOut
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize("end", [b"\r\n", b"\n", b"\r"])
+@each_row("end", [b"\r\n", b"\n", b"\r"])
 def test_of_a_message_of_too_many_parts_the_head_is_read(end: bytes) -> None:
     head = b"From: ann@example.org\nContent-Type: multipart/mixed; boundary=a\n\n"
     found = read((head + b"--a\n\n" * 1_000).replace(b"\n", end), "<f@imap>", "bot@e.org")
@@ -101,7 +102,7 @@ async def test_of_a_stranger_only_the_head_is_fetched() -> None:
     assert not any(texts.values()), "nothing is kept of it"
 
 
-@pytest.mark.parametrize("what", sorted(MAILS)[::97])
+@each_row("what", sorted(MAILS)[::97])
 def test_hostile_mails_are_read(what: str) -> None:
     raw = MAILS[what](3_000)
     bot: Any = SimpleNamespace(read_apart=lambda _script, *given: encode(read(*given)))

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from aiormq.abc import TaskWrapper
+from aiormq.exceptions import AMQPConnectionError
 
+from bot.delivery import columns_of
+from bot.recent import RecentActivity
+from bot.sending import dump_reply
 from channels.base import Activity, Delta, Done, TurnStarted
-from channels.message import Address
+from channels.message import Address, Outbound, Reply
+from memory.record import mailbox
+from memory.record.database import Database
+from memory.record.mailbox import OutboxRow
+from memory.record.store import Store, StoreError
 from plugins.cluster import gateway
+from plugins.cluster.base import BrokerError
+from plugins.cluster.node import ClusterSender
+from plugins.cluster.rabbit import RabbitMQ
 from tests.cluster.cluster_testbot import channel, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.cluster.test_handing_over import owner
@@ -87,3 +100,82 @@ async def test_who_comes_in_the_middle_of_a_turn_sees_it_from_its_beginning(
         assert (
             "".join(e.text for e in events if isinstance(e, Delta)) == "It begins here, and ends."
         )
+
+
+class Breaking:
+    """An exchange of the client, whose connection breaks while something is published to it."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.under_way: TaskWrapper
+
+    async def publish(self, *_: object, **__: object) -> None:
+        self.under_way = TaskWrapper(asyncio.create_task(asyncio.Event().wait()))
+        self.asked.set()
+        await self.under_way
+
+    def breaks(self) -> None:
+        """As `aiormq` does it."""
+        self.under_way.throw(AMQPConnectionError("gone"))
+
+
+async def tell_over_a_breaking_connection(is_cancelled: bool) -> asyncio.Task[None]:
+    """Return the task that told, which is over; somebody may cancel it just then."""
+    broker, exchange = RabbitMQ("amqp://nowhere", "me"), Breaking()
+    broker._link = SimpleNamespace(told=exchange)  # type: ignore[assignment]
+    broker._is_up.set()
+    telling = asyncio.create_task(broker.tell("topic", b""))
+    await exchange.asked.wait()
+    exchange.breaks()
+    if is_cancelled:
+        telling.cancel()
+    await asyncio.wait({telling})
+    return telling
+
+
+async def test_who_is_cancelled_just_when_the_connection_breaks_is_over() -> None:
+    """The client says then only that the connection broke; a loop would go on, and whoever waits
+    for its end wait for ever."""
+    assert (await tell_over_a_breaking_connection(is_cancelled=True)).cancelled()
+    broken = await tell_over_a_breaking_connection(is_cancelled=False)
+    assert isinstance(broken.exception(), BrokerError)
+
+
+HOME = Address("pipe", "home")
+
+
+async def test_a_reply_that_could_not_be_marked_as_sent_is_marked_later_and_sent_once(
+    tmp_path: Path,
+) -> None:
+    """A gateway waits for its mark when it ends."""
+    store, sent, is_down = await Store.open(tmp_path / "parley.db"), list[Outbound](), False
+
+    class Pipe:
+        name = "pipe"
+
+        async def send(self, outbound: Outbound) -> None:
+            nonlocal is_down
+            sent.append(outbound)
+            is_down = True
+
+    def check(db: Database) -> None:
+        if is_down:
+            raise StoreError("the database is being restarted")
+
+    store.fence(check)
+    sender = ClusterSender(store, {"pipe": Pipe()}, tmp_path, RecentActivity())  # type: ignore[dict-item]
+    sender.node = SimpleNamespace(me="gateway")  # type: ignore[assignment]
+    try:
+        row = OutboxRow(columns_of(HOME), "m1", None, dump_reply(Reply("Hello!")))
+        outbox = await store.write(lambda db: mailbox.put_out(db, row))
+        for _ in range(3):  # told of, and found in the outbox again and again
+            sender.deliver(Outbound(outbox, HOME, Reply("Hello!"), "m1"))
+            await sender.queues.idle()
+        assert await store.read(lambda db: mailbox.is_waiting(db, ["pipe"], ()))
+        is_down = False
+        sender.deliver(Outbound(outbox, HOME, Reply("Hello!"), "m1"))
+        await sender.queues.idle()
+        assert not await store.read(lambda db: mailbox.is_waiting(db, ["pipe"], ()))
+        assert len(sent) == 1
+    finally:
+        await store.close()

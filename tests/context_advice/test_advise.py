@@ -18,8 +18,8 @@ from memory.context.limits import Limits
 from memory.ledger import Bill
 from plugins.builtin.context.cost import Cache
 from plugins.builtin.context.soft_limit import SoftLimit
-from plugins.context_advice.commands import as_text
 from plugins.context_advice.facts import Facts, Results
+from plugins.context_advice.feature import as_text
 from plugins.context_advice.rows import CALLS_RULE, ROWS, Advice, advice
 from plugins.rules import parse
 from plugins.rules.conditions import ContextPressure

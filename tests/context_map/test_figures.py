@@ -1,4 +1,4 @@
-"""The figures of the map that the page draws."""
+"""The figures of the map that the page draws, and the picture that is sent."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +18,11 @@ from memory.context.meter import PrefixTokens
 from memory.context.view import Preface, Scale, View, apply_layout
 from memory.messages import Message
 from memory.turns import Entry, Turn
+from plugins.builtin.context.state import STATES
+from plugins.builtin.context.turns import Row
+from plugins.context_map import picture
 from plugins.context_map.figures import find_limit, list_blocks, spell, spread, thin
+from plugins.context_map.picture import Picture, flow, render, svg
 from plugins.turn_names import turns_of
 from tests.fakes.openai_server import Answer, Received, Say
 from tests.tables import each_row
@@ -191,3 +196,39 @@ async def test_a_change_says_at_which_turn_it_was_made(tmp_path: Path) -> None:
         await bot.says("/context drop t1")
         (event,) = (await data(bot, "/context history"))["events"]
         assert (event["at_turn"], event["turns"]) == ("t3", ["t1"])
+
+
+blocks = st.lists(
+    st.tuples(st.integers(0, 100_000), st.sampled_from(STATES)),
+    max_size=60,
+).map(lambda pairs: [Row(n, tokens, (name,)) for n, (tokens, name) in enumerate(pairs, 1)])
+
+
+@given(blocks, st.integers(1_000, 200_000))
+def test_the_map_is_valid_and_shows_every_turn_with_its_state(
+    turns: list[Row], budget: int
+) -> None:
+    sizes = {"system prompt": 100, "tools": 0, "summary": 0, "turns": 5_000, "running turn": 0}
+    drawing = svg(Picture(5_100, budget, True, sizes, turns))
+    root = ElementTree.fromstring(drawing)
+    titles = [title.text for title in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert len(titles) == 1 + len(turns)
+    for block, title in zip(turns, titles[1:], strict=True):
+        assert title is not None
+        assert title.startswith(f"t{block.number}: ")
+        assert title.endswith(block.state[0])
+
+
+@given(st.lists(st.floats(1, 230), max_size=80))
+def test_blocks_flow_like_words_and_never_overlap(widths: list[float]) -> None:
+    boxes = flow(widths, top=100, line=38)
+    for one, other in pairwise(boxes):
+        assert other.y > one.y or other.x >= one.x + one.width
+    assert all(box.x + box.width <= picture.WIDTH for box in boxes)
+
+
+def test_the_map_is_rendered_as_a_png_with_letters_of_its_own() -> None:
+    named = svg(Picture(100, 1_000, False, {"turns": 100}, [Row(1, 100, ("in context",))]))
+    bare = named.replace(">t1<", "><")
+    assert render(named).startswith(b"\x89PNG")
+    assert render(named) != render(bare)

@@ -18,6 +18,7 @@ from channels.message import Reply
 from tests.fakes import openai_server, payments
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
 from tests.waiting import PATIENCE, until
+from tests.whole.requests import with_plugin
 from tests.whole.testbot import TestBot, TestChannel, running
 
 pytestmark = pytest.mark.databases
@@ -186,8 +187,7 @@ async def test_a_tool_whose_result_is_there_is_not_run_again_after_a_crash(
 async def test_a_permission_that_is_waited_for_is_asked_for_again_after_a_crash(
     live: Live, tmp_path: Path
 ) -> None:
-    (tmp_path / "data" / "plugins").mkdir(parents=True)
-    (tmp_path / "data" / "plugins" / "knocking.py").write_text(ASKING)
+    with_plugin(tmp_path, ASKING, "knocking")
     async with live() as run_bot:
         await run_bot.channel.writes("knock twice", id="q")
         before = _name_in((await run_bot.channel.reply_to("")).reply)

@@ -15,7 +15,7 @@ import pytest
 
 from channels.terminal.keys import COMMANDS
 from plugins.docs import builtin
-from tests.docs.pages import PAGES, ROOT
+from tests.docs.pages import PAGES, ROOT, example
 from tests.fakes.openai_server import Say
 from tests.web.site import serving
 from tests.whole.testbot import run_bot
@@ -107,3 +107,15 @@ async def test_each_command_on_a_line_of_its_own_is_carried_out_after_those_befo
         for page, line in typed:
             reply = await bot.says(line, chat=page.stem)
             assert not reply.problem, (page.relative_to(ROOT), line, reply.text)
+
+
+def test_the_example_of_a_pure_rule_passes() -> None:
+    names: dict[str, Any] = {}
+    exec(example("testing.md", "python"), names)
+    names["test_the_tag_at_the_end_of_a_reply_becomes_its_line"]()
+
+
+async def test_the_example_of_a_whole_bot_passes(tmp_path: Path) -> None:
+    names: dict[str, Any] = {}
+    exec(example("testing.md", "python3"), names)
+    await names["test_a_tool_writes_into_the_files_of_its_chat"](tmp_path)

@@ -14,16 +14,14 @@ import pytest
 from channels.web.operations import Operation
 from tests.docs.pages import example
 from tests.fakes.openai_server import Answer, Call, Received, Say
-from tests.whole.requests import answered
+from tests.whole.requests import answered, with_plugin
 from tests.whole.testbot import run_bot
 
 DICE = example("plugins.md", "python")
 
 
 async def test_the_file_on_the_page_adds_a_command_and_a_tool(tmp_path: Path) -> None:
-    plugins = tmp_path / "data" / "plugins"
-    plugins.mkdir(parents=True)
-    (plugins / "dice.py").write_text(DICE)
+    with_plugin(tmp_path, DICE, "dice")
     call = Call("roll_dice", '{"count": 3, "sides": 1}')
     async with run_bot(tmp_path, [Say(calls=(call,)), Say("Three.")]) as bot:
         reply = await bot.says("/roll 2d1")
@@ -41,9 +39,7 @@ async def test_the_file_on_the_page_adds_a_command_and_a_tool(tmp_path: Path) ->
 
 
 async def test_the_verb_on_the_page_is_one_of_the_command(tmp_path: Path) -> None:
-    plugins = tmp_path / "data" / "plugins"
-    plugins.mkdir(parents=True)
-    (plugins / "longest.py").write_text(example("plugins.md", 'py title="longest.py"'))
+    with_plugin(tmp_path, example("plugins.md", 'py title="longest.py"'), "longest")
     async with run_bot(tmp_path, [Say("Yes. " * 99), Say("No.")]) as bot:
         assert (await bot.says("/context longest")).text == "Nothing was said yet."
         await bot.says("Hello")
@@ -90,9 +86,7 @@ async def test_the_larger_plugin_keeps_its_list_over_a_restart_and_is_forgotten(
 
 
 async def test_the_listener_on_the_page_keeps_a_tool_from_running(tmp_path: Path) -> None:
-    plugins = tmp_path / "data" / "plugins"
-    plugins.mkdir(parents=True)
-    (plugins / "guard.py").write_text(example("plugins.md", "py"))
+    with_plugin(tmp_path, example("plugins.md", "py"), "guard")
     call = Call("write_file", '{"path": "a.txt", "content": "x"}')
     async with run_bot(tmp_path, [Say(calls=(call,)), Say("Not today.")]) as bot:
         await bot.says("Write x!")
@@ -123,9 +117,7 @@ async def test_the_package_on_the_page_is_found_by_its_entry_point(
 
 
 async def test_the_hook_on_the_page_has_the_last_word_in_the_prompt(tmp_path: Path) -> None:
-    plugins = tmp_path / "data" / "plugins"
-    plugins.mkdir(parents=True)
-    (plugins / "example.py").write_text(example("plugins.md", "python3"))
+    with_plugin(tmp_path, example("plugins.md", "python3"), "example")
     async with run_bot(tmp_path, lambda _: Say("Fine.")) as bot:
         await bot.says("Hi")
         assert bot.sent_to_model()[0]["content"].endswith(
@@ -138,9 +130,7 @@ async def test_the_hook_on_the_page_has_the_last_word_in_the_prompt(tmp_path: Pa
 async def test_the_offloader_on_the_page_keeps_what_leaves_and_the_model_reads_it(
     tmp_path: Path,
 ) -> None:
-    plugins = tmp_path / "data" / "plugins"
-    plugins.mkdir(parents=True)
-    (plugins / "shelf.py").write_text(example("plugins.md", "py3"))
+    with_plugin(tmp_path, example("plugins.md", "py3"), "shelf")
     where = "shelf://pipe/main/turns"
 
     def script(request: Received) -> Answer:

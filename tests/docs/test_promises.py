@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-import pytest
-
 from tests.docs.pages import ROOT
+from tests.tables import each_row
 
 LINK_OR_NAME = re.compile(r"\]\(\.\./(tests/[\w/]+\.py)\)|`([\w…]+)`")
 COMMAND = re.compile(r"`python -m (benchmarks\.\w+)")
@@ -53,14 +52,14 @@ def text_of(file: str) -> str:
     return (ROOT / file).read_text("utf-8")
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_row("page", PAGES)
 def test_each_test_that_is_named_is_there(page: str) -> None:
     gone = [(file, name) for _, file, name in shown(page) if not has_test(file, name)]
     assert not gone
     assert not has_test("tests/docs/test_promises.py", "that_nobody_wrote")
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_row("page", PAGES)
 def test_each_promise_is_shown_by_a_test_or_a_figure(page: str) -> None:
     told = {promise for promise, *_ in shown(page)}
     measured = [(promise, COMMAND.findall(evidence)) for promise, evidence in rows(page)]

@@ -16,6 +16,7 @@ from aiohttp import web
 
 from tests.fakes import openai_server
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
+from tests.whole.requests import with_plugin
 
 _PLUGIN = '''
 import asyncio
@@ -44,9 +45,7 @@ def parley_tools():
 
 def install(folder: Path) -> None:
     """Let the bot on this folder have the tool, which must not run twice for one call."""
-    plugins = folder / "data" / "plugins"
-    plugins.mkdir(parents=True, exist_ok=True)
-    (plugins / "till.py").write_text(_PLUGIN)
+    with_plugin(folder, _PLUGIN, "till")
 
 
 def made(folder: Path) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from memory.context.summary import TASKS, behind
 from plugins.memory.operations import TASK
-from plugins.titles.naming import TASK as TITLE_TASK
+from plugins.titles.feature import TASK as TITLE_TASK
 
 Purpose = Literal["turn", "summary", "memory", "title"]
 

@@ -1,10 +1,14 @@
-"""Tests of a model's answers in any shape: the turn ends with a reply or a plain sentence, and the
-next message works."""
+"""Lines, headers and answers of a model in any shape: the bot answers, and never breaks."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import re
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +16,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.fakes.openai_server import Answer, Body, Received, Say
+from bot.settings.schema import SETTINGS
+from plugins.loader import load
+from tests.fakes.openai_server import Answer, Body, Call, Received, Say
 from tests.fuzz.lasting import FEW, Lasting, lasting
+from tests.web.site import asked_raw, serving
 
 NUMBERS = st.integers(-5, 5) | st.sampled_from([2**63, -(2**63), 10**40, 1.5, True])
 LEAVES = st.none() | NUMBERS | st.text(max_size=8) | st.sampled_from(["stop", "tool_calls", "{"])
@@ -121,3 +128,123 @@ def test_whatever_comes_whole_the_turn_ends(
     bot.says("What do you see?")
     wire.bodies = []
     bot.says("/context")
+
+
+COMMANDS = load(Path(os.devnull)).commands
+SUBCOMMANDS = [
+    f"{command.name} {sub.name}" for command in COMMANDS.values() for sub in command.subs
+]
+HARD = [
+    *("t0", "t1", "t3-t1", "t1-t99999999999999999999", "t-1", "x", "0", "-1", "9" * 40, "1e999"),
+    *("NaN", "null", "true", "[", "((", "*", "^", "\\", '"', "'", "%s", "{}", '{"a": [', "AND OR"),
+    *("NEAR(", "a*b", "read[file", ".*+?", "--here", "--unset", "--", "=", "yes", "here", "owner"),
+    *("chat", "all", "today", "2026-02-30", "9999-99-99", "0000-00-00", "..", "../../etc/passwd"),
+    *("/etc/passwd", "context.json", "lift", "\u202e", "😀", "\u0130", "a\u0301", "१२", "²", "t²"),
+]
+WORDS = st.one_of(
+    st.sampled_from(HARD),
+    st.sampled_from(list(SETTINGS)),
+    st.text(max_size=12),
+)
+LINES = st.builds(
+    "/{} {}".format,
+    st.sampled_from([*COMMANDS, *SUBCOMMANDS]),
+    st.lists(WORDS, max_size=4).map(" ".join),
+)
+
+
+@pytest.fixture(scope="module")
+def bot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lasting]:
+    """A bot with something in its memory. It answers with the tool once, and with words then."""
+
+    def script(request: Received) -> Say:
+        is_first = request.body["messages"][-1]["role"] == "user" and request.body.get("tools")
+        calls = (Call("list_files", "{}", "a"),) if is_first else ()
+        return Say("" if calls else "I see.", calls)
+
+    folder = tmp_path_factory.mktemp("bot")
+    with lasting(folder, script, messages_per_minute=0) as bot:
+        for number in range(3):
+            bot.says(f"The {number}th question, about Lisbon")
+        yield bot
+
+
+@FEW
+@given(LINES)
+@example("/context pin t0")
+@example("/context search ((")
+@example("/context import ../../etc/passwd")
+@example("/config agent_max_steps 9" + "9" * 5_000)
+@example("/undo " + "9" * 5_000)
+@example("/context drop t" + "9" * 5_000)
+def test_no_command_line_breaks_inside_the_bot(bot: Lasting, line: str) -> None:
+    bot.says(line)
+
+
+@given(line=st.text(max_size=40).map("/".__add__))
+@FEW
+def test_no_text_after_a_slash_breaks_inside_the_bot(bot: Lasting, line: str) -> None:
+    bot.says(line)
+
+
+TOKEN = "a long random text"
+NAMES = st.sampled_from(
+    [
+        *(b"Host", b"Origin", b"Cookie", b"Authorization", b"Sec-Fetch-Site", b"X-Forwarded-For"),
+        *(b"X-Forwarded-Proto", b"Forwarded", b"Via", b"Prefer", b"Accept", b"Last-Event-ID"),
+        *(b"Content-Length", b"Content-Type", b"Upgrade", b"Expect", b"X-Parley-Session"),
+    ]
+) | st.binary(min_size=1, max_size=6)
+PIECES = st.sampled_from(
+    [
+        *(b"http://", b"localhost", b"[", b"]", b"::1", b":", b"@", b"/", b"%", b"\xff", b"\xc3"),
+        *(b"Bearer ", b"parley=", b'"', b";", b"\\377", b",", b"127.0.0.1", b"99999", b"0"),
+        *(b"text/event-stream", b"\t", b"a" * 300),
+    ]
+)
+VALUES = st.lists(PIECES, max_size=6).map(b"".join) | st.binary(max_size=20)
+HEADERS = st.lists(st.tuples(NAMES, VALUES), max_size=5)
+PATHS = st.sampled_from(
+    [*(b"/api/sessions", b"/api/login", b"/", b"/page", b"/nowhere", b"/v1/models", b"//[")]
+)
+
+
+@dataclass(frozen=True)
+class Served:
+    url: str
+    runner: asyncio.Runner
+
+    def answers(self, request: bytes) -> bytes:
+        return self.runner.run(asked_raw(self.url, request))
+
+
+@pytest.fixture(scope="module", params=["", TOKEN], ids=["open", "with a token"])
+def served(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    with asyncio.Runner() as runner:
+        stack = AsyncExitStack()
+        folder: Path = tmp_path_factory.mktemp("web")
+        serves = serving(folder, token=request.param, trusted_proxies=("127.0.0.1",))
+        site = runner.run(stack.enter_async_context(serves))
+        try:
+            yield Served(site.url, runner)
+        finally:
+            runner.run(stack.aclose())
+
+
+@given(path=PATHS, method=st.sampled_from([b"GET", b"POST"]), headers=HEADERS)
+@example(path=b"/api/sessions", method=b"GET", headers=[(b"Host", b"[")])
+@example(path=b"/api/sessions", method=b"GET", headers=[(b"Origin", b"http://[")])
+@example(path=b"/api/sessions", method=b"GET", headers=[(b"Cookie", b"parley=\xff")])
+def test_no_header_breaks_the_web_channel(
+    served: Served, path: bytes, method: bytes, headers: list[tuple[bytes, bytes]]
+) -> None:
+    lines = [b"%s: %s\r\n" % header for header in headers]
+    if not any(name.lower() == b"host" for name, _ in headers):
+        lines.append(b"Host: localhost\r\n")
+    request = b"%s %s HTTP/1.1\r\n%sConnection: close\r\n\r\n" % (method, path, b"".join(lines))
+    said = served.answers(request + b"\0" * 64)
+    status = re.match(rb"HTTP/1\.1 (\d{3}) ", said)
+    assert status is not None, (request, said)
+    assert int(status[1]) < 500, (request, said)

@@ -1,6 +1,4 @@
-"""Each reader of what strangers wrote has a row in the hostile benchmarks: each function that makes
-an event is found in the source of the channels, each importer and each format where it is listed.
-A new one without a row fails here."""
+"""Each reader of strangers' words has a row in the hostile benchmarks, which see what grows."""
 
 from __future__ import annotations
 
@@ -14,6 +12,7 @@ import pytest
 
 from benchmarks.hostile_events import EVENTS, FEISHU_MESSAGE, places
 from benchmarks.hostile_files import FORMATS, IMPORTERS, read_all, read_document, sample_of
+from benchmarks.hostile_parsing import LARGE, MOST, Cost
 from plugins.documents.formats import __path__ as formats_path
 from plugins.moving.kinds import OPENERS
 from tests.tables import each_row
@@ -102,3 +101,11 @@ def test_each_value_of_a_sample_is_replaced() -> None:
     for place, holed in holes.items():
         assert holed.count(b"%s") == 1, place
         json.loads(holed.replace(b"%s", b"[]"))
+
+
+def test_what_is_not_linear_is_seen() -> None:
+    assert not Cost("a", "never ends").is_linear
+    assert not Cost("a", "quadratic", 0.1, MOST * 0.1 + 0.01).is_linear
+    assert Cost("a", "linear", 0.1, 1.0).is_linear
+    assert Cost("a", "costs next to nothing", 0.0, 0.1, LARGE).is_linear
+    assert not Cost("a", "costs too much for its size", 0.0, 0.1, LARGE // 10).is_linear

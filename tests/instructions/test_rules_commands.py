@@ -10,9 +10,10 @@ import pytest
 
 from memory.keys import ConversationKey
 from plugins.instructions.carried import bring
-from tests.fakes.openai_server import echo
+from tests.fakes.openai_server import Say, echo
 from tests.instructions.test_rules_said import BOSS, commands, list_rules, system
 from tests.whole.scenario import say_all
+from tests.whole.telegram_testbot import at_telegram
 from tests.whole.test_access import OWNER, afar, befriended
 from tests.whole.testbot import TestBot, run_bot
 
@@ -179,3 +180,17 @@ async def test_rules_that_moved_elsewhere_are_not_shown_where_they_were(tmp_path
                 assert words not in f"{reply.text} {reply.data}", line
         assert JOKES in (await bot.says("/rules history")).text
         assert secret in (await bot.says("/rules history", "other")).text
+
+
+async def test_in_telegram_it_has_two_buttons(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path, [Say("Fine."), Say("Yes.")]) as bot:
+        bot.ann.says(BOSS)
+        answer = await bot.telegram.shown("Keep this as a rule?")
+        assert [*answer.buttons] == ["Keep", "Dismiss"]
+        bot.ann.presses(answer, "Keep")
+        kept = await bot.telegram.shown("Kept as a rule in this conversation")
+        bot.ann.presses(kept, "Everywhere")
+        await bot.telegram.shown("Rule 1 holds everywhere now.")
+        bot.ann.says("And?")
+        await bot.telegram.shown("Yes.")
+        assert BOSS in bot.model.turns[-1].body["messages"][0]["content"]

@@ -16,7 +16,7 @@ from plugins.jobs.firing import Jobs
 from plugins.jobs.record import JobRow
 from plugins.shell import box
 from tests.fakes.openai_server import Answer, Fail, Say
-from tests.whole.retries import forbid_retries
+from tests.whole.scenario import forbid_retries
 from tests.whole.testbot import TestBot, run_bot
 
 NOON = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)

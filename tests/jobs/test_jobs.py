@@ -19,7 +19,7 @@ from plugins.jobs.firing import Jobs
 from plugins.jobs.record import RunRow
 from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say
 from tests.waiting import until
-from tests.whole.retries import forbid_retries
+from tests.whole.scenario import forbid_retries
 from tests.whole.testbot import TestBot, run_bot, running
 
 NOON = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)

@@ -1,11 +1,14 @@
-"""Tests of the times that people mean: read in their words, in their zone, and exact when their
-clocks jump."""
+"""Times at which something is due: phrases in five languages, repetitions, changed clocks."""
 
 from __future__ import annotations
 
+import re
+import tomllib
 from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import product
+from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -22,6 +25,7 @@ from plugins.jobs.recurrence import (
     postpone,
 )
 from plugins.jobs.when import WhenError, read
+from tests.tables import each_row
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 22, 20, 13, tzinfo=BERLIN).timestamp()  # a Sunday
@@ -90,7 +94,7 @@ CHINESE = {
 }
 
 
-@pytest.mark.parametrize("said", [ENGLISH, GERMAN, CHINESE], ids=["English", "German", "Chinese"])
+@each_row("said", [ENGLISH, GERMAN, CHINESE])
 def test_a_time_that_a_person_names_is_read_and_the_text_is_left(said: dict[str, str]) -> None:
     for text, when in said.items():
         found = read(text.replace("|", ""), NOW, BERLIN)
@@ -182,7 +186,7 @@ def following(rule: str, anchor: float, after: float, count: int) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("rule", ["cron 0 9 * * *", "days 1"])
+@each_row("rule", ["cron 0 9 * * *", "days 1"])
 def test_nine_o_clock_stays_nine_o_clock_when_the_clocks_jump(rule: str) -> None:
     anchor = at(2026, 3, 1, 9, 0)
     assert following(rule, anchor, at(2026, 3, 28, 8, 0), 2) == [
@@ -195,7 +199,7 @@ def test_nine_o_clock_stays_nine_o_clock_when_the_clocks_jump(rule: str) -> None
     ]
 
 
-@pytest.mark.parametrize("rule", ["cron 30 2 * * *", "days 1"])
+@each_row("rule", ["cron 30 2 * * *", "days 1"])
 def test_an_hour_that_is_left_out_loses_no_run_and_one_that_comes_twice_adds_none(
     rule: str,
 ) -> None:
@@ -253,7 +257,7 @@ def days_of_jumps(zone: ZoneInfo) -> list[datetime]:
     return [d for d in days if in_zone(d + timedelta(1), zone) - in_zone(d, zone) != 86_400]
 
 
-@pytest.mark.parametrize("name", JUMPING)
+@each_row("name", JUMPING)
 def test_what_comes_daily_comes_once_on_the_days_on_which_clocks_jump(name: str) -> None:
     zone = ZoneInfo(name)
     assert len(days_of_jumps(zone)) >= 2
@@ -267,7 +271,7 @@ def test_what_comes_daily_comes_once_on_the_days_on_which_clocks_jump(name: str)
             assert came == [day.date() + timedelta(n) for n in (-1, 0, 1)], (rule, came)
 
 
-@pytest.mark.parametrize("name", JUMPING)
+@each_row("name", JUMPING)
 def test_quiet_hours_end_on_the_days_on_which_clocks_jump(name: str) -> None:
     zone = ZoneInfo(name)
     for day, quiet in product(days_of_jumps(zone), ("22:00-07:00", "00:30-02:30", "01:00-03:00")):
@@ -297,3 +301,61 @@ def test_a_rule_is_told_in_words() -> None:
     assert describe("cron 0 9 L * *", 0, BERLIN) == "on the last day of every month at 09:00"
     assert describe("every 5400", 0, BERLIN) == "every 90 minutes"
     assert describe("days 2", at(2026, 11, 1, 7, 0), BERLIN) == "every 2 days at 07:00"
+
+
+GROUPS: list[dict[str, Any]] = tomllib.loads(
+    (Path(__file__).parent / "phrases.toml").read_text(encoding="utf-8")
+)["group"]
+
+
+def understood(phrase: str, now: float, zone: ZoneInfo, expected: str) -> tuple[str, str]:
+    """Return what was understood, written as in the corpus, and the text that is left."""
+    try:
+        found = read(re.sub(r"[|^]", "", phrase), now, zone)
+    except WhenError:
+        return "asks", ""
+    when = f"{datetime.fromtimestamp(found.anchor, zone):%Y-%m-%d %H:%M}"
+    if expected.startswith("in "):
+        when = f"in {found.anchor - now:.0f} seconds"
+    if found.rule:
+        when = found.rule + (f" @ {when}" if found.rule.startswith("days") else "")
+    is_span = re.match("in ", phrase) and not expected.startswith("~")
+    mark = "~" if found.is_assumed and not is_span and not expected.startswith("in ") else ""
+    return mark + when + (f" # {found.zone}" if found.zone else ""), found.rest
+
+
+def test_every_phrase_of_the_corpus_means_what_it_should() -> None:
+    wrong, count = [], 0
+    for group in GROUPS:
+        zone = ZoneInfo(group["zone"])
+        now = datetime.fromisoformat(group["now"]).replace(tzinfo=zone).timestamp()
+        for phrase, expected in group["phrases"]:
+            count += 1
+            got = understood(phrase, now, zone, expected)
+            first, is_behind, _when = phrase.partition("^")
+            text = first.strip() if is_behind else phrase.partition("|")[2]
+            if got != (expected, text):
+                wrong.append(f"{phrase}: {got}, not {expected}")
+    assert wrong == []
+    assert count >= 300
+
+
+def test_fields_of_crontab_with_endless_numbers_are_refused_with_a_sentence() -> None:
+    for fields in ("0-59/1 " + "1" * 5_000 + " * * *", "1," * 5_000 + "1 * * * *"):
+        with pytest.raises(WhenError, match="too long"):
+            read(f"cron {fields} x", 1.8e9, ZoneInfo("UTC"))
+
+
+WORDS = (
+    "tomorrow 9 9:00 at um in every monday und and 1930 pm am halb neun 明天 点 3点 半 每周一 三五 "
+    "à 19h30 a las y media hour half 5-6 3/4 31.12. until EST , : - x"
+)
+
+
+@given(st.lists(st.sampled_from(WORDS.split()), max_size=12))
+def test_no_mixture_of_words_breaks_the_reading_or_loses_a_text(
+    words: list[str],
+) -> None:
+    text = " ".join((*words, "kitchen"))
+    with suppress(WhenError):
+        assert read(text, 1.8e9, ZoneInfo("Europe/Berlin")).rest.endswith("kitchen")

@@ -4,7 +4,7 @@ is too large, what is true of it."""
 from __future__ import annotations
 
 import json
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
 import pytest
@@ -139,7 +139,7 @@ LOG = (
 )
 
 
-@pytest.mark.parametrize("line", LOG, ids=range(len(LOG)))
+@each_row("line", LOG)
 def test_a_line_of_a_log_is_no_answer(line: str) -> None:
     assert ask(7).read(line.encode("latin-1")) == []
     for piece, is_whole in StreamLines().feed(line.encode("latin-1") + b"\n"):
@@ -189,8 +189,7 @@ def large(result: str) -> JSONRPCResponse:
 FILLS = ("x", "\\n", "\\u0001", "é", "\N{GRINNING FACE}", "a,b{[", '\\"')
 
 
-@pytest.mark.parametrize("fill", FILLS)
-@pytest.mark.parametrize("length", [LARGE, 1_500_000, 3_900_000])
+@each_row(("fill", "length"), product(FILLS, [LARGE, 1_500_000, 3_900_000]))
 def test_a_long_text_is_taken_up_to_what_the_sdk_takes(fill: str, length: int) -> None:
     text = fill * (length // len(fill.encode()))
     read = large(
@@ -215,8 +214,10 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("field", ["structuredContent", "content", "tools", "_meta", "contents"])
+@each_row(
+    ("shape", "field"),
+    product(SHAPES, ["structuredContent", "content", "tools", "_meta", "contents"]),
+)
 def test_of_what_is_made_of_very_many_values_few_are_built(shape: str, field: str) -> None:
     messages = ask(1).read(
         b'{"jsonrpc":"2.0","id":1,"result":{"%s":%s}}' % (field.encode(), SHAPES[shape].encode())

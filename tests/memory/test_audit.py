@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import get_args
 
 from memory.context.audit import REASONS, Audit, AuditSource, Candidate, Level, audit
+from memory.context.requests import find_lost, find_requests, find_restated
 from tests.memory.audit_corpus import BAD, CHATS, GOOD
 from tests.memory.audit_turns import turns_of
 from tests.tables import each_row
@@ -70,3 +72,82 @@ def test_a_sentence_that_ends_within_a_word_is_cut() -> None:
     source = AuditSource(["Talk about the deployment first."])
     found = audit(Candidate("They talked. It was about the deploym", 20), source)
     assert found.kinds == ("cut",)
+
+
+OPEN, FINISHED = "open", "finished"
+ASKED = {
+    "en": ("Could you book a table for six at Marlowe?", "Thanks, that is great."),
+    "de": ("Kannst du einen Tisch für sechs im Marlowe reservieren?", "Danke, das ist toll."),
+    "zh": ("请帮我在和平餐厅订一张六人桌。", "谢谢，太好了。"),
+}
+REPLIES = {
+    "en": ("Done, the table is booked.", "For which day do you want it?", "I'll get back to you."),
+    "de": ("Erledigt, der Tisch ist reserviert.", "Für welchen Tag?", "Ich melde mich dazu."),
+    "zh": ("已经订好了六人桌。", "请问订哪一天？", "我会提醒您的。"),
+}
+
+
+def states(lines: Sequence[str]) -> list[tuple[str, int]]:
+    found = find_requests(turns_of(lines))
+    return [(OPEN, one.turn) for one in found.open] + [(FINISHED, x.turn) for x in found.finished]
+
+
+@each_row("language", list(ASKED))
+def test_a_request_is_finished_once_it_was_done_and_open_as_long_as_it_was_not(
+    language: str,
+) -> None:
+    asked, thanks = ASKED[language]
+    done, back, later = REPLIES[language]
+    assert states([asked, done, thanks, "…"]) == [(FINISHED, 1)]
+    assert states([asked, back]) == [(OPEN, 1)]
+    assert states([asked, back, "18:00", done]) == [(FINISHED, 1)]
+    assert states([asked, later, "18:00", "OK."]) == [(OPEN, 1)]
+    assert states([asked]) == [(OPEN, 1)]
+
+
+@each_row(
+    "said",
+    [
+        "Remind me to call the dentist later.",
+        "Later I also need a list of the parts, don't forget.",
+        "Erinnere mich später daran, den Zahnarzt anzurufen.",
+        "提醒我以后给牙医打电话。",
+    ],
+)
+def test_what_is_put_off_stays_open_whatever_is_said_next(said: str) -> None:
+    assert states([said, "OK.", "What a day!", "Indeed."]) == [(OPEN, 1)]
+
+
+def test_one_that_was_put_off_is_finished_once_a_later_turn_has_done_it() -> None:
+    lines = ["Remind me of the dentist appointment later.", "I will.", "So?", "Right."]
+    assert states(lines) == [(OPEN, 1)]
+    lines += ["Is the dentist appointment made?", "The dentist appointment is already booked."]
+    assert (OPEN, 1) not in states(lines)
+
+
+@each_row("said", ["I went for a walk.", "Das Wetter ist schön.", "我今天很累。", "Yes.", "😀"])
+def test_what_asks_for_nothing_is_no_request(said: str) -> None:
+    assert states([said, "I see."]) == []
+
+
+@each_row(
+    ("language", "tasks", "report"),
+    [
+        ("en", "TODO: book a table for six at Marlowe", "The table at Marlowe is booked, for six."),
+        ("en", "## Next steps\n- Book the table at Marlowe", "Done: table for six at Marlowe."),
+        ("de", "Noch zu tun: Tisch für sechs im Marlowe reservieren", "Tisch ist reserviert."),
+        ("zh", "待办：在和平餐厅订六人桌", "和平餐厅的六人桌已订好。"),
+    ],
+)
+def test_a_finished_request_is_never_a_task(language: str, tasks: str, report: str) -> None:
+    asked, thanks = ASKED[language]
+    found = find_requests(turns_of([asked, REPLIES[language][0], thanks, "…"]))
+    assert [one.turn for one in find_restated(tasks, found)] == [1]
+    assert find_restated(report, found) == []
+
+
+def test_an_open_request_is_lost_where_nothing_tells_of_it_or_it_is_told_as_done() -> None:
+    found = find_requests(turns_of([ASKED["en"][0], REPLIES["en"][1]]))
+    assert find_lost("They talked about dinner.", found)
+    assert find_lost("The table for six at Marlowe is booked.", found)
+    assert not find_lost("Open: a table for six at Marlowe, the day is missing.", found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,7 @@ INVENTED = [
 ]
 
 
-@pytest.mark.parametrize("text", INVENTED)
+@each_row("text", INVENTED)
 def test_a_text_that_keeps_none_of_the_facts_is_no_summary(text: str) -> None:
     assert not judge(text)
     assert judge(text, said="They talked a while."), "there was nothing to keep"
@@ -111,7 +112,7 @@ GIVEN = (
 )
 
 
-@pytest.mark.parametrize("said", GIVEN)
+@each_row("said", GIVEN)
 def test_an_order_that_nobody_gave_is_no_part_of_a_summary(said: str) -> None:
     for order in MADE_UP:
         source = AuditSource([said])
@@ -147,8 +148,7 @@ def spell(number: int) -> str:
     return "".join("abcdefghij"[int(digit)] for digit in str(number))
 
 
-@pytest.mark.parametrize("said", [FACTS, "Hello there."])
-@pytest.mark.parametrize("text", REFUSALS)
+@each_row(("said", "text"), product([FACTS, "Hello there."], REFUSALS))
 def test_a_refusal_is_no_summary_of_anything(text: str, said: str) -> None:
     assert not judge(text, said=said)
 

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import cast
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -24,6 +23,7 @@ from memory.context.reconcile import (
 )
 from memory.context.view import View
 from memory.record.store import Store
+from tests.tables import each_row
 
 SET = Limits().but(model="m", window=20_000)
 LEAST, MOST = 0.5, 2.2  # of the true size
@@ -129,7 +129,7 @@ def test_what_was_not_cached_is_no_measure() -> None:
     assert size(learn((3_000, 3_100, 0), (7_900, 125, 0)), 7_900) == (8_163, False)
 
 
-@pytest.mark.parametrize("factor", [0.7, 1.0, 1.4])
+@each_row("factor", [0.7, 1.0, 1.4])
 def test_what_is_reported_within_bounds_is_what_is_shown(factor: float) -> None:
     reports = [(raw, round(factor * raw), 0) for raw in (2_600, 3_000, 5_000)]
     assert size(learn(*reports), 5_000) == (round(factor * 5_000), True)
@@ -147,7 +147,7 @@ def test_what_is_cached_does_not_count_twice() -> None:
     assert size(calibration, 3_400) == (3_500, True)
 
 
-@pytest.mark.parametrize("times", [2, 4])
+@each_row("times", [2, 4])
 def test_a_multiple_is_neither_shown_nor_learnt(times: int) -> None:
     reports = [(raw, times * raw, 0) for raw in range(2_600, 9_000, 400)]
     calibration = learn(*reports)

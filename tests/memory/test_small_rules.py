@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn, cast, get_args
@@ -35,6 +36,7 @@ from memory.tasks import run_shielded
 from memory.turns import Entry, Turn, in_order_of_calls
 from plugins.cluster.record import FencedError
 from plugins.jobs import record as jobs
+from tests.tables import each_row
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
@@ -77,7 +79,7 @@ def test_the_turns_that_a_step_leaves_alone_are_not_said_to_leave() -> None:
     assert 0 < len(plan.leaving) < 4
 
 
-@pytest.mark.parametrize("chars", [9_999, 10_000, 10_001, 10_089, 10_090, 10_091, 30_000])
+@each_row("chars", [9_999, 10_000, 10_001, 10_089, 10_090, 10_091, 30_000])
 def test_the_second_step_leaves_ten_thousand_characters_and_shortens_once(chars: int) -> None:
     turns = (turn(1, "x" * chars, tokens=9_000), turn(2))
     view = View(turns, turns, PrefixTokens(100, 0), current=2, newest=2)
@@ -109,7 +111,7 @@ def test_no_day_is_written_by_who_was_taken_for_dead(
         daily.append(tmp_path, section)
 
 
-@pytest.mark.parametrize("stood", [{"focus": "names", "edits": 0}, {"focus": "", "edits": 1}])
+@each_row("stood", [{"focus": "names", "edits": 0}, {"focus": "", "edits": 1}])
 def test_a_summary_that_keeps_something_above_all_is_not_told_anew(stood: dict[str, Any]) -> None:
     """Nor one that a person has edited: its turns are told as it tells them."""
     summaries = [SimpleNamespace(**stood)]
@@ -136,8 +138,7 @@ async def test_a_summary_of_turns_that_were_all_taken_away_asks_no_model() -> No
         assert style in summary.OUT_OF_CONTEXT or prior.text in draft.text
 
 
-@pytest.mark.parametrize("longest", [*range(1, 200, 7), 10_000])
-@pytest.mark.parametrize("style", ["reminder", "rollup"])
+@each_row(("longest", "style"), product([*range(1, 200, 7), 10_000], ["reminder", "rollup"]))
 def test_lines_that_have_no_room_are_left_out_whole(style: summary.Style, longest: int) -> None:
     """Of recent activity the oldest; of a log the newest, since the older ones were told before."""
     meter = SimpleNamespace(count=lambda text: len(text.split()), clip=lambda text, n: text[:n])

@@ -16,7 +16,7 @@ from memory.messages import Message, ToolCall
 from memory.mirror import READABLE, TERSE, WHOLE
 from memory.record.offload import LocalWorkspace
 from memory.record.search import Words
-from plugins.context_files.mirror import FileMirror, write_files
+from plugins.context_files.feature import FileMirror, write_files
 from tests.memory.rooms import KEY, Lodge
 
 pytestmark = pytest.mark.databases

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
+from itertools import product
 
 from memory.long_term.document import MemoryLine
 from plugins.memory.wrong import Wrong, _correct
+from tests.tables import each_row
 
 WRONG = Wrong((), MemoryLine("Ann lives in Lisbon"))
 KEPT = ["Ben likes tea.", 'He said "No. Never!" twice.', "Use `a.b; c` at 3.5 V.", "茶很好。"]
@@ -19,9 +20,7 @@ GONE = [
 ]
 
 
-@pytest.mark.parametrize("gone", GONE)
-@pytest.mark.parametrize("kept", KEPT)
-@pytest.mark.parametrize("between", [" ", "\n", "\n- "])
+@each_row(("gone", "kept", "between"), product(GONE, KEPT, [" ", "\n", "\n- "]))
 def test_a_wrong_sentence_is_cut_and_its_neighbours_stay(
     gone: str, kept: str, between: str
 ) -> None:

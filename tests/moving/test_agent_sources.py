@@ -46,6 +46,7 @@ from tests.moving.agent_programs import (
     write_hermes,
     write_hermes_rest,
 )
+from tests.tables import each_row
 
 Json = dict[str, Any]
 SOURCES: dict[str, Callable[[Path], ForeignSource]] = {
@@ -486,7 +487,7 @@ HERMES_JOBS: list[tuple[Json, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reader", "job", "found"),
     [
         *((read_openclaw_job, *row) for row in OPENCLAW_JOBS),

@@ -31,6 +31,7 @@ from tests.moving.other_programs import (
     webui_chat,
     write_gpt_zip,
 )
+from tests.tables import each_row
 
 
 def read(source: ForeignSource) -> list[ForeignChat]:
@@ -332,7 +333,7 @@ def test_each_version_of_what_openclaw_writes_around_a_message(
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "suffix",
     [
         "Context: ⟦openclaw:ctx⟧\nanything\n\nat all",

@@ -17,11 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.settings import load_layers
-from plugins.moving.chatgpt import ChatGpt
-from plugins.moving.citations import without_citations
+from plugins.moving.chatgpt import ChatGpt, without_citations
+from plugins.moving.commands import as_agent
 from plugins.moving.cowagent import CowAgent
 from plugins.moving.open_webui import OpenWebUi
-from plugins.moving.personas import as_agent
 from plugins.moving.source import ForeignChat, ForeignMessage, ForeignSource, MovingError, Persona
 from tests.moving.other_programs import (
     gpt_conversation,

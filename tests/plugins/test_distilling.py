@@ -28,7 +28,7 @@ from plugins.memory.distiller import (
     Order,
 )
 from plugins.memory.operations import BadAnswerError, format_material, read_operations
-from tests.agent.test_waiting_models import LATER, asked_for
+from tests.agent.test_fallback_model import LATER, asked_for
 from tests.fakes.openai_server import Hang
 from tests.fakes.scripted_model import ScriptedModel
 from tests.memory.rooms import KEY, Lodge

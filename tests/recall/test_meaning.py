@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from bot.ports import Processes
+from bot.settings.schema import validate
 from memory.record import feature_tables
 from memory.record.database import Database
 from memory.record.search import index
-from plugins.recall import encoder, record
+from plugins.recall import checks, encoder, record
 from plugins.recall.feature import Filling, VectorLikeness, without
 from tests.memory.rooms import Lodge
 from tests.memory.test_recall import MONDAY, STRANGER, recalled, tell
@@ -182,3 +183,20 @@ def test_names_of_those_who_speak_are_no_meaning(
     text: str, names: Sequence[str], left: str
 ) -> None:
     assert without(text, names) == left
+
+
+@pytest.mark.parametrize(
+    ("values", "is_installed", "said"),
+    [
+        ({}, False, []),
+        ({"search.semantic": True}, False, ["The packages of search.semantic are missing."]),
+        ({"search.semantic": True}, True, ["Its model is installed."]),
+    ],
+)
+async def test_the_doctor_says_whether_the_model_is_there(
+    monkeypatch: pytest.MonkeyPatch, values: Mapping[str, bool], is_installed: bool, said: list[str]
+) -> None:
+    monkeypatch.setattr(checks, "is_installed", lambda: is_installed)
+    found = await checks.examine(validate(values), may_connect=True)
+    assert [one.sentence for one in found] == said
+    assert all(one.is_ok is is_installed for one in found)

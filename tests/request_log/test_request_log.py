@@ -23,6 +23,7 @@ from plugins.request_log.reading import KeptRequests, Rebuilt, rebuild
 from tests.docs.pages import example
 from tests.fakes.openai_server import Answer, Break, Call, Fail, Received, Say
 from tests.waiting import until
+from tests.whole.requests import with_plugin
 from tests.whole.scenario import say_all
 from tests.whole.testbot import TestBot, run_bot
 
@@ -177,8 +178,7 @@ def same_bytes(made: bytes, sent: bytes) -> None:
 
 @pytest.fixture
 def look(tmp_path: Path) -> None:
-    (tmp_path / "data" / "plugins").mkdir(parents=True)
-    (tmp_path / "data" / "plugins" / "look.py").write_text(PLUGIN)
+    with_plugin(tmp_path, PLUGIN, "look")
 
 
 @pytest.mark.usefixtures("look")

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 
 from bot.checks import Finding
 from bot.settings.schema import validate
+from plugins.shell import feature as plugin
 from plugins.shell.checks import check_box, examine, list_risks
 from tests.tables import each_row
+from tests.waiting import until
+from tests.whole.testbot import run_bot
 
 ON, UNBOXED = {"tools.shell": True}, {"tools.shell": True, "tools.shell_unboxed": True}
 
@@ -52,3 +56,23 @@ def test_the_risks_of_commands(
     monkeypatch.setattr(shutil, "which", lambda name: "bwrap" if has_box else None)
     found: list[Finding] = [*list_risks(validate(values))]
     assert [risk.severity for risk in found] == severities
+
+
+SETTINGS = {"tools": {"shell": True, "shell_unboxed": True, "approve": "never"}}
+
+
+@pytest.mark.parametrize("end", ["/stop", "/forget chat yes"])
+@pytest.mark.usefixtures("processes")
+async def test_it_ends_with_stop_and_with_the_conversation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    monkeypatch.setattr(plugin, "_BOX", [False])
+    async with run_bot(tmp_path, [], SETTINGS) as bot:
+        await bot.writes("/shell touch begun; sleep 600; touch ended", id="command")
+        await until(lambda: any(tmp_path.rglob("begun")))
+        await bot.says(end)
+        if end == "/stop":
+            reply = (await bot.reply_to("command")).reply
+            assert reply.text == "Stopped; the model does not see this command."
+        assert "no turns yet" in (await bot.says("/context turns")).text
+        assert "Nothing is running" in (await bot.says("/stop")).text

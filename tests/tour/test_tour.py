@@ -14,8 +14,9 @@ import pytest
 from agent.models import embedded
 from channels.language import LANGUAGES
 from channels.message import Reply
-from plugins.tour.example import read_example
+from plugins.tour.feature import read_example
 from tests.fakes.openai_server import Say, echo
+from tests.tables import each_row
 from tests.waiting import until
 from tests.web.site import serving
 from tests.whole.testbot import TestBot, run_bot, running
@@ -119,7 +120,7 @@ async def test_the_example_is_put_into_nobodys_conversation(tmp_path: Path) -> N
         assert "no title" in (await bot.says("/title")).text
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@each_row("language", LANGUAGES)
 def test_the_example_has_a_question_and_an_answer_in_each_turn(language: str) -> None:
     """Each with the numbers of the English one."""
     for english, turn in zip(read_example(), read_example(language), strict=True):

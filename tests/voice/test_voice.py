@@ -1,23 +1,28 @@
-"""Voice messages are heard: kept, transcribed once, paid for once, and never lost."""
+"""Voice messages are heard, by the whole bot; also after a kill, and as the page sets it up."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 from aiohttp import web
 
 from agent.models.base import ModelUnreachable
 from agent.models.endpoint import Endpoint
 from channels.message import Address, Attachment
 from plugins.spending import record as ledger
-from plugins.voice.endpoint import Rates, Voice
+from plugins.voice.feature import Rates, Voice
+from tests.docs.pages import example
 from tests.fakes.openai_server import Answer, OpenAIServer, Received, Say
 from tests.fakes.voice_server import OGG
 from tests.waiting import PATIENCE
-from tests.whole.retries import forbid_retries
+from tests.whole.process import talking
+from tests.whole.scenario import forbid_retries
+from tests.whole.telegram_testbot import at_telegram
 from tests.whole.testbot import run_bot
 
 VOICE = {"voice": {"model": "whisper-1", "minute_price": 0.006}}
@@ -245,3 +250,49 @@ async def test_retention_takes_the_sound_along(tmp_path: Path) -> None:
         await bot.app.conversations.settle()
         assert await conversation.retire()
         assert not sounds(tmp_path)
+
+
+@pytest.mark.usefixtures("processes")
+async def test_one_that_the_bot_was_killed_over_is_heard_and_answered_once(tmp_path: Path) -> None:
+    note = tmp_path / "note.ogg"
+    note.write_bytes(OGG)
+    (tmp_path / "config.json").write_text(
+        json.dumps({"model": "gpt-4o-mini", "voice": {"model": "whisper-1"}})
+    )
+    async with OpenAIServer([Say("Green.")]) as server:
+        handler = server.voice
+        handler.gate = asyncio.Event()  # it never answers
+        async with talking(tmp_path, server) as bot:
+            await bot.tell("", id="v", attachments=[{"path": str(note)}])
+            await asyncio.wait_for(handler.reached.acquire(), PATIENCE)
+            await bot.kill()
+        handler.gate = None
+        handler.transcripts.append("Which tea?")
+        async with talking(tmp_path, server) as bot:
+            assert (await bot.reply_to("v"))["text"] == "Green."
+            await bot.kill()
+        assert len(handler.uploads) == 2, "it is paid for once more at most"
+        async with talking(tmp_path, server) as bot:
+            assert await bot.ended() == 0
+        assert len(handler.uploads) == 2
+        assert len(server.requests) == 1
+        question = str(server.requests[0].body["messages"][-1]["content"])
+        assert question.startswith("[heard] Which tea?")
+
+
+async def test_the_example_listens(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, [Say("Green.")], json.loads(example("voice.md", "json"))) as bot:
+        bot.server.voice.transcripts.append("Which tea?")
+        note = Attachment("voice.ogg", "audio/ogg", OGG)
+        assert (await bot.says("", files=(note,))).text == "Green."
+        assert "[heard] Which tea?" in str(bot.sent_to_model()[-1]["content"])
+
+
+async def test_the_example_answers_in_voice(tmp_path: Path) -> None:
+    settings = yaml.safe_load(example("voice.md", "yaml"))
+    async with at_telegram(tmp_path, [Say("Green.")], settings) as bot:
+        bot.model.voice.transcripts.append("Which tea?")
+        bot.model.voice.sound = OGG
+        bot.ann.sends(bot.ann.voice(b"OggS ann"))
+        (sent,) = await bot.telegram.called("sendVoice")
+        assert sent["voice"] == OGG

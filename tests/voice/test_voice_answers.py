@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from channels.message import Address
 from plugins.spending import record as ledger
-from plugins.voice.endpoint import LONGEST_SPEECH
-from plugins.voice.feature import to_spoken
+from plugins.voice.feature import LONGEST_SPEECH, to_spoken
 from tests.fakes.openai_server import Say
 from tests.fakes.voice_server import OGG
 from tests.fuzz.lasting import FEW

@@ -1,5 +1,4 @@
-"""The model searches the web: at the owner's provider, after a yes, with results that are bounded
-and marked."""
+"""The model searches the web: at the owner's provider, after a yes, with marked results."""
 
 from __future__ import annotations
 
@@ -9,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from aiohttp import web
 
+from tests.docs.pages import example
 from tests.fakes.openai_server import Call, Say
 from tests.fakes.search_servers import KEY, SearchServer, searching
 from tests.whole.testbot import TestBot, run_bot
@@ -172,3 +173,25 @@ async def test_the_chat_can_not_send_the_key_elsewhere(
         assert "can't be changed" in said.text or "configuration" in said.text
         assert KEY not in (await bot.says("/config tools.web_search.api_key")).text
         assert server.url in (await bot.says("/config tools.web_search.base_url")).text
+
+
+EXAMPLES = [
+    yaml.safe_load(example("web-tools.md", "yaml")),
+    json.loads(example("web-tools.md", "json")),
+]
+
+
+async def test_the_examples_search(tmp_path: Path) -> None:
+    for settings in EXAMPLES:
+        script = [Say(calls=(Call("web_search", '{"query": "tea"}', "c"),)), Say("Green.")]
+        folder = tmp_path / settings["tools"]["web_search"]["provider"]
+        folder.mkdir()
+        async with searching() as server:
+            server.results = [("Tea", "https://example.org/tea", "A drink.")]
+            settings["tools"]["web_search"]["base_url"] = server.url
+            settings["tools"]["approve"] = "never"
+            async with run_bot(folder, script, settings, {"BRAVE_API_KEY": KEY}) as bot:
+                assert (await bot.says("What about tea?")).text == "Green."
+                found = str(bot.sent_to_model()[-1]["content"])
+                assert "[1] Tea\nhttps://example.org/tea\nA drink." in found
+        assert server.queries == ["tea"]

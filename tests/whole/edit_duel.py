@@ -19,7 +19,7 @@ from typing import Any, cast
 
 from bot.commands import INTERRUPTED
 from channels.message import Reply
-from plugins.side_questions.commands import btw
+from plugins.side_questions.feature import btw
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
 from tests.whole.process import BotProcess, Json, talking
 from tests.whole.requests import with_plugin

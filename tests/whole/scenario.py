@@ -1,9 +1,12 @@
-"""Steps that tests of the whole bot share: several messages in a row, and a kill."""
+"""Steps that tests of the whole bot share, and models that are not asked again by themselves."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
+
+import pytest
+from openai._models import FinalRequestOptions
 
 from tests.whole.testbot import TestBot
 
@@ -21,3 +24,8 @@ async def copy_as_killed(bot: TestBot, folder: Path) -> Path:
     copy = folder / "killed"
     shutil.copytree(folder / "data", copy / "data")
     return copy
+
+
+def forbid_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the SDK send each request once; how it repeats them is tested in tests/agent."""
+    monkeypatch.setattr(FinalRequestOptions, "get_max_retries", lambda options, most: 0)

@@ -1,4 +1,4 @@
-"""Tests of a message that comes while a turn runs: the setting `when_busy`."""
+"""A message that comes while a turn runs: `when_busy`, and a stop at its very beginning."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from agent.models import history
 from bot.turns import INTERRUPTED, LONGEST_LINE
 from channels.message import Address, Inbound
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
+from tests.waiting import PATIENCE, until
+from tests.whole.requests import with_plugin
 from tests.whole.testbot import TestBot, run_bot
 
 GATE = """
@@ -63,9 +65,7 @@ def script(request: Received) -> Answer:
 @asynccontextmanager
 async def busy(folder: Path, when_busy: str, **settings: Any) -> AsyncIterator[TestBot]:
     """A bot whose turn waits at the gate."""
-    plugins = folder / "data" / "plugins"
-    plugins.mkdir(parents=True, exist_ok=True)
-    (plugins / "gate.py").write_text(GATE)
+    with_plugin(folder, GATE, "gate")
     async with run_bot(folder, script, {"when_busy": when_busy, **settings}) as bot:
         await bot.writes("wait", id="first")
         await gate("reached").wait()
@@ -198,3 +198,49 @@ async def test_a_line_is_bounded_in_every_mode(tmp_path: Path, mode: str) -> Non
         gate("opened").set()
         await bot.reply_to("first" if mode == "steer" else "more0")
         assert await inbox_left(bot) == 0
+
+
+def echo(request: Received) -> Say:
+    return Say(f"re {request.body['messages'][-1]['content']}")
+
+
+async def hold_before_the_model(bot: TestBot, gate: asyncio.Event) -> asyncio.Event:
+    """Have features hear what was said until the gate is open; returns an event for the first."""
+    heard = asyncio.Event()
+
+    async def hear(_words: object) -> None:
+        heard.set()
+        await gate.wait()
+
+    bot.app.features.said.append(hear)
+    return heard
+
+
+@pytest.mark.parametrize(
+    ("line", "told", "asked"),
+    [
+        ("/stop", "Stopping", []),
+        ("/undo", "I stopped the running answer. Undone", []),
+        ("/retry", "I stopped the running answer. t2 is taken back", ["Two"]),
+        ("/edit t2 Three", "I stopped the running answer. Asked now instead", ["Three"]),
+        ("/new", "I stopped the running answer. Started afresh", []),
+        ("/forget t2 yes", "I stopped the running answer. Deleted", []),
+    ],
+)
+async def test_a_turn_that_has_just_begun_is_stopped(
+    tmp_path: Path, line: str, told: str, asked: list[str]
+) -> None:
+    gate = asyncio.Event()
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("One")
+        heard = await hold_before_the_model(bot, gate)
+        await bot.writes("Two", id="two")
+        await asyncio.wait_for(heard.wait(), PATIENCE)
+        await bot.writes(line, id="line")
+        await until(lambda: bot.app.turns._tasks._begun["pipe/main"].stopped)
+        gate.set()
+        assert (await bot.reply_to("line")).reply.text.startswith(told)
+        assert "Stopped" in (await bot.reply_to("two")).reply.text
+        await bot.app.turns.queues.idle()
+        last = [str(request.body["messages"][-1]["content"]) for request in bot.server.turns]
+        assert last == ["One", *asked], "nothing was paid for what was stopped"

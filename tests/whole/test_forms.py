@@ -9,6 +9,7 @@ import pytest
 from bot import forms
 from channels.message import Address, Attachment, Inbound
 from tests.fakes.openai_server import Hang, Say
+from tests.whole.requests import with_plugin
 from tests.whole.scenario import copy_as_killed
 from tests.whole.telegram_testbot import at_telegram
 from tests.whole.testbot import run_bot
@@ -37,9 +38,7 @@ def parley_commands():
 
 @pytest.fixture(autouse=True)
 def plugin(tmp_path: Path) -> None:
-    folder = tmp_path / "data" / "plugins"
-    folder.mkdir(parents=True)
-    (folder / "notes.py").write_text(PLUGIN)
+    with_plugin(tmp_path, PLUGIN, "notes")
 
 
 async def test_the_next_message_is_the_text_and_the_model_does_not_get_it(tmp_path: Path) -> None:

@@ -1,8 +1,4 @@
-"""kill -9 at any moment, again and again: what was accepted is there, and nothing is there twice.
-
-A script talks in two chats to a bot that is killed in mid-start, mid-turn, mid-tool, mid-summary
-and at rest; what the bot had not accepted, the script says again. Moments are random, by seed.
-"""
+"""kill -9 at any moment: over the pipe, over messengers, and while a person edits the context."""
 
 from __future__ import annotations
 
@@ -19,9 +15,12 @@ from typing import Any
 
 import pytest
 
+from benchmarks import kills
 from channels.message import Address, Inbound
 from tests.fakes.openai_server import Answer, Call, Hang, OpenAIServer, Received, Say
+from tests.whole.edit_duel import CONTEXTS, fight
 from tests.whole.process import BotProcess, Json, talking
+from tests.whole.requests import with_plugin
 from tests.whole.testbot import run_bot
 
 KILLS = 6
@@ -178,9 +177,7 @@ async def _either(*waits: Any) -> None:
 async def test_nothing_is_lost_and_nothing_is_doubled_however_often_the_bot_is_killed(
     tmp_path: Path, seed: int, settings: Json
 ) -> None:
-    plugins = tmp_path / "data" / "plugins"
-    plugins.mkdir(parents=True)
-    (plugins / "notebook.py").write_text(NOTEBOOK)
+    with_plugin(tmp_path, NOTEBOOK, "notebook")
     script, files = Script(random.Random(seed)), Files(tmp_path / "data")
     async with OpenAIServer(answer) as endpoint:
         for life in range(KILLS):
@@ -362,3 +359,31 @@ def check_tools(files: Files, script: Script) -> None:
     assert set(at_the_end.values()) == {1}
     for notes, noted in script.noted_by_death:
         assert {note: at_the_end[note] for note in noted} == {note: notes[note] for note in noted}
+
+
+KILLS_EACH = 3
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize(("channel", "seed"), [("telegram", 1), ("discord", 3), ("slack", 4)])
+async def test_a_platform_that_redelivers_loses_nothing_and_gets_nothing_twice(
+    tmp_path: Path, channel: str, seed: int
+) -> None:
+    figures = await kills.run(tmp_path, channel, KILLS_EACH, seed)
+    assert figures.kills == KILLS_EACH
+    assert figures.messages > KILLS_EACH
+    assert figures.faults == 0, str(figures)
+
+
+def test_what_is_counted_is_seen() -> None:
+    figures = kills.Figures(lost=1)
+    figures += kills.Figures(doubled=2, marked=3)
+    assert figures.faults == 3
+
+
+STEPS = 12
+
+
+@pytest.mark.usefixtures("processes")
+async def test_a_killed_bot_has_the_context_that_an_undisturbed_one_has(tmp_path: Path) -> None:
+    assert await fight(tmp_path, 1, CONTEXTS["stubs"], STEPS) > STEPS // 6

@@ -10,6 +10,7 @@ from agent.loop import INTERRUPTED, NOT_RUN_AGAIN
 from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
 from tests.waiting import until
 from tests.whole.process import talking
+from tests.whole.requests import with_plugin
 from tests.whole.testbot import run_bot
 
 PLUGIN = '''
@@ -46,8 +47,7 @@ DELEGATE = Call("delegate", '{"task": "pay"}', "d")
 
 @pytest.fixture(autouse=True)
 def plugin(tmp_path: Path) -> None:
-    (tmp_path / "data" / "plugins").mkdir(parents=True)
-    (tmp_path / "data" / "plugins" / "till.py").write_text(PLUGIN)
+    with_plugin(tmp_path, PLUGIN, "till")
     (tmp_path / FILES).mkdir(parents=True)
 
 

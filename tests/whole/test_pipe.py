@@ -18,6 +18,7 @@ from bot.app import VERSION
 from bot.turns import LONGEST_LINE
 from tests.fakes.openai_server import Answer, Body, Call, Fail, Hang, OpenAIServer, Received, Say
 from tests.whole.process import run_here, talking
+from tests.whole.requests import with_plugin
 from tests.whole.testbot import run_bot
 
 LONG_ENOUGH = 250  # messages: more than a conversation's line and a pipe's buffer hold
@@ -185,9 +186,7 @@ async def test_broken_characters_of_the_person_and_of_the_model_spoil_nothing(
 async def test_plain_lines_are_answered_plainly_and_what_a_plugin_prints_is_no_reply(
     tmp_path: Path,
 ) -> None:
-    plugins = tmp_path / "data" / "plugins"
-    plugins.mkdir(parents=True)
-    (plugins / "loud.py").write_text("print('Look at me!')\n")
+    with_plugin(tmp_path, "print('Look at me!')\n", "loud")
     async with OpenAIServer(echo) as endpoint, talking(tmp_path, endpoint, arguments=()) as bot:
         await bot.write('Hi\n\n   \n{"text": "x"}\r\n/version\nlast, mit Ü'.encode())
         assert await bot.ended() == 0
@@ -287,9 +286,7 @@ def parley_tools():
 
 @pytest.mark.usefixtures("processes")
 async def test_a_signal_does_not_wait_for_a_tool_that_does_not_return(tmp_path: Path) -> None:
-    plugins = tmp_path / "data" / "plugins"
-    plugins.mkdir(parents=True)
-    (plugins / "sleeper.py").write_text(SLEEPER)
+    with_plugin(tmp_path, SLEEPER, "sleeper")
     asleep = Say(calls=tuple(Call("sleep", "{}", f"c{number}") for number in range(20)))
 
     def script(request: Received) -> Answer:

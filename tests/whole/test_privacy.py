@@ -1,4 +1,4 @@
-"""Memory is private to its audience, whatever another one's model and people ask for."""
+"""Memory is private to its audience, and secrets stand in no tool result and no export."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from bot.received import key_of
 from channels.message import Address, Reply
 from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
-from tests.whole.testbot import TestBot, running
+from tests.whole.testbot import TestBot, run_bot, running
 
 SECRET = "Xanadu-77"
 OTHERS = [("bob", "bob"), ("family", "ann"), ("boss", "boss")]
@@ -170,3 +170,36 @@ async def test_who_is_alone_with_the_bot_deletes_what_they_said(tmp_path: Path) 
         for file in (tmp_path / "data").rglob("*")
         if file.is_file() and "logs" not in file.parts
     )
+
+
+PASSWORD = "hunter2-of-the-house"
+
+
+async def test_a_secret_in_a_tools_result_reaches_neither_the_model_nor_the_disk(
+    tmp_path: Path,
+) -> None:
+    files = tmp_path / "data/audiences/pipe-main/files"
+    files.mkdir(parents=True)
+    (files / "env.txt").write_text(f"TOKEN={PASSWORD}\nTEA=green")
+    call = Call("read_file", json.dumps({"path": "files/env.txt"}), "c")
+    environ = {"DOOR_TOKEN": PASSWORD}
+    async with run_bot(tmp_path, [Say(calls=(call,)), Say("Read.")], environ=environ) as bot:
+        await bot.says("Read it")
+        (result,) = [m["content"] for m in bot.sent_to_model() if m["role"] == "tool"]
+    assert "TOKEN=***" in result
+    assert "TEA=green" in result
+    for file in (tmp_path / "data").rglob("*"):
+        assert file.name == "env.txt" or file.is_dir() or PASSWORD.encode() not in file.read_bytes()
+
+
+async def test_a_secret_that_was_said_is_not_exported(tmp_path: Path) -> None:
+    answer = Say(f'It is "{PASSWORD}".')
+    async with run_bot(tmp_path, [answer], environ={"DOOR_TOKEN": PASSWORD}) as bot:
+        await bot.says(f"My token is {PASSWORD}")
+        await bot.says("/context export")
+        exported = list(bot.app.conversations.services.data.rglob("context*.json"))
+    assert exported
+    for file in exported:
+        text = file.read_text()
+        assert PASSWORD not in text
+        assert "***" in text

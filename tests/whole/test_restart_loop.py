@@ -13,6 +13,7 @@ from bot.turns import MOST_RESUMES, PUT_ASIDE
 from channels.message import Address, Inbound
 from tests.fakes.openai_server import Answer, Call, Hang, OpenAIServer, Received, Say
 from tests.whole.process import talking
+from tests.whole.requests import with_plugin
 from tests.whole.testbot import TestBot, run_bot
 
 POISON = """
@@ -41,9 +42,7 @@ def poisoned(request: Received) -> Answer:
 async def test_a_turn_that_brings_the_bot_down_again_and_again_is_put_aside(
     tmp_path: Path,
 ) -> None:
-    plugins = tmp_path / "data" / "plugins"
-    plugins.mkdir(parents=True)
-    (plugins / "poison.py").write_text(POISON)
+    with_plugin(tmp_path, POISON, "poison")
     async with OpenAIServer(poisoned) as endpoint:
         async with talking(tmp_path, endpoint) as bot:
             await bot.tell("poison", id="bad")

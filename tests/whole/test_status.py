@@ -1,22 +1,27 @@
-"""`/status`: what is slow, what failed lately, and what waits."""
+"""`/status`, `/help`, and chats in lists."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from agent.models.base import ModelRefused
 from bot.recent import MOST_FAILURES, FailureLog
-from channels.message import Reply
+from channels.message import Attachment, Reply
+from channels.terminal.display import command_reply
+from memory.context.settings import ContextSettings
 from memory.record.store import StoreError
+from plugins.builtin.help import FIRST, GROUPS, STRATEGIES, THE_BOT, grouped
+from plugins.docs import builtin
 from plugins.health import RecentInfo, RecentTimes, describe_recent
-from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say
+from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say, echo
 from tests.whole.process import talking
-from tests.whole.testbot import run_bot
+from tests.whole.testbot import TestBot, run_bot
 
 REFUSED = Fail(401, {"message": "no"})
 
@@ -151,3 +156,93 @@ def test_failures_are_bounded_and_the_newest_stay() -> None:
     kept = failures.since(0)
     assert len(kept) == MOST_FAILURES
     assert kept[0].sentence == f"no {3 * MOST_FAILURES - 1}"
+
+
+async def test_help_fits_on_a_screen_and_names_every_command(tmp_path: Path) -> None:
+    async with run_bot(tmp_path) as bot:
+        reply = await bot.says("/help")
+        unknown = (await bot.says("/help me")).text
+        everything = (await bot.says("/help all")).text
+    assert command_reply(reply.text, 80).count("\n") < 42, "a screen has 45 lines"
+    explained = re.findall(r"^\| /(\w+) \|", reply.text, re.MULTILINE)
+    assert explained == [*FIRST]
+    named = re.findall(r"^\*\*(.+)\*\*: (.+)$", reply.text, re.MULTILINE)
+    assert [group for group, _names in named] == [*GROUPS, THE_BOT]
+    every = sorted(command.name for command in builtin())
+    assert sorted(name for _group, names in named for name in names[1:].split(", /")) == every
+    assert reply.data is not None
+    assert [command["name"] for command in reply.data["commands"]] == every
+    assert unknown == f"There is no command /me. These are all of them:\n\n{reply.text}"
+    assert re.findall(r"^\*\*(.+)\*\*$", everything, re.MULTILINE) == [*GROUPS, THE_BOT]
+    assert sorted(re.findall(r"^\| /(\w+) \|", everything, re.MULTILINE)) == every
+    assert grouped({"roll": builtin()[0]})[THE_BOT] == ["roll"], "one of a plugin"
+
+
+async def test_who_mistypes_a_command_is_shown_one_that_may_have_been_meant(tmp_path: Path) -> None:
+    async with run_bot(tmp_path) as bot:
+        for typed, meant in (("contxt", "context"), ("compact", "context compact")):
+            said = (await bot.says(f"/{typed}")).text
+            assert f"did you mean /{meant}?" in said
+        assert "did you mean /context export?" in (await bot.says("/export markdown")).text
+        assert "did you mean" not in (await bot.says("/quit")).text
+
+
+async def test_each_strategy_says_what_it_does_and_when_it_is_good(tmp_path: Path) -> None:
+    assert set(STRATEGIES) == set(get_args(ContextSettings.model_fields["strategy"].annotation))
+    async with run_bot(tmp_path) as bot:
+        for line in ("/help strategies", "/config context.strategy"):
+            text = (await bot.says(line)).text
+            assert text.count("Use it when") == len(STRATEGIES)
+            assert "**trim** (chosen here)" in text
+        await bot.says("/config context.strategy slim --here")
+        assert "**slim** (chosen here)" in (await bot.says("/help strategies")).text
+
+
+async def standing(bot: TestBot) -> str:
+    (session,) = await (await bot.api()).sessions("pipe")
+    return session.standing
+
+
+async def test_a_chat_is_pinned_or_archived_and_stays_so(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("Hello")
+        assert await standing(bot) == ""
+        assert (await bot.says("/pin")).actions[0].command == "/pin --unset"
+        assert await standing(bot) == "pinned"
+        await bot.says("/archive")
+        assert await standing(bot) == "archived"
+        assert "is not pinned" in (await bot.says("/pin --unset")).text
+        await bot.says("/fork")
+        assert await standing(bot) == "archived"
+    async with run_bot(tmp_path, echo) as bot:
+        assert await standing(bot) == "archived"
+        await bot.says("/archive --unset")
+        assert await standing(bot) == ""
+
+
+async def test_what_is_not_understood_changes_nothing_and_what_was_forgotten_is_not_pinned(
+    tmp_path: Path,
+) -> None:
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("Hello")
+        for line in ("/pin t3", "/archive now", "/pin --unset now"):
+            assert "takes nothing but --unset" in (await bot.says(line)).text
+            assert await standing(bot) == ""
+        await bot.says("/pin")
+        await bot.says("/forget chat yes")
+        await bot.says("Hello again")
+        assert await standing(bot) == ""
+
+
+async def test_a_file_that_comes_with_the_command_is_imported(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("Hello")
+        exported = (await bot.says("/context export")).data
+        assert exported
+        content = await asyncio.to_thread(Path(exported["files"][0]).read_bytes)
+        file = Attachment("trip.json", "application/json", content)
+        reply = await bot.says("/context import", chat="other", files=(file,))
+        assert "Imported 1 turn" in reply.text
+        reply = await bot.says("/context drop t1", chat="other", files=(file,))
+        files = [*(tmp_path / "data" / "audiences" / "pipe-other" / "files").iterdir()]
+        assert len(files) == 1  # what comes with other commands is not kept

@@ -10,6 +10,7 @@ from tests.fakes.openai_server import Answer, Hang, OpenAIServer, Received
 from tests.waiting import until
 from tests.whole import test_untrusted as outside
 from tests.whole.process import talking
+from tests.whole.requests import with_plugin
 from tests.whole.test_approve_cuts import ASK, questioned, settle, told
 from tests.whole.test_edit_summary import OWN, asked, compacted, echo, talk
 from tests.whole.testbot import run_bot
@@ -35,8 +36,7 @@ async def test_an_edit_of_a_late_summary_is_not_overwritten_by_it(tmp_path: Path
 async def test_an_edit_stays_marked_until_an_owner_has_looked_through_its_section(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "data" / "plugins").mkdir(parents=True)
-    (tmp_path / "data" / "plugins" / "web.py").write_text(outside.WEB)
+    with_plugin(tmp_path, outside.WEB, "web")
     async with run_bot(tmp_path, outside.script, outside.NEVER) as bot:
         await outside.compacted(bot, "Please look", "Hello", "Hello")
         await bot.says(f"/context summary edit {OWN}")

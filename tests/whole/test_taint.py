@@ -21,6 +21,7 @@ from memory.record.database import Database
 from memory.record.engines.sqlite import connect
 from memory.record.migrations import MIGRATIONS
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
+from tests.whole.requests import with_plugin
 from tests.whole.testbot import TestBot, run_bot
 
 WEB = '''
@@ -68,9 +69,7 @@ def _calls(tool: str, arguments: str) -> Say:
 
 
 def furnish(folder: Path) -> None:
-    plugins = folder / "data" / "plugins"
-    plugins.mkdir(parents=True)
-    (plugins / "web.py").write_text(WEB)
+    with_plugin(folder, WEB, "web")
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ import pytest
 from channels.message import Attachment
 from memory.messages import Message
 from tests.fakes.openai_server import Answer, Call, Received, Say
+from tests.whole.requests import with_plugin
 from tests.whole.testbot import TestBot, run_bot
 
 WEB = '''
@@ -31,8 +32,7 @@ NEVER = {"tools": {"approve": "never"}, "restore": "exact"}
 
 @pytest.fixture(autouse=True)
 def web(tmp_path: Path) -> None:
-    (tmp_path / "data" / "plugins").mkdir(parents=True)
-    (tmp_path / "data" / "plugins" / "web.py").write_text(WEB)
+    with_plugin(tmp_path, WEB, "web")
 
 
 def script(request: Received) -> Answer:
