@@ -266,6 +266,16 @@ async def test_a_phone_has_room_for_a_title_and_for_a_table_with_many_columns(
     await expect(heading).to_have_text(title)
     fits = "e => e.scrollHeight <= e.clientHeight + 1 && e.scrollWidth <= e.clientWidth + 1"
     assert await heading.evaluate(fits)
+    box = "e => e.getBoundingClientRect().toJSON()"
+    words, model, middle = [
+        await tab.page.locator(one).evaluate(box) for one in ("#title", "#model span", "#model")
+    ]
+    assert model["y"] >= words["y"] + words["height"] - 1
+    assert middle["height"] >= 44
+    assert middle["width"] > 150
+    await tab.page.mouse.click(words["x"] + 4, words["y"] + 4)  # the title is part of the button
+    await expect(tab.page.locator("#dialog #question")).to_have_text("Choose a model")
+    await tab.page.keyboard.press("Escape")
     await tab.writes("/usage")
     table = tab.page.locator(".card .table")
     await expect(table).to_contain_text(title)
