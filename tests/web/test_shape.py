@@ -255,6 +255,37 @@ async def test_on_a_phone_words_icons_and_the_divider_stay_whole(
         await find_nothing(tab)
 
 
+async def test_a_phone_has_room_for_a_title_and_for_a_table_with_many_columns(
+    site: Site, tab: Tab
+) -> None:
+    title = "Planning a weekend in Lisbon"
+    await site.says("one")
+    await site.commands(f"/title {title}")
+    await tab.page.set_viewport_size(PHONE)
+    heading = tab.page.locator("#title")
+    await expect(heading).to_have_text(title)
+    fits = "e => e.scrollHeight <= e.clientHeight + 1 && e.scrollWidth <= e.clientWidth + 1"
+    assert await heading.evaluate(fits)
+    box = "e => e.getBoundingClientRect().toJSON()"
+    words, model, middle = [
+        await tab.page.locator(one).evaluate(box) for one in ("#title", "#model span", "#model")
+    ]
+    assert model["y"] >= words["y"] + words["height"] - 1
+    assert middle["height"] >= 44
+    assert middle["width"] > 150
+    await tab.page.mouse.click(words["x"] + 4, words["y"] + 4)  # the title is part of the button
+    await expect(tab.page.locator("#dialog #question")).to_have_text("Choose a model")
+    await tab.page.keyboard.press("Escape")
+    await tab.writes("/usage")
+    table = tab.page.locator(".card .table")
+    await expect(table).to_contain_text(title)
+    assert await table.evaluate("e => e.scrollWidth <= e.clientWidth")
+    assert await table.evaluate(BROKEN) == []
+    cost = table.locator("td[data-heading=cost]").first
+    assert await cost.is_visible()
+    await find_nothing(tab)
+
+
 async def test_what_is_done_seldom_is_in_a_menu_under_the_answer(tab: Tab) -> None:
     await tab.asks("one", "one")
     more = tab.page.get_by_role("button", name="More for t1")

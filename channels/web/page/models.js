@@ -8,7 +8,7 @@ const HERE = " --here";
 
 /** Show at the top of the chat which model answers. */
 export function showModel(name) {
-  byId("model").textContent = told(name) || t("Model");
+  byId("model").firstElementChild.textContent = told(name) || t("Model");
   byId("model").title = t("{name}: choose another", { name: told(name) });
   byId("model").ariaLabel = byId("model").title;
 }

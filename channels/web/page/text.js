@@ -2,6 +2,8 @@
 import { h } from "./dom.js";
 import { t } from "./language.js";
 
+const MANY = 4; // columns that a phone has room for
+
 /** An element with cleaned HTML: code can be copied, what is wide scrolls, each paragraph runs in
     its own direction. */
 export function cleaned(html) {
@@ -22,10 +24,20 @@ export function partsOf(html) {
     const wide = h("div", { class: "table", tabindex: 0, role: "group", "aria-label": t("Table") });
     table.replaceWith(wide);
     wide.append(table);
+    head(table);
   }
   for (const block of content.children) if (!block.matches(".code")) block.dir = "auto"; // and what is in it: messages.css
   link(content);
   return [...content.childNodes];
+}
+
+/** Give the cells of a table with many columns their headings, which a narrow window shows above each. */
+function head(table) {
+  const [names, ...rows] = [...table.rows].map(({ cells }) => [...cells]);
+  table.classList.toggle("many", names.length > MANY);
+  for (const cells of names.length > MANY ? rows : []) {
+    cells.forEach((cell, at) => { cell.dataset.heading = names[at]?.textContent ?? ""; });
+  }
 }
 
 /** Footnotes lead to one another within their text: the page has many, of the same names. */
