@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from channels.dates import say_moment
 from channels.language import _, explain
 from plugins.api import EVERYTHING, Ask, Reply, command
-from plugins.builtin.context.show import moment
 from plugins.side_questions.asking import SideQuestions
 from plugins.side_questions.record import SideQuestion
 from plugins.wording import clip, literal
@@ -57,7 +57,7 @@ async def find_in_context(ask: Ask, rest: str) -> tuple[str, dict[str, object]]:
 def _show(ask: Ask, one: SideQuestion) -> str:
     who = f"{literal(one.speaker)}: " if one.speaker else ""
     answer = explain(one.answer) if one.state else f"({_(_CUT_OFF)})"
-    at = moment(_time(one), ask.bot.zone())
+    at = say_moment(_time(one), ask.bot.zone())
     return f"**{at}** {who}{literal(clip(one.question, 200))}\n\n{answer}"
 
 
