@@ -9,6 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from channels.base import ChannelHealth
+from channels.dates import say_moment
 from channels.language import _, explain, figure, number_of
 from plugins.wording import cell, count, duration, literal, table
 
@@ -238,7 +239,7 @@ def _describe_channel(name: str, one: ChannelHealth, zone: tzinfo) -> list[str]:
     lines = []
     known = {
         "name": name,
-        "time": f"{one.since.astimezone(zone):%d.%m. %H:%M}",
+        "time": say_moment(one.since, zone),
         "why": literal(explain(one.reason)),
     }
     if one.state == "troubled":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from datetime import date
 from itertools import accumulate, pairwise
 from typing import TypeVar
 
@@ -88,14 +87,6 @@ def sentence(said: str) -> str:
 def format_turns(numbers: Sequence[int]) -> str:
     """ "t3", "t1 to t5", "t1 to t3, t7"."""
     return memory.turns.format_turns(numbers).replace(" to ", _(" to "))
-
-
-def weekday(day: date) -> str:
-    """Monday."""
-    return _(WEEKDAYS[day.weekday()])
-
-
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
 def name_layer(layer: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from channels.base import Bot, Said, Session
+from channels.dates import say_date
 from channels.language import _
 from channels.message import Address
 from channels.terminal.display import one_line
@@ -61,7 +62,7 @@ def _entry(session: Session, here: str) -> PickerEntry:
 def _format_time(at: datetime) -> str:
     """Return a time by this machine's clock, to the minute today and to the day before that."""
     local, now = at.astimezone(), datetime.now().astimezone()
-    return f"{local:%H:%M}" if local.date() == now.date() else f"{local:%Y-%m-%d}"
+    return f"{local:%H:%M}" if local.date() == now.date() else say_date(local)
 
 
 def describe_visit(chat: str, said: Sequence[Said]) -> str:
@@ -82,7 +83,7 @@ def format_day(at: datetime, now: datetime) -> str:
         return _("today")
     if days == 1:
         return _("yesterday")
-    return _("{n} days ago", n=days) if days < _DAYS else f"{day:%Y-%m-%d}"
+    return _("{n} days ago", n=days) if days < _DAYS else say_date(day)
 
 
 def describe_way_back(program: str, chat: str) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 
 from msgspec import Struct
 
 from bot.kernel import Kernel
 from bot.settings import SettingsStore
 from channels.base import Channel, WithPage
+from channels.dates import say_moment
 from channels.language import _
 from memory.record.people import Role
 from plugins.accounts.logins import PageLogins
@@ -154,4 +154,4 @@ def _who(one: LoginRow) -> str:
 
 
 def _at(ask: Ask, at: float) -> str:
-    return f"{datetime.fromtimestamp(at, ask.bot.zone()):%Y-%m-%d %H:%M}"
+    return say_moment(at, ask.bot.zone())

@@ -20,6 +20,7 @@ from datetime import UTC, datetime, tzinfo
 
 from bot.access import NAME, Access, person_of
 from channels.base import KEY_PREFIX, KeyHolder, Login, Logins
+from channels.dates import say_moment
 from channels.language import _
 from memory.record.people import Role
 from memory.record.store import Store, StoreError
@@ -212,12 +213,9 @@ def format_keys(keys: Sequence[ApiKey], zone: tzinfo) -> str:
 
 
 def _line(key: ApiKey, zone: tzinfo) -> str:
-    def format_time(at: float) -> str:
-        return f"{datetime.fromtimestamp(at, zone):%Y-%m-%d %H:%M}"
-
     name, commands = key.person.partition("/")[2], ", with commands" if key.may_command else ""
-    used = f"last used {format_time(key.used)}" if key.used else "never used"
-    return f"{name}: {key.role}{commands}, made {format_time(key.at)}, {used}"
+    used = f"last used {say_moment(key.used, zone)}" if key.used else "never used"
+    return f"{name}: {key.role}{commands}, made {say_moment(key.at, zone)}, {used}"
 
 
 class ApiKeys:

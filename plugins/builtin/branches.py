@@ -9,10 +9,10 @@ from typing import Any
 
 from msgspec.structs import asdict
 
+from channels.dates import say_moment
 from channels.language import _
 from memory.turns import turn_number
 from plugins.api import Action, Ask, BranchInfo, Command, CommandError, Reply, command, hookimpl
-from plugins.builtin.context.show import moment
 from plugins.builtin.session import LONGEST_TITLE
 from plugins.offers import with_offers
 from plugins.wording import cell, clip, format_list, literal, name_branch, table
@@ -144,7 +144,7 @@ def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
             cell(literal(clip(one.title))),
             _origin(one),
             f"t{one.turns}" if one.turns else "",
-            moment(one.at, ask.bot.zone()) + (_(", answering") if one.is_running else ""),
+            say_moment(one.at, ask.bot.zone()) + (_(", answering") if one.is_running else ""),
         )
         for one in found
     ]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from msgspec.structs import asdict
 
+from channels.dates import say_moment
 from channels.language import _
 from memory.record.people import Known, Pending
 from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
@@ -91,7 +90,7 @@ def _since(ask: Ask, one: Known) -> str:
 
 
 def _age(ask: Ask, at: float) -> str:
-    return f"{datetime.fromtimestamp(at, ask.bot.zone()):%Y-%m-%d %H:%M}"
+    return say_moment(at, ask.bot.zone())
 
 
 def _format_person(identity: str, name: str) -> str:

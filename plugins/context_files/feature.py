@@ -125,7 +125,9 @@ async def export(ask: Ask) -> Reply:
         written = await write_files(ask.conversation, is_readable=kind == "markdown")
     except OSError as error:
         why = explain(error.strerror or str(error))
-        raise CommandError(_("The files could not be written: {strerror}.", strerror=why)) from error
+        raise CommandError(
+            _("The files could not be written: {strerror}.", strerror=why)
+        ) from error
     if not written.files:
         raise CommandError(_("There is nothing to export: no turn is finished."))
     said = f"{count(written.turns, 'turn')} ({count(written.messages, 'message')})"

@@ -8,11 +8,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from channels.dates import say_moment
 from channels.language import _, number_of
 from memory.patterns import lazy
 from memory.turn_log import OpenTurn
 from plugins.api import Action, Ask, CommandError, Reply, command
-from plugins.builtin.context.show import moment
 from plugins.instructions.record import Instruction, Scope, place_at
 from plugins.instructions.standing import StandingInstructions
 from plugins.wording import aside, clip, count, labelled, literal, quoted, series
@@ -161,7 +161,7 @@ async def _history(ask: Ask, rest: str) -> Reply:
         rule = standing.look(one.rule)
         is_shown = rule is not None and rule.reaches(key.audience, key.home)
         text = rule.text if rule is not None and is_shown else ""
-        at = moment(_time(one.at), ask.bot.zone())
+        at = say_moment(_time(one.at), ask.bot.zone())
         undone = aside(_("undone")) if one.undone else ""
         what = f"{_(KINDS[one.kind])}{undone}"
         if text:

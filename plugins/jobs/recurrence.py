@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
+from channels.dates import MONTHS, at_clock, say_day
 from channels.language import _, number_of
 
 SHORTEST = 60
@@ -189,21 +190,10 @@ def _in_units(seconds: int) -> tuple[int, str]:
     return next((seconds // size, unit) for size, unit in UNITS.items() if seconds % size == 0)
 
 
-DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-
-
 def format_time(at: float, zone: tzinfo) -> str:
     """Return a moment as people are told it, with its zone: "Mon 23 Nov 2026, 09:00
     (Europe/Berlin)"."""
     name = zone.key if isinstance(zone, ZoneInfo) else "UTC"
     wall = datetime.fromtimestamp(at, zone)
-    return _(
-        "{weekday} {day} {month} {year}, {clock} ({zone})",
-        weekday=_(DAYS[wall.weekday()]),
-        day=wall.day,
-        month=_(MONTHS[wall.month - 1]),
-        year=wall.year,
-        clock=wall.strftime("%H:%M:%S" if wall.second else "%H:%M"),
-        zone=name,
-    )
+    clock = wall.strftime("%H:%M:%S" if wall.second else "%H:%M")
+    return at_clock(say_day(wall), clock) + _(" ({text})", text=name)

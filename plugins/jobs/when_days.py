@@ -338,7 +338,7 @@ def _in_order(
         raise WhenError(
             _(
                 "{date} could be day {first} of month {second}, or the other way around. Write "
-                "{one} or {other}.",
+                "`{one}` or `{other}`.",
                 date=written,
                 first=first,
                 second=second,

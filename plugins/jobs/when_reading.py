@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 from msgspec.structs import replace
 
+from channels.dates import say_date
 from channels.language import _
 from plugins.jobs.recurrence import in_zone
 from plugins.jobs.when_again import LAST, Every, list_months, read_every
@@ -251,8 +252,9 @@ class PhraseReading:
             if found.is_weekday or self.clocks:
                 return False
             if found.on.isoweekday() != self.day.on.isoweekday():
+                day = say_date(found.on)
                 raise WhenError(
-                    _("{date} is another day of the week. Say one of the two.", date=found.on)
+                    _("{date} is another day of the week. Say one of the two.", date=day)
                 )
         self.day, self.end = found, found.end
         self.part = self.part or found.part
@@ -381,7 +383,7 @@ class PhraseReading:
             others.append((f"{other:%H:%M}", f"{other:%Y-%m-%d %H:%M} {zone.key}"))
         if self.day and self.day.other:
             other = datetime.combine(self.day.other, moment)
-            others.append((f"{other:%Y-%m-%d}", f"{other:%Y-%m-%d %H:%M} {zone.key}"))
+            others.append((say_date(other), f"{other:%Y-%m-%d %H:%M} {zone.key}"))
         return When("", anchor, rest, not self.clocks, self.zone_key, tuple(others))
 
     def _check_zone(self, at: float, zone: ZoneInfo) -> None:

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from channels.dates import say_moment
 from channels.language import _, explain
 from plugins.api import Action, Ask, CommandError, Reply, command
 from plugins.mcp.offers import ManagedServers
@@ -57,7 +58,8 @@ async def tools(ask: Ask, rest: str) -> Reply:
         if why := await ask.service(ManagedServers).look(server.name, ask.conversation.key):
             raise CommandError(_describe_down(server.name, why))
         server = _find(await _visible(ask), rest)
-    changes = "\n".join(f"- {at:%Y-%m-%d %H:%M}: {literal(what)}" for at, what in server.changes)
+    zone = ask.bot.zone()
+    changes = "\n".join(f"- {say_moment(at, zone)}: {literal(what)}" for at, what in server.changes)
     changed = _("Changes:\n\n{changes}", changes=changes) if changes else ""
     listed = format_tools(server) if server.tools else _("Nothing is known of its tools yet.")
     head = f"**{literal(server.name)}** ({literal(server.where)}): {server.state}"

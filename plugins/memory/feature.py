@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import date, datetime
 
 from bot.kernel import Kernel
+from channels.dates import say_date, say_day
 from channels.language import _, number_of
 from memory.audience_memory import Waiting
 from memory.record.daily import Note
@@ -26,7 +27,7 @@ from plugins.memory.corrections import MemoryCorrections
 from plugins.memory.distiller import Distilling
 from plugins.memory.search import as_data, memory_search, search
 from plugins.memory.views import day_of
-from plugins.wording import count, literal, sentence, weekday
+from plugins.wording import count, literal, sentence
 
 SUBS = (
     ("2026-11-20", "the entries of a day; today and yesterday work too"),
@@ -82,12 +83,12 @@ async def _day(ask: Ask, day: date, today: date) -> Reply:
     notes = await ask.conversation.memory.notes(day)
     days = await ask.conversation.memory.days()
     others = _neighbours(days, day)
-    name = _("today") if day == today else _("on {weekday}, {day}", weekday=weekday(day), day=day)
+    name = _("today") if day == today else _("on {day}", day=say_day(day))
     sections = [as_data(note) for note in notes]
     data = {"day": str(day), "sections": sections, "days": [*map(str, days)]}
     if notes:
         whole = "\n\n".join(map(_as_text, notes))
-        return Reply(f"**{weekday(day)}, {day}**\n\n{_newest(whole)}", data, others)
+        return Reply(f"**{say_day(day)}**\n\n{_newest(whole)}", data, others)
     before = [other for other in days if other < day]
     last = _(" The last day before it is /memory {before}.", before=before[-1]) if before else ""
     if not before and days:
@@ -109,7 +110,7 @@ def _neighbours(days: Sequence[date], day: date) -> tuple[Action, ...]:
     """Return the nearest days with a file, before and after."""
     before = [other for other in days if other < day][-1:]
     after = [other for other in days if other > day][:1]
-    return tuple(Action(str(other), f"/memory {other}") for other in (*before, *after))
+    return tuple(Action(say_date(other), f"/memory {other}") for other in (*before, *after))
 
 
 def _as_text(note: Note) -> str:
@@ -229,7 +230,7 @@ def _part(ask: Ask, one: Waiting) -> str:
     note, whose = one.note, ""
     if one.audience != ask.conversation.key.audience:
         whose = f" · {literal(note.conversation)}"
-    return f"**{note.job}** · {note.day}{whose} · {literal(note.turns)}\n\n{note.text}"
+    return f"**{note.job}** · {say_date(note.day)}{whose} · {literal(note.turns)}\n\n{note.text}"
 
 
 def _actions(ask: Ask, one: Waiting) -> tuple[Action, ...]:

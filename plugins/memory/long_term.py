@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from channels.dates import say_moment, say_written
 from channels.language import _, number_of
 from channels.message import LONGEST_FORM, Problem
 from memory.long_term.document import (
@@ -26,7 +27,7 @@ from plugins.memory.distiller import Distilled, Distilling, DistillProgress, Ord
 from plugins.memory.operations import strip_invisible
 from plugins.memory.views import count_changes, day_of, list_reasons, origins, to_block, to_data
 from plugins.memory.wrong import ASKS, wrong
-from plugins.wording import aside, clip, count, literal, money, sentence, series
+from plugins.wording import aside, clip, count, labelled, literal, money, sentence, series
 
 DIFF = Action("Show the changes", "/memory diff")
 EDIT = Action("Edit", "/memory edit")
@@ -112,7 +113,8 @@ def _line_data(number: int, line: MemoryLine) -> dict[str, Any]:
 
 
 def _show_line(line: MemoryLine) -> str:
-    return ": ".join(filter(None, (line.said, literal(line.text[: 2 * LONGEST]))))
+    text = literal(line.text[: 2 * LONGEST])
+    return labelled(say_written(line.said), text) if line.said else text
 
 
 # --- a person's own lines --------------------------------------------------------------------
@@ -373,7 +375,7 @@ async def history(ask: Ask, rest: str) -> Reply:
 
 
 def _version_line(ask: Ask, version: Version, current: int) -> str:
-    at = f"{datetime.fromtimestamp(version.at, ask.bot.zone()):%Y-%m-%d %H:%M}"
+    at = say_moment(version.at, ask.bot.zone())
     states = {"proposed": _("waits"), "undone": _("undone"), "refused": _("refused")}
     state = _("in force") if version.number == current else states.get(version.state, "")
     size = count(len(facts(version.lines)), "line") if version.lines else ""

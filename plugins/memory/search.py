@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from channels.dates import say_written
 from channels.language import _
 from memory.record.daily import Note
 from memory.record.daily_search import NoteHit
@@ -16,7 +17,6 @@ from memory.record.search import Hit
 from memory.record.search.excerpts import blocks, excerpt, window
 from memory.turns import Entry
 from plugins.api import Ask, CommandError, Reply, ToolContext, ToolError, tool
-from plugins.builtin.context.show import moment
 from plugins.builtin.context.state import CLEARED, DROPPED, States, states
 from plugins.builtin.context.turns import name_role, role, summarize
 from plugins.wording import aside, clip, count, labelled, literal, series
@@ -80,7 +80,7 @@ def _note(hit: NoteHit) -> dict[str, str]:
 
 def _note_line(note: Mapping[str, str]) -> str:
     heading = " ".join(filter(None, (note["at"], note["turns"])))
-    return f"**{note['day']}** {heading}".rstrip() + f": {note['text']}"
+    return labelled(f"**{say_written(note['day'])}** {heading}".rstrip(), note["text"])
 
 
 def _to_data(ask: Ask, hit: Hit, where: States) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def _to_data(ask: Ask, hit: Hit, where: States) -> dict[str, Any]:
         "conversation": "" if is_here else hit.conversation,
         "turn": f"t{entry.turn}",
         "role": role(entry.message),
-        "at": moment(entry.at, ask.bot.zone()),
+        "at": _minute(entry, ask.bot.zone()),
         "state": ", ".join(marks),
         "text": excerpt(hit.text, hit.spans) if hit.spans else _begin(entry),
         "before": _beside(hit.before),
@@ -102,6 +102,11 @@ def _to_data(ask: Ask, hit: Hit, where: States) -> dict[str, Any]:
 
 def _beside(entry: Entry | None) -> str:
     return labelled(literal(name_role(role(entry.message))), _begin(entry)) if entry else ""
+
+
+def _minute(entry: Entry, zone: tzinfo) -> str:
+    """Return when something was said, for programs and the model."""
+    return f"{entry.at.astimezone(zone):%Y-%m-%d %H:%M}"
 
 
 def _begin(entry: Entry) -> str:
@@ -114,7 +119,8 @@ def _format_line(hit: Mapping[str, Any]) -> str:
     state = aside(series(map(_, hit["state"].split(", "))) if hit["state"] else "")
     beside = (f"\n  {_(name)} {hit[name]}" for name in ("before", "after") if hit[name])
     who = f"**{hit['turn']}** {literal(name_role(hit['role']))}{where}"
-    return labelled(series((who, hit["at"])) + state, hit["text"]) + "".join(beside)
+    at = say_written(*hit["at"].split())
+    return labelled(series((who, at)) + state, hit["text"]) + "".join(beside)
 
 
 # --- for the model -------------------------------------------------------------------------
@@ -162,7 +168,7 @@ def _is_next(hit: Hit, before: Hit) -> bool:
 
 def _block(hits: Sequence[Hit], here: str, zone: tzinfo) -> str:
     where = "" if hits[0].conversation == here else f" in {hits[0].conversation}"
-    heading = f"--- {moment(hits[0].entry.at, zone)}{where} ---"
+    heading = f"--- {_minute(hits[0].entry, zone)}{where} ---"
     return "\n".join((heading, *map(_as_text, hits)))
 
 

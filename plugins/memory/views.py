@@ -10,11 +10,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from channels.dates import say_moment, say_written
 from channels.language import _, number_of
 from memory.long_term.document import LONGEST, LineOperation, MemoryLine, Source
 from memory.turns import Entry
 from plugins.api import Ask, CommandError
-from plugins.builtin.context.show import moment
 from plugins.builtin.context.turns import name_role, role
 from plugins.wording import aside, clip, format_list, labelled, literal, sentence, series
 
@@ -67,7 +67,7 @@ def list_reasons(operations: Sequence[LineOperation]) -> str:
 
 
 def _place(source: Source) -> str:
-    return " ".join(filter(None, (source.day, source.at, literal(source.turns))))
+    return " ".join(filter(None, (say_written(source.day, source.at), literal(source.turns))))
 
 
 def day_of(text: str, today: date) -> date:
@@ -80,7 +80,7 @@ def day_of(text: str, today: date) -> date:
     except ValueError:
         raise CommandError(
             _(
-                "/memory does not know {words!r}; it takes a day like {today}, yesterday, search "
+                "/memory does not know {words!r}; it takes a day like `{today}`, yesterday, search "
                 "WORDS, status, pending, or what /help memory lists.",
                 words=text[:60],
                 today=today,
@@ -98,7 +98,7 @@ class Origin(Struct, frozen=True):
 async def origins(ask: Ask, source: Source, line: MemoryLine) -> Origin:
     """Return what a source says about a line."""
     data = {name: value for name, value in asdict(source).items() if value and name != "digest"}
-    when = " ".join(filter(None, (source.day, source.at)))
+    when = say_written(source.day, source.at)
     if source.kind == "person":
         return Origin(_("Written {by}, {when}.", by=_by(source.who), when=when), data)
     if source.kind == "file":
@@ -155,7 +155,7 @@ def _in_order(entries: Sequence[Entry]) -> list[Entry]:
 
 def _quote(ask: Ask, entry: Entry) -> str:
     who = entry.message.speaker or name_role(role(entry.message))
-    at = moment(entry.at, ask.bot.zone())
+    at = say_moment(entry.at, ask.bot.zone())
     return labelled(series((f"t{entry.turn} {who}", at)), clip(entry.message.text, _LONGEST))
 
 

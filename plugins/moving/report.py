@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bot.wording import count
+from channels.dates import say_date
 from plugins.moving.arrival import Arrived
 from plugins.moving.source import ForeignSource
 
@@ -39,7 +40,7 @@ def describe(
 def _describe_chats(arrived: Arrived, where: str) -> list[str]:
     lines = []
     if arrived.turns and arrived.first and arrived.last:
-        span = f"{arrived.first:%Y-%m-%d} to {arrived.last:%Y-%m-%d}"
+        span = f"{say_date(arrived.first)} to {say_date(arrived.last)}"
         lines.append(
             f"{_count_chats(arrived)}, {where}: {count(arrived.turns, 'turn')}, "
             f"{count(arrived.messages, 'message')}, {span}"

@@ -11,11 +11,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from agent.pictures import Pictures
+from channels.dates import say_moment
 from channels.language import _
 from memory.context.view import Scale
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context.preview import list_messages, show_messages
-from plugins.builtin.context.show import moment
 from plugins.builtin.context.values import say_of
 from plugins.request_log.reading import KeptRequests, Rebuilt, rebuild
 from plugins.request_log.record import SentRequest
@@ -63,7 +63,7 @@ async def show_all(ask: Ask) -> Reply:
         (
             sent.name,
             f"t{sent.turn}",
-            moment(datetime.fromtimestamp(sent.at, UTC), ask.bot.zone()),
+            say_moment(sent.at, ask.bot.zone()),
             amount(sent.prompt or sent.tokens),
             f"{sent.cached / sent.prompt:.0%}" if sent.prompt and sent.is_reported else "",
             "" if sent.cost is None else money(sent.cost),
@@ -135,7 +135,7 @@ def _actions(number: int, kept: Sequence[int], *, is_json: bool) -> tuple[Action
 
 def _as_text(again: Rebuilt, kept: Sequence[int], zone: tzinfo) -> str:
     sent = again.sent
-    at = moment(datetime.fromtimestamp(sent.at, UTC), zone)
+    at = say_moment(sent.at, zone)
     rows = list_messages(again.view, again.prefix)
     return "\n\n".join(
         (

@@ -17,13 +17,14 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from agent.pictures import Wire
+from channels.dates import say_moment
 from channels.language import _, number_of
 from memory.context.change import Kind, ViewEvent
 from memory.context.meter import PromptPrefix
 from memory.context.view import View
 from memory.turns import Entry
 from plugins.api import Action, Ask, CommandError, Reply
-from plugins.builtin.context.show import by, moment, name_kind
+from plugins.builtin.context.show import by, name_kind
 from plugins.builtin.context.turns import name_role, role, summarize
 from plugins.request_log.commands import (
     describe_match,
@@ -234,7 +235,7 @@ def _explain(compared: Comparison, events: Sequence[ViewEvent], zone: tzinfo) ->
     """Say which events have changed what was sent before, and what no event explains."""
     named = {name for line in compared.lines for name in line.events}
     lines = [
-        f"- e{event.id}, {moment(event.at, zone)}: {_(name_kind(event))}"
+        f"- e{event.id}, {say_moment(event.at, zone)}: {_(name_kind(event))}"
         f"{_describe_turns(event)}{aside(by(event))}"
         for event in events
         if f"e{event.id}" in named

@@ -18,6 +18,7 @@ from bot.problems import BROKEN
 from bot.runtime import RuntimeConfig
 from bot.turn_runner import describe_timeout
 from bot.turn_tasks import STOPPED
+from channels.dates import say_moment
 from channels.language import ENGLISH, _, explain, speaking
 from memory.context.change import Change
 from memory.context.emergency import NoRoom
@@ -42,7 +43,6 @@ from plugins.api import (
     command,
     hookimpl,
 )
-from plugins.builtin.context.show import moment
 from plugins.side_questions import record as rows
 from plugins.side_questions.record import SideQuestion, State
 from plugins.wording import clip, literal
@@ -262,7 +262,7 @@ async def find_in_context(ask: Ask, rest: str) -> tuple[str, dict[str, object]]:
 def _show(ask: Ask, one: SideQuestion) -> str:
     who = f"{literal(one.speaker)}: " if one.speaker else ""
     answer = explain(one.answer) if one.state else f"({_(_CUT_OFF)})"
-    at = moment(_time(one), ask.bot.zone())
+    at = say_moment(_time(one), ask.bot.zone())
     return f"**{at}** {who}{literal(clip(one.question, 200))}\n\n{answer}"
 
 

@@ -9,13 +9,14 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import asdict
 
+from channels.dates import say_day
 from channels.language import _, figure
 from memory.keys import ConversationKey, home_of
 from memory.ledger import Bill
 from plugins.api import Action, Ask, BranchInfo, CommandError, Reply, command
 from plugins.spending.accounts import Account
 from plugins.spending.saving import MonthSpending
-from plugins.wording import amount, cell, clip, literal, money, name_branch, series, table, weekday
+from plugins.wording import amount, cell, clip, literal, money, name_branch, series, table
 
 DAYS = 7
 FAR = 30
@@ -98,7 +99,7 @@ def _reword(groups: Mapping[str, Bills]) -> dict[str, str]:
     days = {key: date.fromisoformat(key.split()[-1]) for key in groups.get(BY_DAY, {})}
     models = [key.rpartition(", ") for key in groups.get(BY_MODEL, {})]
     return {
-        **{key: f"{weekday(day)} {day}" for key, day in days.items()},
+        **{key: say_day(day) for key, day in days.items()},
         **{"".join(model): series((model[0], _(model[2]))) for model in models},
     }
 

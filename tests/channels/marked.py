@@ -21,6 +21,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.pofile import write_po
 
 from bot.settings.schema import SETTINGS
+from channels import dates
 from channels.kit.receiver import LEFT_OUT
 from channels.language import CATALOGUE, FROM_BELOW, LANGUAGES, words_of
 from channels.terminal import keys
@@ -38,7 +39,6 @@ from plugins.jobs import recurrence, wording
 from plugins.loader import load
 from plugins.spending import commands as usage
 from plugins.tour import feature as tour_feature
-from plugins.wording import WEEKDAYS
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("bot", "channels", "plugins")
@@ -96,11 +96,11 @@ def _named() -> Iterator[str]:
         yield command.summary
         yield command.interrupted
         yield from (sub.summary for sub in command.subs)
-    yield from (*GROUPS, THE_BOT, *PARTS, *show.KINDS.values(), *LAYERS, *WEEKDAYS)
+    yield from (*GROUPS, THE_BOT, *PARTS, *show.KINDS.values(), *LAYERS)
     yield from (*state.STATES, *overview.BECAUSE.values(), *ranges.PLACES)
     yield from (text for standing in session.STANDINGS.values() for text in standing)
     yield from (*usage.HEADINGS, *usage.COLUMNS, *usage.PURPOSES, account_feature.OWN)
-    yield from (*recurrence.DAYS, *recurrence.MONTHS, *wording.OUTCOMES)
+    yield from (*dates.DAYS, *dates.MONTHS, *wording.OUTCOMES)
     for unit in recurrence.UNITS.values():
         yield from (f"every {unit}", f"every {{n}} {unit}s")
     for change in job_feature.CHANGES.values():

@@ -66,7 +66,7 @@ def test_days_are_said_as_people_say_them() -> None:
     now = datetime(2026, 3, 10, 1, 0).astimezone()
     for hours, said in (
         *((0, "today"), (0.5, "today"), (2, "yesterday"), (24, "yesterday"), (26, "2 days ago")),
-        *((6 * 24, "6 days ago"), (7 * 24, "2026-03-03"), (-1, "today")),
+        *((6 * 24, "6 days ago"), (7 * 24, "3 Mar 2026"), (-1, "today")),
     ):
         assert format_day(now - timedelta(hours=hours), now) == said, hours
 

@@ -11,7 +11,7 @@ import pytest
 
 from bot.commands import FAILED
 from bot.settings.schema import SETTINGS
-from channels.language import list_sentences
+from channels.language import LANGUAGES, list_sentences
 from plugins.api import HookContext
 from plugins.loader import load
 from tests.channels.made_up import speak_made_up, unmarked
@@ -105,6 +105,19 @@ async def test_all_that_commands_say_is_marked(tmp_path: Path) -> None:
     assert found == {}
 
 
+_DATE = re.compile(r"(?<![\w./-])\d{4}-\d\d-\d\d(?![\w./-])")
+"""A date as programs write it."""
+_TO_TYPE = re.compile(r"```.*?```|`[^`]*`|/\w+ [\d-]+|'[^']*'", re.DOTALL)
+"""Texts that a person types or has typed, and names of files."""
+
+
+def test_a_date_for_programs_would_be_seen() -> None:
+    seen = [_DATE.findall(_TO_TYPE.sub("", text)) for text in ("on 2026-11-23: x", "2026-11-23")]
+    assert seen == [["2026-11-23"]] * 2
+    for text in ("`/memory 2026-11-23`", "/memory 2026-11-23.", "memory/2026-11-23.md"):
+        assert _DATE.findall(_TO_TYPE.sub("", text)) == []
+
+
 HALF_WIDE = re.compile(r"[\u4e00-\u9fff]\*{0,2}(?:[,.:;!?](?!\w)| ?\()|\)[\u4e00-\u9fff]")
 """A mark as wide as a Latin letter beside a Chinese one."""
 
@@ -116,6 +129,18 @@ async def test_marks_are_as_wide_as_the_letters_in_chinese(tmp_path: Path) -> No
             text = re.sub(r"`[^`]*`", "`", (await bot.says(line)).text)
             if marks := HALF_WIDE.findall(text):
                 found[line] = marks
+    assert found == {}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_dates_are_in_words(tmp_path: Path, language: str) -> None:
+    found: dict[str, list[str]] = {}
+    async with run_bot(tmp_path, lambda _: Say("re: so"), settings={"language": language}) as bot:
+        for line in filter(None, LINES.replace("\n", "|").split("|")):
+            said = await bot.says(line)
+            for text in (said.text, *(action.label for action in said.actions)):
+                if dates := _DATE.findall(_TO_TYPE.sub("", text)):
+                    found.setdefault(line, []).extend(dates)
     assert found == {}
 
 

@@ -127,7 +127,7 @@ def searching(request: Received) -> Say:
 async def test_chatgpts_export_is_talked_to_afterwards(command: Bringing) -> None:
     export = command.export()
     told = await command.brings("chatgpt", export)
-    assert "1 conversation, into web: 2 turns, 6 messages, 2023-11-14" in told
+    assert "1 conversation, into web: 2 turns, 6 messages, 14 Nov 2023" in told
     async with Opened(command, searching) as page:
         chats = await page.chats()
         answer = await page.says("Where do I stay?", chat=chats["Trip to Lisbon"])

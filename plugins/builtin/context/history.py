@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from datetime import tzinfo
 from typing import Any
 
+from channels.dates import say_moment
 from channels.language import _
 from memory.context.change import ViewEvent
 from memory.context.replay import list_effective, redoable
@@ -17,7 +18,7 @@ from plugins.api import Action, Ask, Reply
 from plugins.builtin.context import receipts
 from plugins.builtin.context.cost import cache_of
 from plugins.builtin.context.overview import event_data, hold
-from plugins.builtin.context.show import by, explain_hold, moment, name_kind, undo_of
+from plugins.builtin.context.show import by, explain_hold, name_kind, undo_of
 from plugins.builtin.context.state import IN_PLAY, States, name_states, states
 from plugins.builtin.context.turns import name_role, role
 from plugins.builtin.context.values import as_data, phrase, refusal, say_of
@@ -94,7 +95,7 @@ def _line(
         _("e{id} ~~{what}~~ undone", id=event.id, what=what)
         if is_undone
         else f"e{event.id} **{what}**",
-        moment(event.at, zone),
+        say_moment(event.at, zone),
         format_turns((target or event).touched),
         phrase(event, "{tokens_before} → {tokens_after} tokens") if is_moved else "",
         *more,
@@ -158,7 +159,7 @@ async def _report_move(done: str, event: ViewEvent, before: View, ask: Ask) -> R
     what = _(
         "{kind} of {at} ({by})",
         kind=name_kind(event),
-        at=moment(event.at, ask.bot.zone()),
+        at=say_moment(event.at, ask.bot.zone()),
         by=by(event),
     )
     text = _("Undone: the {event}." if is_undo else "Redone: the {event}.", event=what)
@@ -202,7 +203,7 @@ async def search(ask: Ask, rest: str) -> Reply:
     found = await conversation.search(words, SHOWN)
     where = states(conversation.context.view())
     hits = found.hits[: found.whole] or found.hits
-    lines = [_hit_line(hit, where, moment(hit.entry.at, ask.bot.zone())) for hit in hits]
+    lines = [_hit_line(hit, where, say_moment(hit.entry.at, ask.bot.zone())) for hit in hits]
     more = [await part(ask, rest) for part in ask.bot.context_parts.get("search", ())]
     parts = (_headline(found, rest), "\n".join(lines), *(text for text, _added in more))
     data: dict[str, Any] = {

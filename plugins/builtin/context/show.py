@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, tzinfo
 from typing import Any
 
 from msgspec.structs import replace
 
+from channels.dates import say_moment
 from channels.language import _, explain, figure, number_of
 from memory.context.change import Name, ViewEvent
 from memory.context.emergency import REASONS
@@ -410,7 +410,7 @@ def last_change(overview: Overview) -> str:
         event,
         "Last {kind}: {at}, {turns}{tokens_before} → {tokens_after} tokens ({by}).",
         kind=_(name_kind(event)),
-        at=moment(event.at, overview.zone),
+        at=say_moment(event.at, overview.zone),
         turns=turns,
         by=by(event),
     )
@@ -450,11 +450,6 @@ def coming_reason(why: str) -> str:
 
 _TURNS_OVER = lazy(r"([\d,]+) turns were over the limit of ([\d,]+)")
 _TOKENS_OVER = lazy(r"([\d,]+) tokens were over the budget of ([\d,]+)")
-
-
-def moment(at: datetime, zone: tzinfo) -> str:
-    """Return a time as the person's clock and calendar show it."""
-    return f"{at.astimezone(zone):%Y-%m-%d %H:%M}"
 
 
 def cost(overview: Overview) -> str:
