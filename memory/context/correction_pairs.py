@@ -316,8 +316,15 @@ _SIGN_OF_UNIT = lazy(r"[%$€£¥元]|euro|dollar", re.IGNORECASE)
 
 
 def _may_be_ended(old: Value, new: Value) -> bool:
-    is_kind = old.kind == new.kind or {old.kind, new.kind} <= {"date", "day"}
+    kinds = {old.kind, new.kind}
+    is_kind = len(kinds) == 1 or kinds <= {"date", "day"} or _are_houses(old, new)
     return is_kind and _has_same_unit(old, new) and not old.is_same(new)
+
+
+def _are_houses(old: Value, new: Value) -> bool:
+    """Return whether both may be the number of a house, a platform or a bus, of which one looks
+    like a day: 27号, beside the name of a street, and 72号."""
+    return old.text[-1:] == new.text[-1:] == "号" and {old.kind, new.kind} == {"day", "number"}
 
 
 def _may_be_named(old: Value, new: Value) -> bool:

@@ -119,7 +119,7 @@ _NAMES_OF_MONTHS = "|".join(sorted(MONTH_OF, key=len, reverse=True))
 _DATE = lazy(
     rf"""(?P<iso>\b\d{{4}}-\d{{1,2}}-\d{{1,2}}\b)
     |(?P<cjk>\d{{1,2}}月\d{{1,2}}[日号])
-    |(?P<dots>(?<![\w.])\d{{1,2}}\.\ ?\d{{1,2}}\.(?:\d{{4}}|\d{{2}})?(?!\w))
+    |(?P<dots>(?<![\w.])(?<![a-z]-)\d{{1,2}}\.\ ?\d{{1,2}}\.(?:\d{{4}}|\d{{2}})?(?!\w))
     |(?P<slashes>\b\d{{1,2}}/\d{{1,2}}/(?:\d{{4}}|\d{{2}})\b)
     |(?P<before>\b\d{{1,2}}(?:st|nd|rd|th|\.)?\ (?:of\ )?(?:{_NAMES_OF_MONTHS})\b\.?)""",
     re.IGNORECASE | re.VERBOSE,
@@ -136,7 +136,7 @@ _TIME = lazy(
 _SIGN = r"A-Za-zÀ-ÖØ-öø-ÿ0-9_"
 _TOKEN = lazy(
     rf"[{_SIGN}](?<![{_SIGN}-].)(?=[{_SIGN}-]{{0,60}}(?:[0-9]|_|[a-z][A-Z])|(?<=[0-9_]))"
-    rf"[{_SIGN}-]{{2,60}}"
+    rf"[{_SIGN}-]{{2,60}}(?:(?<=\d)(?:\.\d{{1,4}}){{1,3}}(?!\w|\.\d))?"
 )
 _VARIABLE = lazy(r"[^\W\d_]_\w")
 _CODE = lazy(

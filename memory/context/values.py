@@ -12,7 +12,7 @@ from msgspec import Struct
 from memory.context.facts import find_facts
 from memory.context.names import MONTH_OF
 from memory.context.number_words import NUMBER_WORDS
-from memory.context.values_chinese import find_chinese, simplify
+from memory.context.values_chinese import COUNTED, find_chinese, simplify
 from memory.patterns import lazy
 
 SCANNED = 20_000
@@ -186,7 +186,14 @@ def _facts(text: str) -> _Places:
         return
     yield from (fact for fact in find_facts(text) if fact[0] == "date")
     # to the patterns a Chinese sign is a letter, and no word ends between it and a digit
-    yield from _trimmed(text, find_facts(_CHINESE.sub(" ", text)))
+    latin = _CHINESE.sub(" ", text)
+    for kind, start, end, forms in _trimmed(latin, find_facts(latin)):
+        has_unit = kind == "number" and text[end : end + 1] in _BEHIND
+        yield kind, start, end + has_unit, forms
+
+
+_BEHIND = COUNTED | {"号", "元"}
+"""Signs behind a number that are part of it, as a unit is."""
 
 
 def _trimmed(text: str, found: _Places) -> _Places:

@@ -25,11 +25,11 @@ _NUMBER = lazy(
     rf"(?:[{_N}百千万两][零{_N}百千万]{{1,8}}|[二三四五六七八九十两])"
     rf"(?![零{_N}百千万月号日点])(?=([^，。！？；、\s])?)"
 )
-_COUNTED = frozenset(
+COUNTED = frozenset(
     "个位块元人岁次年天周本张只条盒瓶杯斤公克米里分页层楼路班级折倍件套间桌桶排室栋单秒小箱袋支把台辆双颗粒"
     "份家口名成环万站架头碗片度"
 )
-"""Signs behind a single numeral that counts something."""
+"""Signs behind a numeral that counts something."""
 _METRES = lazy(rf"([{_N}两]{{1,2}}|\d)([米块])([{_DIGIT}]|\d)(?![\d{_N}])")
 
 
@@ -50,7 +50,7 @@ def find_chinese(text: str) -> Iterator[tuple[str, int, int, frozenset[str]]]:
         number = frozenset({f"{read_numeral(found[1])}.{read_numeral(found[3])}"})
         yield "number", found.start(), found.end(), number
     for found in _NUMBER.finditer(text):
-        if len(found[0]) > 1 or (found[1] or "") in _COUNTED:
+        if len(found[0]) > 1 or (found[1] or "") in COUNTED:
             number = frozenset({str(read_numeral(found[0]))})
             yield "number", found.start(), found.end(), number
     for found in _SCALED.finditer(text):

@@ -89,6 +89,20 @@ def test_equal_values_of_different_things_make_no_chain(first: str, second: str)
     assert in_force(found) == found
 
 
+@pytest.mark.parametrize("behind", ["", "。", "，", "了", "吧", "对吗", "才对", " ok"])
+@pytest.mark.parametrize("before", ["", "，", "改成", "是", "用"])
+def test_no_sign_beside_a_value_in_chinese_is_part_of_it(before: str, behind: str) -> None:
+    for value in ("1208", "20", "20个", "27元", "60次", "release-2.4", "v3.4.2"):
+        assert [one.text for one in find_values(before + value + behind)] == [value]
+
+
+@pytest.mark.parametrize("said", ["说错了，是{}号", "不对，{}号", "更正：{}号"])
+def test_the_number_of_a_house_ends_one_beside_its_street(said: str) -> None:
+    for old in ("我家住在桂花路{}号", "舅舅家在解放路{}号", "我住人民街{}号"):
+        (found,) = find_corrections([old.format(27), said.format(72)])
+        assert (found.old, found.new) == ("27", "72")
+
+
 def test_quoted_words_correct_nothing() -> None:
     assert (
         find_corrections(["It is on Monday.", "> Tuesday, not Monday\nwhat does that mean"]) == []

@@ -74,6 +74,7 @@ def test_the_same_in_another_form_is_kept(said: str, kept: str) -> None:
         ("policy VX/2291/07", "VX/2291/07"),
         ("the referral R-2209/44", "R-2209/44"),
         ("We have v2.11.3.", "v2.11.3"),
+        ("Build release-2.4.", "release-2.4"),
         ("Das Kennwort ist Kürbis-Suppe_88", "Kürbis-Suppe_88"),
         ("门禁密码是5527。", "5527"),
         ("电话13800138000，下周二去看", "13800138000"),
