@@ -150,9 +150,15 @@ class Bookkeeper:
     async def summarize(self, request: SummaryRequest) -> SummaryResult:
         self.count += 1
         self.provider.aside(self._prompt(request))
-        facts = dict.fromkeys(reversed(_FACT.findall(request.text)))  # of the new turns first
-        told = " ".join(facts)[: SUMMARY * 3]
+        told = _fit([*dict.fromkeys(_FACT.findall(request.text))])
         return SummaryResult(_words(f"summary{self.count} {told}", SUMMARY), "benchmark")
+
+
+def _fit(facts: Sequence[str]) -> str:
+    """Return as many of these as fit, a quarter of them the newest."""
+    room = SUMMARY * 3
+    old = " ".join(facts)[: room * 3 // 4]
+    return f"{old} {' '.join(reversed(facts))}"[:room]
 
 
 def _words(name: str, tokens: int) -> str:
