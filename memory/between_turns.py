@@ -103,7 +103,7 @@ class BetweenTurns:
                 actor="person",
                 strategy=state.limits.strategy,
                 reason=why,
-                change=Change(texts=late, after=front or 0, reference=kept or None),
+                change=Change.showing(late, front or 0, kept or None),
                 turn=state.newest,
             )
         )

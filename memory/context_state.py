@@ -374,7 +374,7 @@ class ContextState:
             kind=kind,
             actor=actor,
             reason=why,
-            change=Change(target=event.id),
+            change=Change.moving(event.id),
             strategy=self.limits.strategy,
             turn=self.current or self.newest,
             tokens_before=before.tokens,

@@ -110,7 +110,7 @@ class Forecaster:
         """Return the view with the summaries that came late."""
         if not (late := await self.find_late()):
             return now
-        layout = now.layout.apply(Change(texts=late))
+        layout = now.layout.apply(Change.showing(late))
         texts = await self._state.read_summaries(r.summary for r in layout.ranges if r.summary)
         is_new = layout.preface != now.layout.preface
         preface = await self._state.read_preface(layout.preface) if is_new else now.preface

@@ -3,7 +3,7 @@ summaries."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from math import inf
 from typing import Any, Literal
@@ -77,6 +77,41 @@ class Change(Struct, frozen=True):
     rolled: Rolled | None = None
     target: int = 0
 
+    @classmethod
+    def clipping(cls, clips: Mapping[int, Clip]) -> Change:
+        """Clip messages, by their seqs."""
+        return cls(clip=clips)
+
+    @classmethod
+    def stubbing(cls, results: Iterable[int], tokens: int) -> Change:
+        """Make stubs of tool results, by their seqs; each counts so many raw tokens at first."""
+        return cls(stub=dict.fromkeys(results, tokens))
+
+    @classmethod
+    def pinning(cls, turns: Collection[int]) -> Change:
+        return cls(pin=frozenset(turns))
+
+    @classmethod
+    def unpinning(cls, turns: Collection[int]) -> Change:
+        return cls(unpin=frozenset(turns))
+
+    @classmethod
+    def showing(
+        cls, summaries: Mapping[int, int], after: int = 0, reference: str | None = None
+    ) -> Change:
+        """Show summaries, each for the event that removed its turns."""
+        return cls(texts=summaries, after=after, reference=reference)
+
+    @classmethod
+    def clearing(cls, forms: Forms) -> Change:
+        """Give turns these forms, and name no place that keeps what was removed."""
+        return cls(forms, reference="")
+
+    @classmethod
+    def moving(cls, event: int) -> Change:
+        """Take an event back, or bring it back."""
+        return cls(target=event)
+
     @property
     def is_empty(self) -> bool:
         return self == _NONE
@@ -123,6 +158,11 @@ class Change(Struct, frozen=True):
         is_half = kind == "summary"
         forms = (span.form for span in self.forms)
         return any(form == TurnForm(kind) or (is_half and form.by == OWN) for form in forms)
+
+    def freed_tokens(self, seq: int, tokens: int) -> int:
+        """Return how much shorter than so many raw tokens a message is, if this makes a stub of
+        it."""
+        return tokens - self.stub[seq] if seq in self.stub else 0
 
     def clips(self, seq: int) -> bool:
         """Return whether it clips this message."""

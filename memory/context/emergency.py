@@ -251,7 +251,7 @@ def _clips(
         and (has_calls or entry.message.role != "assistant")
         and _is_longer(entry, chars + (_NOTICE if entry.seq in view.layout.clipped else 0))
     }
-    return Change(clip=clips)
+    return Change.clipping(clips)
 
 
 def _clip(entry: Entry, chars: int, is_snipped: bool) -> Clip:

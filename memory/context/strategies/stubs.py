@@ -27,7 +27,7 @@ def plan(view: View, limits: Limits) -> Plan | None:
     """Return the batch that is due: one that frees enough, or anything at all where the request
     would be over the ceiling."""
     old = _find_old(view, limits)
-    change = Change(stub={entry.seq: STUB for entry in old})
+    change = Change.stubbing((entry.seq for entry in old), STUB)
     freed = view.scale.part(count_freed(view, change))
     is_enough = freed >= limits.stub_batch or view.tokens > limits.ceiling
     if not old or not is_enough:
@@ -45,14 +45,13 @@ def may_come(limits: Limits) -> bool:
 
 def count_freeable(view: View, limits: Limits) -> int:
     """Tokens that old results would free as stubs now, whatever a batch frees at least."""
-    old = Change(stub={entry.seq: STUB for entry in _find_old(view, limits)})
+    old = Change.stubbing((entry.seq for entry in _find_old(view, limits)), STUB)
     return view.scale.part(count_freed(view, old))
 
 
 def count_freed(view: View, change: Change) -> int:
     """Raw tokens that the stubs of a change are shorter than what the view has in their place."""
-    stub = change.stub
-    return sum(e.tokens - stub[e.seq] for e in view.entries if e.seq in stub)
+    return sum(change.freed_tokens(entry.seq, entry.tokens) for entry in view.entries)
 
 
 def _find_old(view: View, limits: Limits) -> list[Entry]:

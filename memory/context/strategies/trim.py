@@ -61,7 +61,7 @@ def _clip(draft: _Draft) -> _Draft:
         and entry.seq not in draft.view.layout.clipped
     }
     why = f"a tool result of an earlier turn was over {LONG_RESULT:,} characters"
-    return draft.after(Change(clip=clips), why) if clips else draft
+    return draft.after(Change.clipping(clips), why) if clips else draft
 
 
 def _cut_turns(draft: _Draft, limits: Limits) -> _Draft:
