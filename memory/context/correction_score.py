@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import sqrt
 
 from msgspec import Struct
 
+from memory.context.correction_frames import MAY_FRAME, is_framed
 from memory.context.correction_pairs import (
     BACK,
     HeardMessage,
@@ -33,6 +34,10 @@ LENGTH = 20
 """Features that are added to a pair's own before the sum is divided by their root."""
 LEAST = -3.8
 """The score of a message's words below which it is not looked at further."""
+FRAMED = 3.0
+"""The least score of a pair of which the message itself says which one ended."""
+_LOOKED_AT = 24  # pairs of a message, for a frame
+_FEW = 12  # words of a sentence that is about one thing
 _READ = 2_000  # characters of a message whose words are looked at
 _CLAUSE = lazy(r"[,;:，、；：–—]\s?|\s(?:and|und|aber|but|then|dann|while)\s", re.IGNORECASE)
 """Signs and words between parts of a sentence, each of which is about another thing."""
@@ -74,7 +79,46 @@ def score_pairs(
             shared[key] = weights.total(found), len(found)
         total, count = shared[key]
         scores.append((total + weights.total(own)) / sqrt(count + len(own) + LENGTH))
+    for at in _list_framed(pairs, said):
+        scores[at] = max(scores[at], FRAMED)
     return scores
+
+
+def _list_framed(pairs: Sequence[Pair], said: HeardMessage) -> Iterable[int]:
+    """Return the places of pairs that the message names in a frame; of those with the same old
+    value that where the new one comes before it, or is nearest."""
+    if not MAY_FRAME.search(said.text[:_READ]):
+        return ()
+    best: dict[tuple[int, int], tuple[bool, int, int]] = {}
+    looks = 0
+    for at, pair in enumerate(pairs):
+        if pair.back < 0 or not _is_about_it(pair):
+            continue
+        named = _named(pair, said)
+        if named is None or named[0] is not pair.sentence:
+            continue
+        if (looks := looks + 1) > _LOOKED_AT:
+            break
+        (_, old), new = named, pair.new
+        is_word = new.kind in ("name", "word")
+        if is_word and any(one.is_same(new) for one in pair.source.values):
+            continue  # "Balu is a Labrador": the one is not said instead of the other
+        if new.text.endswith(("'s", "’s")) or not is_framed(
+            pair.sentence.text, (old.start, old.end), (new.start, new.end), is_word=is_word
+        ):
+            continue
+        is_behind = new.start > old.start
+        gap = new.start - old.end if is_behind else old.start - new.end
+        key = id(pair.sentence), old.start
+        best[key] = min(best.get(key, (True, len(said.text), 0)), (is_behind, gap, at))
+    return [at for _, _, at in best.values()]
+
+
+def _is_about_it(pair: Pair) -> bool:
+    """Return whether a pair is of one thing: a bare number, or a word, may be of another one."""
+    is_plain = pair.new.kind not in ("number", "name", "word", "code")
+    is_short = len(pair.sentence.tokens) <= _FEW
+    return is_plain or is_short or not pair.source.words.isdisjoint(pair.sentence.words)
 
 
 def may_correct(text: str) -> bool:

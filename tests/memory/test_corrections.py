@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from memory.context import corrections
+from memory.context import correction_score, corrections
+from memory.context.correction_frames import is_framed
 from memory.context.corrections import find_corrections, in_force
 from memory.context.values import find_values
 
@@ -169,3 +170,74 @@ def test_of_several_values_the_one_beside_the_subject_is_meant(who: str) -> None
     said = ["I see them at 10:00 with Bob and at 14:00 with Carl.", f"Move {who} to 11:00."]
     (found,) = find_corrections(said)
     assert found.old == {"Bob": "10:00", "Carl": "14:00"}[who]
+
+
+_FRAMED = {
+    "en": (
+        "{0} -> {1}|moved from {0} to {1}|please change {0} to {1}|forget {0}, it's {1}|"
+        "it's {1}, not {0}|not {0} but {1}|use {1} instead of {0}|it isn't {0}, it's {1}|"
+        "I said {0} but it's {1}|{0} is wrong, it's {1}|"
+        "can we make it {1} rather than {0}?",
+        "The start is at {}|We run Postgres {}|It costs {} in all|Mail {} about it",
+    ),
+    "de": (
+        "{0} -> {1}|verschoben von {0} auf {1}|von {0} auf {1} geändert|{1} statt {0}|"
+        "es ist {1}, nicht {0}|nicht {0}, sondern {1}|vergiss {0}, es ist {1}|"
+        "nicht mehr {0}, jetzt {1}|{0} ist falsch, es ist {1}|"
+        "ich schrieb {0}, es ist {1}",
+        "Beginn ist um {}|Wir nutzen Version {}|Das kostet {} im Monat|Schreib an {} dazu",
+    ),
+    "zh": (
+        "{0}→{1}|从{0}改成{1}|不是{0}，是{1}|是{1}，不是{0}|{0}改为{1}|{0}写错了，是{1}|把{0}换成{1}吧|"
+        "不用{0}了，用{1}",
+        "开始时间是{}|我们用的是{}|一共{}|联系{}",
+    ),
+}
+_VALUES = {
+    "en": (("19:00", "20:30"), ("15.4.1", "16.1.2"), ("£35", "£53"), ("ann@a.org", "bob@b.org")),
+    "de": (("19:00", "20:30"), ("v15.4", "v16.1"), ("35 €", "53 €"), ("a@a.de", "b@b.de")),
+    "zh": (("19:00", "20:30"), ("v15.4", "v16.1"), ("35元", "53元"), ("a@a.cn", "b@b.cn")),
+}
+
+
+@pytest.mark.parametrize("language", _FRAMED)
+def test_a_sentence_that_names_both_values_ends_the_one_that_it_says(language: str) -> None:
+    frames, sources = (parts.split("|") for parts in _FRAMED[language])
+    missed = []
+    for source, (old, new) in zip(sources, _VALUES[language], strict=True):
+        for frame in frames:
+            said = [source.format(old), "Thanks. And what is a good name for a cat?"]
+            found = find_corrections([*said, frame.format(old, new)])
+            right = [_is_same(old, one.old) and _is_same(new, one.new) for one in found]
+            if right != [True]:
+                missed.append((source, frame, found))
+    assert missed == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The talk starts at 19:00. | would it be better to move it from 19:00 to 20:30?",
+        "The talk starts at 19:00. | if it is moved from 19:00 to 20:30 I can't come",
+        "The title is Spring. | change the title to bold",
+        "The header has a colour. | change the colour to a warm blue",
+        "Der Titel ist kurz. | ändere den Titel in Fettschrift",
+        "Balu ist ein Labrador. | Ich hab Labrador geschrieben, Balu schläft.",
+        "标题要短。 | 把标题改成粗体",
+    ],
+)
+def test_a_frame_that_asks_or_supposes_or_names_what_changes_ends_nothing(said: str) -> None:
+    assert find_corrections(said.split(" | ")) == []
+
+
+def test_hostile_frames_take_little_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+
+    def counted(text: str, *places: tuple[int, int], is_word: bool = False) -> bool:
+        looks.append(text)
+        return is_framed(text, *places, is_word=is_word)
+
+    monkeypatch.setattr(correction_score, "is_framed", counted)
+    piece = "not at 19:00 but at 20:30 from 21:00 to 22:00 -> 23:00 "
+    find_corrections(["At 19:00, 20:30, 21:00, 22:00.", f"{piece * 6}\n" * 60])
+    assert 0 < len(looks) <= 24
