@@ -25,9 +25,9 @@ from memory.context.correction_pairs import (
     read_tokens,
 )
 from memory.context.correction_sentences import content_words
+from memory.context.correction_subjects import is_of_another, part_of
 from memory.context.values import Value
 from memory.linear import read_weights
-from memory.patterns import lazy
 
 WEIGHTS = "correction_weights.bin"
 LENGTH = 20
@@ -36,11 +36,11 @@ LEAST = -3.8
 """The score of a message's words below which it is not looked at further."""
 FRAMED = 3.0
 """The least score of a pair of which the message itself says which one ended."""
+OF_ANOTHER = -9.0
+"""The score of a pair of values of two things."""
 _LOOKED_AT = 24  # pairs of a message, for a frame
 _FEW = 12  # words of a sentence that is about one thing
 _READ = 2_000  # characters of a message whose words are looked at
-_CLAUSE = lazy(r"[,;:，、；：–—]\s?|\s(?:and|und|aber|but|then|dann|while)\s", re.IGNORECASE)
-"""Signs and words between parts of a sentence, each of which is about another thing."""
 _COUNTS = (1, 2, 3, 5)
 _RATIOS = (1.05, 1.5, 3, 10)
 
@@ -81,7 +81,10 @@ def score_pairs(
         scores.append((total + weights.total(own)) / sqrt(count + len(own) + LENGTH))
     for at in _list_framed(pairs, said):
         scores[at] = max(scores[at], FRAMED)
-    return scores
+    return [
+        OF_ANOTHER if is_of_another(pair) else score
+        for pair, score in zip(pairs, scores, strict=True)
+    ]
 
 
 def _list_framed(pairs: Sequence[Pair], said: HeardMessage) -> Iterable[int]:
@@ -197,10 +200,8 @@ def _overlap(pair: Pair, whole: frozenset[str]) -> Overlap:
 
 def _words_beside(text: str, value: Value) -> frozenset[str]:
     """Return the words in a value's part of a sentence."""
-    start = max((one.end() for one in _CLAUSE.finditer(text, 0, value.start)), default=0)
-    end = _CLAUSE.search(text, value.end)
-    behind = text[value.end : end.start() if end else None]
-    return content_words(text[start : value.start]) | content_words(behind)
+    start, end = part_of(text, value)
+    return content_words(text[start : value.start]) | content_words(text[value.end : end])
 
 
 def _place(pair: Pair, overlap: Overlap, others: Sequence[Overlap]) -> Iterator[str]:

@@ -241,3 +241,36 @@ def test_hostile_frames_take_little_work(monkeypatch: pytest.MonkeyPatch) -> Non
     piece = "not at 19:00 but at 20:30 from 21:00 to 22:00 -> 23:00 "
     find_corrections(["At 19:00, 20:30, 21:00, 22:00.", f"{piece * 6}\n" * 60])
     assert 0 < len(looks) <= 24
+
+
+_THINGS = (
+    ("The {0} costs {1}.", "The {0} costs {1}", "the price of the {0} is {1} now"),
+    ("Das {0} kostet {1}.", "Das {0} kostet {1}", "das {0} kostet jetzt {1}"),
+    ("{0}的价格是{1}。", "{0}的价格改成{1}", "{0}现在是{1}"),
+)
+
+
+@pytest.mark.parametrize(("one", "other"), [("XR-10", "XR-20"), ("A12", "B7"), ("CA331", "CA318")])
+@pytest.mark.parametrize(("old", "new"), [("399", "439"), ("12:30", "14:30"), ("3 kg", "5 kg")])
+def test_what_is_said_of_another_thing_ends_no_value(
+    one: str, other: str, old: str, new: str
+) -> None:
+    for first, *later in _THINGS:
+        for said in later:
+            assert find_corrections([first.format(one, old), said.format(other, new)]) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "old"),
+    [
+        (
+            "Mum lands at 14:20 and Dad at 16:05. | Dad's flight is late, change it to 17:30",
+            "16:05",
+        ),
+        ("Mama landet um 14:20 und Papa um 16:05. | Papas Flug: nicht 16:05, 17:30", "16:05"),
+        ("XR-10是399元，XR-20是429元。 | XR-20从429元改成439元", "429元"),
+    ],
+)
+def test_of_two_things_the_value_of_the_one_that_is_named_ends(said: str, old: str) -> None:
+    (found,) = find_corrections(said.split(" | "))
+    assert found.old == old
