@@ -71,6 +71,23 @@ def test_of_a_chain_the_last_value_holds_and_one_that_came_back_never_ended() ->
     assert [(one.old, one.new) for one in back] == [("Tuesday", "Monday")]
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        ("The gate is {0}.", "it's gate {1}, not {0}", "it's gate {2}, not {0}"),
+        ("Das Gleis ist {0}.", "es ist Gleis {1}, nicht {0}", "es ist Gleis {2}, nicht {0}"),
+        ("房号是{0}。", "房号是{1}，不是{0}", "房号是{2}，不是{0}"),
+    ],
+)
+@pytest.mark.parametrize("values", [("70", "17", "71"), ("412", "421", "214"), ("9", "19", "29")])
+def test_a_value_that_ends_again_ends_the_one_that_came_after_it(
+    said: tuple[str, ...], values: tuple[str, ...]
+) -> None:
+    first, second, third = values
+    held = in_force(find_corrections([text.format(*values) for text in said]))
+    assert sorted((one.old, one.new) for one in held) == sorted([(first, third), (second, third)])
+
+
 _WITHOUT_NEW = re.compile(r"\b\w+ \w+, (?:not|nicht)|200元，不是")
 """The new value in a sentence, without which it says the old one."""
 
