@@ -97,7 +97,7 @@ def _list_framed(pairs: Sequence[Pair], said: HeardMessage) -> Iterable[int]:
     for at, pair in enumerate(pairs):
         if pair.back < 0 or not _is_about_it(pair):
             continue
-        named = _named(pair, said)
+        named = _named(pair, said) or _named_in_part(pair)
         if named is None or named[0] is not pair.sentence:
             continue
         if (looks := looks + 1) > _LOOKED_AT:
@@ -304,6 +304,15 @@ def _named(pair: Pair, said: HeardMessage) -> tuple[HeardSentence, Value] | None
         for value in there:
             if value is not pair.new and value.is_same(pair.old):
                 return sentence, value
+    return None
+
+
+def _named_in_part(pair: Pair) -> tuple[HeardSentence, Value] | None:
+    """Return where the sentence names a person by a part of the name that was said."""
+    words = set(pair.old.text.split()) if pair.old.kind == "name" else set()
+    for value in pair.sentence.values if words else ():
+        if value is not pair.new and value.kind == "name" and words.issuperset(value.text.split()):
+            return pair.sentence, value
     return None
 
 

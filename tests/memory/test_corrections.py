@@ -291,3 +291,10 @@ def test_what_is_said_of_another_thing_ends_no_value(
 def test_of_two_things_the_value_of_the_one_that_is_named_ends(said: str, old: str) -> None:
     (found,) = find_corrections(said.split(" | "))
     assert found.old == old
+
+
+@pytest.mark.parametrize("said", ["It's {1}, not {0}", "nicht {0}, sondern {1}", "{0} -> {1}"])
+def test_a_person_may_be_named_by_a_part_of_the_name(said: str) -> None:
+    for first in ("My tutor is Professor Lindqvist.", "Our guide is Maja Lindqvist, from Umea."):
+        (found,) = find_corrections([first, said.format("Lindqvist", "Lindquist")])
+        assert (found.old, found.new) == ("Lindqvist", "Lindquist")
