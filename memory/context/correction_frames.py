@@ -39,7 +39,7 @@ _BECOMES = (
 _NOT = r"(?:不再?是|并非|不[叫姓在要用]|别[用要]?)"
 
 # What is before, between and behind two values; the first of them is the one that ends. Where a
-# word may be what changes, and not the old value ("change the title to Blue"), it is of none.
+# name may be what changes, and not the old value ("change Word to Calibri"), it is of none.
 _OLD_NEW_OF_VALUES = (
     (_CHANGED, rf"{_UNIT}\s(?:to|into|with|by|for|auf|zu|nach|in|durch|gegen)\s{_SMALL}", ""),
     (r"[从由把将][^。]{0,14}$", rf"[^。，\d]{{0,4}}{_BECOMES}", ""),
@@ -127,9 +127,9 @@ _REQUEST = lazy(
 
 
 def is_framed(
-    text: str, old: tuple[int, int], new: tuple[int, int], *, is_word: bool = False
+    text: str, old: tuple[int, int], new: tuple[int, int], *, is_name: bool = False
 ) -> bool:
-    """Return whether a text says of two values, or words, that are at these places in it that the
+    """Return whether a text says of two values, or names, that are at these places in it that the
     second holds instead of the first."""
     first, second = sorted((old, new))
     if not 0 < second[0] - first[1] <= _BETWEEN:
@@ -137,7 +137,7 @@ def is_framed(
     before = text[max(0, first[0] - _BEFORE) : first[0]]
     between = text[first[1] : second[0]]
     behind = text[second[1] : second[1] + _BEHIND]
-    in_order = _FRAMES if is_word else _FRAMES_OF_VALUES
+    in_order = _FRAMES if is_name else _FRAMES_OF_VALUES
     for at_front, in_the_middle, at_end in _FRAMES_BACK if first == new else in_order:
         is_around = in_the_middle.fullmatch(between) and at_front.search(before)
         if is_around and at_end.search(behind):

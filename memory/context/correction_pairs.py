@@ -15,7 +15,6 @@ from itertools import chain, islice
 
 from msgspec import Struct
 
-from memory.context.correction_frames import MAY_FRAME, is_framed
 from memory.context.correction_sentences import content_words, split_sentences
 from memory.context.values import Value, find_values
 from memory.patterns import lazy
@@ -36,7 +35,7 @@ _LITTLE = (
 )
 _OFTEN = lazy(
     "明天|今天|昨天|后天|应该|其实|现在|更正|已经|因为|所以|而且|但是|变成|时候|刚才|什么|怎么|或者|以后|之前|"
-    "还是|可以|[改换调]成|改名|改叫|[说记打写搞弄看听算]错|不对|抱歉|对不起|不好意思"
+    "还是|可以|[说记打写搞弄看听算]错|不对|抱歉|对不起|不好意思"
 )
 """Signs and words of Chinese that are between those which say something."""
 _RUN = lazy(rf"(?:(?![{_LITTLE}])[\u3400-\u9fff]){{1,8}}")
@@ -256,14 +255,14 @@ def _may_be_for(old: Value, source: str, new: Value, sentence: str) -> bool:
 
 
 def _denied(sentence: HeardSentence, before: Sequence[HeardMessage]) -> _Words:
-    if DENYING.isdisjoint(sentence.tokens) and not MAY_FRAME.search(sentence.text):
+    if DENYING.isdisjoint(sentence.tokens):
         return
     words = [one for one in (*sentence.latin, *sentence.runs) if content_words(one.text)]
     said = [(one, _find_word(one, before)) for one in words[:_NEW]]
     news = [one for one, place in said if place is None]
     for old, place in said:
         if place is not None:
-            yield from ((new, place) for new in news if _is_denied(sentence, old, new))
+            yield from ((new, place) for new in news if _is_denied(sentence.text, old, new))
 
 
 def _find_word(word: Value, before: Sequence[HeardMessage]) -> _Said | None:
@@ -282,16 +281,11 @@ def _find_word(word: Value, before: Sequence[HeardMessage]) -> _Said | None:
 _BETWEEN = 5  # words between two of which one is denied
 
 
-def _is_denied(sentence: HeardSentence, old: Value, new: Value) -> bool:
-    """Return whether one of two words is denied, or put in the place of the other."""
-    text = sentence.text
-    first, second = sorted((old, new), key=lambda value: value.start)
-    if not DENYING.isdisjoint(sentence.tokens):
-        between = read_tokens(text[first.end : second.start])
-        beside = {*between, *read_tokens(text[: first.start])[-2:]}
-        if len(between) <= _BETWEEN and not DENYING.isdisjoint(beside):
-            return True
-    return is_framed(text, (old.start, old.end), (new.start, new.end), is_word=True)
+def _is_denied(text: str, one: Value, other: Value) -> bool:
+    first, second = sorted((one, other), key=lambda value: value.start)
+    between = read_tokens(text[first.end : second.start])
+    beside = {*between, *read_tokens(text[: first.start])[-2:]}
+    return len(between) <= _BETWEEN and not DENYING.isdisjoint(beside)
 
 
 def count_at_end(one: str, other: str) -> int:

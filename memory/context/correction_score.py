@@ -95,19 +95,19 @@ def _list_framed(pairs: Sequence[Pair], said: HeardMessage) -> Iterable[int]:
     best: dict[tuple[int, int], tuple[bool, int, int]] = {}
     looks = 0
     for at, pair in enumerate(pairs):
-        if pair.back < 0 or not _is_about_it(pair):
-            continue
+        if pair.back < 0 or pair.new.kind == "word" or not _is_about_it(pair):
+            continue  # "I can't sleep, he needs it": words of no kind are no values
         named = _named(pair, said) or _named_in_part(pair)
         if named is None or named[0] is not pair.sentence:
             continue
         if (looks := looks + 1) > _LOOKED_AT:
             break
         (_, old), new = named, pair.new
-        is_word = new.kind in ("name", "word")
-        if is_word and any(one.is_same(new) for one in pair.source.values):
+        is_name = new.kind == "name"
+        if is_name and any(one.is_same(new) for one in pair.source.values):
             continue  # "Balu is a Labrador": the one is not said instead of the other
         if new.text.endswith(("'s", "’s")) or not is_framed(
-            pair.sentence.text, (old.start, old.end), (new.start, new.end), is_word=is_word
+            pair.sentence.text, (old.start, old.end), (new.start, new.end), is_name=is_name
         ):
             continue
         is_behind = new.start > old.start
@@ -118,8 +118,8 @@ def _list_framed(pairs: Sequence[Pair], said: HeardMessage) -> Iterable[int]:
 
 
 def _is_about_it(pair: Pair) -> bool:
-    """Return whether a pair is of one thing: a bare number, or a word, may be of another one."""
-    is_plain = pair.new.kind not in ("number", "name", "word", "code")
+    """Return whether a pair is of one thing: a bare number, or a name, may be of another one."""
+    is_plain = pair.new.kind not in ("number", "name", "code")
     is_short = len(pair.sentence.tokens) <= _FEW
     return is_plain or is_short or not pair.source.words.isdisjoint(pair.sentence.words)
 

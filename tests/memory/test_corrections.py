@@ -241,6 +241,9 @@ def test_a_sentence_that_names_both_values_ends_the_one_that_it_says(language: s
         "Der Titel ist kurz. | ändere den Titel in Fettschrift",
         "Balu ist ein Labrador. | Ich hab Labrador geschrieben, Balu schläft.",
         "标题要短。 | 把标题改成粗体",
+        "I usually like jazz. | I don't like it today, but that trumpet got me",
+        "I want some sleep. | I can't sleep, he needs it in normal words",
+        "快递单上写了电话。 | 快递单上的电话写错了一位",
     ],
 )
 def test_a_frame_that_asks_or_supposes_or_names_what_changes_ends_nothing(said: str) -> None:
@@ -250,9 +253,9 @@ def test_a_frame_that_asks_or_supposes_or_names_what_changes_ends_nothing(said: 
 def test_hostile_frames_take_little_work(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
 
-    def counted(text: str, *places: tuple[int, int], is_word: bool = False) -> bool:
+    def counted(text: str, *places: tuple[int, int], is_name: bool = False) -> bool:
         looks.append(text)
-        return is_framed(text, *places, is_word=is_word)
+        return is_framed(text, *places, is_name=is_name)
 
     monkeypatch.setattr(correction_score, "is_framed", counted)
     piece = "not at 19:00 but at 20:30 from 21:00 to 22:00 -> 23:00 "
