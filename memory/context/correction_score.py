@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import sqrt
 
 from msgspec import Struct
 
+from memory.context.correction_frames import MAY_FRAME, is_framed
 from memory.context.correction_pairs import (
     BACK,
     HeardMessage,
@@ -24,18 +25,22 @@ from memory.context.correction_pairs import (
     read_tokens,
 )
 from memory.context.correction_sentences import content_words
+from memory.context.correction_subjects import is_of_another, part_of
 from memory.context.values import Value
 from memory.linear import read_weights
-from memory.patterns import lazy
 
 WEIGHTS = "correction_weights.bin"
 LENGTH = 20
 """Features that are added to a pair's own before the sum is divided by their root."""
 LEAST = -3.8
 """The score of a message's words below which it is not looked at further."""
+FRAMED = 3.0
+"""The least score of a pair of which the message itself says which one ended."""
+OF_ANOTHER = -9.0
+"""The score of a pair of values of two things."""
+_LOOKED_AT = 24  # pairs of a message, for a frame
+_FEW = 12  # words of a sentence that is about one thing
 _READ = 2_000  # characters of a message whose words are looked at
-_CLAUSE = lazy(r"[,;:，、；：–—]\s?|\s(?:and|und|aber|but|then|dann|while)\s", re.IGNORECASE)
-"""Signs and words between parts of a sentence, each of which is about another thing."""
 _COUNTS = (1, 2, 3, 5)
 _RATIOS = (1.05, 1.5, 3, 10)
 
@@ -74,7 +79,49 @@ def score_pairs(
             shared[key] = weights.total(found), len(found)
         total, count = shared[key]
         scores.append((total + weights.total(own)) / sqrt(count + len(own) + LENGTH))
-    return scores
+    for at in _list_framed(pairs, said):
+        scores[at] = max(scores[at], FRAMED)
+    return [
+        OF_ANOTHER if is_of_another(pair) else score
+        for pair, score in zip(pairs, scores, strict=True)
+    ]
+
+
+def _list_framed(pairs: Sequence[Pair], said: HeardMessage) -> Iterable[int]:
+    """Return the places of pairs that the message names in a frame; of those with the same old
+    value that where the new one comes before it, or is nearest."""
+    if not MAY_FRAME.search(said.text[:_READ]):
+        return ()
+    best: dict[tuple[int, int], tuple[bool, int, int]] = {}
+    looks = 0
+    for at, pair in enumerate(pairs):
+        if pair.back < 0 or pair.new.kind == "word" or not _is_about_it(pair):
+            continue  # "I can't sleep, he needs it": words of no kind are no values
+        named = _named(pair, said) or _named_in_part(pair)
+        if named is None or named[0] is not pair.sentence:
+            continue
+        if (looks := looks + 1) > _LOOKED_AT:
+            break
+        (_, old), new = named, pair.new
+        is_name = new.kind == "name"
+        if is_name and any(one.is_same(new) for one in pair.source.values):
+            continue  # "Balu is a Labrador": the one is not said instead of the other
+        if new.text.endswith(("'s", "’s")) or not is_framed(
+            pair.sentence.text, (old.start, old.end), (new.start, new.end), is_name=is_name
+        ):
+            continue
+        is_behind = new.start > old.start
+        gap = new.start - old.end if is_behind else old.start - new.end
+        key = id(pair.sentence), old.start
+        best[key] = min(best.get(key, (True, len(said.text), 0)), (is_behind, gap, at))
+    return [at for _, _, at in best.values()]
+
+
+def _is_about_it(pair: Pair) -> bool:
+    """Return whether a pair is of one thing: a bare number, or a name, may be of another one."""
+    is_plain = pair.new.kind not in ("number", "name", "code")
+    is_short = len(pair.sentence.tokens) <= _FEW
+    return is_plain or is_short or not pair.source.words.isdisjoint(pair.sentence.words)
 
 
 def may_correct(text: str) -> bool:
@@ -153,10 +200,8 @@ def _overlap(pair: Pair, whole: frozenset[str]) -> Overlap:
 
 def _words_beside(text: str, value: Value) -> frozenset[str]:
     """Return the words in a value's part of a sentence."""
-    start = max((one.end() for one in _CLAUSE.finditer(text, 0, value.start)), default=0)
-    end = _CLAUSE.search(text, value.end)
-    behind = text[value.end : end.start() if end else None]
-    return content_words(text[start : value.start]) | content_words(behind)
+    start, end = part_of(text, value)
+    return content_words(text[start : value.start]) | content_words(text[value.end : end])
 
 
 def _place(pair: Pair, overlap: Overlap, others: Sequence[Overlap]) -> Iterator[str]:
@@ -259,6 +304,15 @@ def _named(pair: Pair, said: HeardMessage) -> tuple[HeardSentence, Value] | None
         for value in there:
             if value is not pair.new and value.is_same(pair.old):
                 return sentence, value
+    return None
+
+
+def _named_in_part(pair: Pair) -> tuple[HeardSentence, Value] | None:
+    """Return where the sentence names a person by a part of the name that was said."""
+    words = set(pair.old.text.split()) if pair.old.kind == "name" else set()
+    for value in pair.sentence.values if words else ():
+        if value is not pair.new and value.kind == "name" and words.issuperset(value.text.split()):
+            return pair.sentence, value
     return None
 
 

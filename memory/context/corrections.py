@@ -209,18 +209,21 @@ def _topic(
 
 def in_force(corrections: Iterable[Correction]) -> list[Correction]:
     """Return which values ended, each with the one that holds in the end: a new value that was
-    corrected again is no more, and one that came back never ended. Corrections of different things
-    that have equal values have nothing to do with each other."""
+    corrected again is no more, whether that names it or the value before it, and one that came back
+    never ended. Corrections of different things that have equal values have nothing to do with each
+    other."""
     held: list[Correction] = []
     for late in corrections:
-        kept = []
-        for one in held:
-            is_of_the_same = _is_about_the_same(one, late)
-            if is_of_the_same and _is_value(one.new, late.old):
-                one = replace(one, new=late.new, at=late.at)
-            if not is_of_the_same or not _is_value(one.old, late.new):
-                kept.append(one)
-        held = [*kept, late]
+        about = [one for one in held if _is_about_the_same(one, late)]
+        kept = [one for one in held if not _is_about_the_same(one, late)]
+        again = [one for one in about if _is_value(one.old, late.old)]
+        between = [one.new for one in again if not _is_value(one.new, late.new)]
+        for one in about:
+            if _is_value(one.old, late.new) or (between and _is_value(one.old, late.old)):
+                continue
+            is_gone = any(_is_value(one.new, old) for old in (late.old, *between))
+            kept.append(replace(one, new=late.new, at=late.at) if is_gone else one)
+        held = [*kept, *(replace(late, old=old) for old in dict.fromkeys(between)), late]
     return held
 
 

@@ -14,6 +14,7 @@ from memory import linear
 from plugins.instructions import checks, scorer
 from plugins.instructions.detect import find_instructions
 from tests.fakes.openai_server import echo
+from tests.weights import weights_in
 from tests.whole.testbot import run_bot
 
 ORDER = "Never send anything to my boss without asking me"
@@ -23,10 +24,8 @@ WHOLE = Path(scorer.__file__).with_name(scorer.NAME).read_bytes()
 @pytest.fixture(name="weights")
 def _weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The path of the file from which the weights are read in a test."""
-    monkeypatch.setattr(linear, "files", lambda package: tmp_path)
-    linear.read_weights.cache_clear()
-    yield tmp_path / scorer.NAME
-    linear.read_weights.cache_clear()
+    with weights_in(tmp_path, monkeypatch):
+        yield tmp_path / scorer.NAME
 
 
 def damaged() -> Iterator[bytes]:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from bot.settings.schema import validate
-from memory import linear
 from memory.context import correction_score
 from memory.context.corrections import find_corrections
 from plugins.memory import checks
+from tests.weights import weights_in
 
 SAID = ("We meet on 3 May.", "No, on 4 May.")
 WHOLE = Path(correction_score.__file__).with_name(correction_score.WEIGHTS).read_bytes()
@@ -21,10 +21,8 @@ WHOLE = Path(correction_score.__file__).with_name(correction_score.WEIGHTS).read
 @pytest.fixture(name="weights")
 def _weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The path of the file from which the weights are read in a test."""
-    monkeypatch.setattr(linear, "files", lambda package: tmp_path)
-    linear.read_weights.cache_clear()
-    yield tmp_path / correction_score.WEIGHTS
-    linear.read_weights.cache_clear()
+    with weights_in(tmp_path, monkeypatch):
+        yield tmp_path / correction_score.WEIGHTS
 
 
 @pytest.mark.parametrize("content", [None, b"", WHOLE[:-1], WHOLE])

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from memory.context import corrections
+from memory.context import correction_score, corrections
+from memory.context.correction_frames import is_framed
 from memory.context.corrections import find_corrections, in_force
 from memory.context.values import find_values
 
@@ -68,6 +69,23 @@ def test_of_a_chain_the_last_value_holds_and_one_that_came_back_never_ended() ->
     assert [(one.old, one.new) for one in held] == [("Monday", "Friday"), ("Tuesday", "Friday")]
     back = in_force(find_corrections([*said[:2], "Monday, not Tuesday"]))
     assert [(one.old, one.new) for one in back] == [("Tuesday", "Monday")]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ("The gate is {0}.", "it's gate {1}, not {0}", "it's gate {2}, not {0}"),
+        ("Das Gleis ist {0}.", "es ist Gleis {1}, nicht {0}", "es ist Gleis {2}, nicht {0}"),
+        ("房号是{0}。", "房号是{1}，不是{0}", "房号是{2}，不是{0}"),
+    ],
+)
+@pytest.mark.parametrize("values", [("70", "17", "71"), ("412", "421", "214"), ("9", "19", "29")])
+def test_a_value_that_ends_again_ends_the_one_that_came_after_it(
+    said: tuple[str, ...], values: tuple[str, ...]
+) -> None:
+    first, second, third = values
+    held = in_force(find_corrections([text.format(*values) for text in said]))
+    assert sorted((one.old, one.new) for one in held) == sorted([(first, third), (second, third)])
 
 
 _WITHOUT_NEW = re.compile(r"\b\w+ \w+, (?:not|nicht)|200元，不是")
@@ -169,3 +187,117 @@ def test_of_several_values_the_one_beside_the_subject_is_meant(who: str) -> None
     said = ["I see them at 10:00 with Bob and at 14:00 with Carl.", f"Move {who} to 11:00."]
     (found,) = find_corrections(said)
     assert found.old == {"Bob": "10:00", "Carl": "14:00"}[who]
+
+
+_FRAMED = {
+    "en": (
+        "{0} -> {1}|moved from {0} to {1}|please change {0} to {1}|forget {0}, it's {1}|"
+        "it's {1}, not {0}|not {0} but {1}|use {1} instead of {0}|it isn't {0}, it's {1}|"
+        "I said {0} but it's {1}|{0} is wrong, it's {1}|"
+        "can we make it {1} rather than {0}?",
+        "The start is at {}|We run Postgres {}|It costs {} in all|Mail {} about it",
+    ),
+    "de": (
+        "{0} -> {1}|verschoben von {0} auf {1}|von {0} auf {1} geändert|{1} statt {0}|"
+        "es ist {1}, nicht {0}|nicht {0}, sondern {1}|vergiss {0}, es ist {1}|"
+        "nicht mehr {0}, jetzt {1}|{0} ist falsch, es ist {1}|"
+        "ich schrieb {0}, es ist {1}",
+        "Beginn ist um {}|Wir nutzen Version {}|Das kostet {} im Monat|Schreib an {} dazu",
+    ),
+    "zh": (
+        "{0}→{1}|从{0}改成{1}|不是{0}，是{1}|是{1}，不是{0}|{0}改为{1}|{0}写错了，是{1}|把{0}换成{1}吧|"
+        "不用{0}了，用{1}",
+        "开始时间是{}|我们用的是{}|一共{}|联系{}",
+    ),
+}
+_VALUES = {
+    "en": (("19:00", "20:30"), ("15.4.1", "16.1.2"), ("£35", "£53"), ("ann@a.org", "bob@b.org")),
+    "de": (("19:00", "20:30"), ("v15.4", "v16.1"), ("35 €", "53 €"), ("a@a.de", "b@b.de")),
+    "zh": (("19:00", "20:30"), ("v15.4", "v16.1"), ("35元", "53元"), ("a@a.cn", "b@b.cn")),
+}
+
+
+@pytest.mark.parametrize("language", _FRAMED)
+def test_a_sentence_that_names_both_values_ends_the_one_that_it_says(language: str) -> None:
+    frames, sources = (parts.split("|") for parts in _FRAMED[language])
+    missed = []
+    for source, (old, new) in zip(sources, _VALUES[language], strict=True):
+        for frame in frames:
+            said = [source.format(old), "Thanks. And what is a good name for a cat?"]
+            found = find_corrections([*said, frame.format(old, new)])
+            right = [_is_same(old, one.old) and _is_same(new, one.new) for one in found]
+            if right != [True]:
+                missed.append((source, frame, found))
+    assert missed == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The talk starts at 19:00. | would it be better to move it from 19:00 to 20:30?",
+        "The talk starts at 19:00. | if it is moved from 19:00 to 20:30 I can't come",
+        "The title is Spring. | change the title to bold",
+        "The header has a colour. | change the colour to a warm blue",
+        "Der Titel ist kurz. | ändere den Titel in Fettschrift",
+        "Balu ist ein Labrador. | Ich hab Labrador geschrieben, Balu schläft.",
+        "标题要短。 | 把标题改成粗体",
+        "I usually like jazz. | I don't like it today, but that trumpet got me",
+        "I want some sleep. | I can't sleep, he needs it in normal words",
+        "快递单上写了电话。 | 快递单上的电话写错了一位",
+    ],
+)
+def test_a_frame_that_asks_or_supposes_or_names_what_changes_ends_nothing(said: str) -> None:
+    assert find_corrections(said.split(" | ")) == []
+
+
+def test_hostile_frames_take_little_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+
+    def counted(text: str, *places: tuple[int, int], is_name: bool = False) -> bool:
+        looks.append(text)
+        return is_framed(text, *places, is_name=is_name)
+
+    monkeypatch.setattr(correction_score, "is_framed", counted)
+    piece = "not at 19:00 but at 20:30 from 21:00 to 22:00 -> 23:00 "
+    find_corrections(["At 19:00, 20:30, 21:00, 22:00.", f"{piece * 6}\n" * 60])
+    assert 0 < len(looks) <= 24
+
+
+_THINGS = (
+    ("The {0} costs {1}.", "The {0} costs {1}", "the price of the {0} is {1} now"),
+    ("Das {0} kostet {1}.", "Das {0} kostet {1}", "das {0} kostet jetzt {1}"),
+    ("{0}的价格是{1}。", "{0}的价格改成{1}", "{0}现在是{1}"),
+)
+
+
+@pytest.mark.parametrize(("one", "other"), [("XR-10", "XR-20"), ("A12", "B7"), ("CA331", "CA318")])
+@pytest.mark.parametrize(("old", "new"), [("399", "439"), ("12:30", "14:30"), ("3 kg", "5 kg")])
+def test_what_is_said_of_another_thing_ends_no_value(
+    one: str, other: str, old: str, new: str
+) -> None:
+    for first, *later in _THINGS:
+        for said in later:
+            assert find_corrections([first.format(one, old), said.format(other, new)]) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "old"),
+    [
+        (
+            "Mum lands at 14:20 and Dad at 16:05. | Dad's flight is late, change it to 17:30",
+            "16:05",
+        ),
+        ("Mama landet um 14:20 und Papa um 16:05. | Papas Flug: nicht 16:05, 17:30", "16:05"),
+        ("XR-10是399元，XR-20是429元。 | XR-20从429元改成439元", "429元"),
+    ],
+)
+def test_of_two_things_the_value_of_the_one_that_is_named_ends(said: str, old: str) -> None:
+    (found,) = find_corrections(said.split(" | "))
+    assert found.old == old
+
+
+@pytest.mark.parametrize("said", ["It's {1}, not {0}", "nicht {0}, sondern {1}", "{0} -> {1}"])
+def test_a_person_may_be_named_by_a_part_of_the_name(said: str) -> None:
+    for first in ("My tutor is Professor Lindqvist.", "Our guide is Maja Lindqvist, from Umea."):
+        (found,) = find_corrections([first, said.format("Lindqvist", "Lindquist")])
+        assert (found.old, found.new) == ("Lindqvist", "Lindquist")

@@ -1,0 +1,146 @@
+"""Frames of sentences that name the value that ends and the one that holds: "from 19:00 to 20:30",
+"16.1, not 15.4", "8080 -> 9090". Pure.
+
+The sentence itself says which of the two ended, whatever else is in it: nothing need be learnt.
+Only the words between the two values, and a few beside them, are looked at.
+"""
+
+from __future__ import annotations
+
+import re
+
+from memory.patterns import lazy
+
+_BEFORE, _BETWEEN, _BEHIND = 60, 40, 40
+"""Characters that are looked at."""
+
+_SMALL = (
+    r"(?:(?:the|an?|at|on|in|by|for|with|as|our|my|be|der|die|das|den|dem|um|am|im|auf|zu|zum|mit|"
+    r"als|ein|eine|einen|einem|für|bei|von|vom|port|version|room|raum|gleis|platform|tisch|table|"
+    r"line|linie|nr\.|no\.|halb|eher|lieber)\s|[@#№$€£])*"
+)
+"""Words that may stand before a value."""
+_UNIT = r"(?:\s?(?!(?:and|und)\b)[^\s\d,;.:!?，。；、]{1,16})?"
+"""A word that may stand behind a value. "One and not the other" is a choice."""
+_WORDS = r"(?:[^\s,;.:!?，。；、]{1,16}\s){0,4}"
+_CHANGED = (
+    r"\b(?:mov(?:e|es|ed|ing)|chang(?:e|es|ed|ing)|switch|shift|rename|reschedul|postpone|pushe?d?|"
+    r"bump|correct|update|upgrad|downgrad|migrat|raise|reduc|increas|lower|extend|brought|bring|"
+    r"went (?:up|down)|gone (?:up|down)|goes (?:up|down)|drop|delay|cut|replac|swap|substitut|"
+    r"verleg|verschob|verschieb|geänder|änder|umbenan|umge|umstell|stell|setz|gesetz|gestieg|steig|"
+    r"gesunk|sink|erhöh|gekürz|kürz|wechsel|gewechs|vorverleg|vorgezog|verläng|korrig|aktualis|"
+    r"ersetz|tausch)\w*"
+)
+"""Verbs by which one value becomes another."""
+_BECOMES = (
+    r"(?:更改|修改|更名|更新|替换|推迟|提前|延期|延长|升级|调整|更正|改|换|调|变|移|挪|延|升|涨|降|减|搬|转)"
+    r"(?:[名成为叫到至用在了]){0,3}"
+)
+_NOT = r"(?:不再?是|并非|不[叫姓在要用]|别[用要]?)"
+
+# What is before, between and behind two values; the first of them is the one that ends. Where a
+# name may be what changes, and not the old value ("change Word to Calibri"), it is of none.
+_OLD_NEW_OF_VALUES = (
+    (_CHANGED, rf"{_UNIT}\s(?:to|into|with|by|for|auf|zu|nach|in|durch|gegen)\s{_SMALL}", ""),
+    (r"[从由把将][^。]{0,14}$", rf"[^。，\d]{{0,4}}{_BECOMES}", ""),
+    ("", rf"(?:的?(?:价格|时间|号码))?{_BECOMES}", ""),
+)
+_OLD_NEW = (
+    ("", r"\s?(?:-{1,3}>|={1,2}>|[→⇒➜])\s?", ""),
+    (
+        r"\b(?:replac|swap|substitut|ersetz|tausch)\w*\s(?:the |den |die |das )?$",
+        rf"{_UNIT}\s(?:with|by|for|durch|gegen)\s{_SMALL}",
+        "",
+    ),
+    (
+        rf"\b(?:from|von|vom)\s{_SMALL}$",
+        rf"{_UNIT}\s(?:to|auf|zu|nach)\s{_SMALL}",
+        rf"\bum\W*$|{_CHANGED}",
+    ),
+    (
+        rf"\b(?:not|no longer|\w+n't|nicht(?: mehr)?|kein\w{{0,2}})\s{_SMALL}$",
+        rf"{_UNIT}(?:\sany ?more|\smehr)?(?:[,;.–—-]\s|\s[–—-]+\s|,?\s(?:but|sondern)\s){_WORDS}",
+        "",
+    ),
+    (rf"\b(?:instead of|rather than|statt|anstatt)\s{_SMALL}$", rf"{_UNIT},?\s{_WORDS}", ""),
+    (
+        rf"\b(?:I (?:said|wrote|typed|put|told you)|ich (?:sagte|schrieb|hab\w{{0,2}}))\s{_SMALL}$",
+        rf"{_UNIT},?\s{_WORDS}",
+        "",
+    ),
+    (
+        rf"\b(?:forget|ignore|scratch|disregard|vergiss|streiche?|ignorier\w?)\s{_SMALL}$",
+        rf"{_UNIT}[,;.–—-]\s{_WORDS}",
+        "",
+    ),
+    (
+        "",
+        rf"{_UNIT}\s(?:is|was|ist|war)\s(?:wrong|outdated|a typo|falsch|veraltet|ein tippfehler)"
+        rf"\W{{1,3}}{_WORDS}",
+        "",
+    ),
+    (r"[从由]$", rf"[^。，\d]{{0,2}}{_BECOMES}", ""),
+    (
+        rf"(?:{_NOT}|没有)$",
+        r"[^。，]{0,3}[，,]?\s?(?:而是|是|应该|现在|改|换|要|用|在|叫|姓)[^，。]{0,4}",
+        "",
+    ),
+    (r"[说写打记][错的成].{0,2}$", r"[^。]{0,12}(?:应该|其实|正确|实际)[^，。]{0,4}", ""),
+    (
+        "",
+        r"[^，。]{0,4}(?:[写打说记看]?错了?|不对|作废|不准确|不坐了|不要了)[，,。\s]{0,2}[^，。]{0,8}",
+        "",
+    ),
+)
+_NEW_OLD = (
+    (
+        "",
+        rf"{_UNIT}(?:\s[–—-]+|[,;(–—-]+)?\s?\b(?:not|no longer|nicht(?: mehr)?|instead of|"
+        rf"rather than|statt|anstatt|replaces|supersedes|ersetzt)\s{_SMALL}",
+        "",
+    ),
+    ("", rf"[^，。]{{0,4}}[，,]?\s?而?{_NOT}[^，。]?", ""),
+)
+_FRAMES, _FRAMES_BACK, _FRAMES_OF_VALUES = (
+    tuple(tuple(lazy(part, re.IGNORECASE) for part in frame) for frame in frames)
+    for frames in (_OLD_NEW, _NEW_OLD, (*_OLD_NEW_OF_VALUES, *_OLD_NEW))
+)
+MAY_FRAME = lazy(
+    rf"->|=>|[→⇒➜]|{_CHANGED}|\b(?:not|no longer|\w+n't|instead|rather|said|wrote|typed|put|told|"
+    r"forget|ignore|scratch|disregard|wrong|outdated|typo|replaces|supersedes|nicht|kein\w{0,2}|statt|"
+    r"anstatt|sagte|schrieb|hab\w{0,2}|vergiss|streiche?|ignorier\w?|falsch|veraltet|tippfehler)\b"
+    r"|[改换调变移挪延升涨降减搬转替推更从由把将不非别没错废]",
+    re.IGNORECASE,
+)
+"""A sign of which every sentence with a frame has one."""
+_DOUBTFUL = lazy(
+    r"\b(?:if|unless|would|almost|nearly|imagine|suppose|not only|wenn|falls|würde|wäre|fast|"
+    r"beinahe|nicht nur|used to|früher)\b|如果|要是|假如|差点|不仅|不只|万一|以前",
+    re.IGNORECASE,
+)
+"""Words of what is no fact, or was one once."""
+_ASKED = lazy(r"[?？]\s*$|[吗呢]\s*$")
+_REQUEST = lazy(
+    r"^\W*(?:(?:can|could|would|will) (?:you|we)|(?:könn|kann|würd)\w*|please|bitte|能|可以|麻烦)",
+    re.IGNORECASE,
+)
+
+
+def is_framed(
+    text: str, old: tuple[int, int], new: tuple[int, int], *, is_name: bool = False
+) -> bool:
+    """Return whether a text says of two values, or names, that are at these places in it that the
+    second holds instead of the first."""
+    first, second = sorted((old, new))
+    if not 0 < second[0] - first[1] <= _BETWEEN:
+        return False
+    before = text[max(0, first[0] - _BEFORE) : first[0]]
+    between = text[first[1] : second[0]]
+    behind = text[second[1] : second[1] + _BEHIND]
+    in_order = _FRAMES if is_name else _FRAMES_OF_VALUES
+    for at_front, in_the_middle, at_end in _FRAMES_BACK if first == new else in_order:
+        is_around = in_the_middle.fullmatch(between) and at_front.search(before)
+        if is_around and at_end.search(behind):
+            is_asked = _ASKED.search(text) and not _REQUEST.search(text)
+            return not is_asked and not _DOUBTFUL.search(text)
+    return False
