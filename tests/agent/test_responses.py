@@ -26,6 +26,7 @@ from tests.agent.endpoints import (
     ask,
     conversation,
 )
+from tests.agent.test_chat_completions import JSON
 from tests.fakes.openai_responses import refusal, seal
 from tests.fakes.openai_server import Answer, Body, Call, Fail, OpenAIServer, Say
 
@@ -208,13 +209,6 @@ async def test_an_answer_in_one_piece_is_read() -> None:
     assert reply.finish == "tools"
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
 KINDS = st.sampled_from(
     [
         *("response.created", "response.completed", "response.incomplete", "response.failed"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.context_files.test_exchange import LINE
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.testbot import TestBot, run_bot
 
@@ -16,12 +17,6 @@ SESSION = SESSIONS / "pipe%2Fmain"
 KEPT = {"context": {"context_files": True}}
 USER = {"turnId": "t1", "role": "user", "content": "Hi"}
 REPLY = {"turnId": "t1", "role": "assistant", "content": "Hello"}
-LINE = {
-    "timestamp": "2024-01-15T10:30:00+00:00",
-    "turnId": "t1",
-    "role": "assistant",
-    "summary": "created dashboard",
-}
 
 
 def echo(request: Received) -> Answer:

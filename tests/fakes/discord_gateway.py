@@ -151,23 +151,11 @@ class Gateway:
         for kind, data in tuple(self.told):
             self.tell(kind, data)
 
-    def tell_again(self, kind: str, message: str) -> None:
-        """Deliver an event a second time, as after a resume that went back too far."""
-        for session in self.sessions.values():
-            known = [one for one in session.events if one["t"] == kind]
-            session.add(
-                kind, next(one["d"] for one in reversed(known) if one["d"]["id"] == message)
-            )
-
     def cut(self) -> None:
         """Cut all connections, without a word."""
         for socket in self._sockets():
             if socket.ws._req is not None and socket.ws._req.transport is not None:
                 socket.ws._req.transport.abort()
-
-    def ask_to_reconnect(self) -> None:
-        for socket in self._sockets():
-            socket.send({"op": 7, "d": None})
 
     def forget_sessions(self) -> None:
         """No session can be resumed any more, as after hours away."""

@@ -23,6 +23,7 @@ from plugins.side_questions.feature import btw
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
 from tests.whole.process import BotProcess, Json, talking
 from tests.whole.requests import with_plugin
+from tests.whole.test_stubs import PAGES
 from tests.whole.testbot import TestBot, run_bot
 
 WARM_UP = 6
@@ -30,23 +31,6 @@ WARM_UP = 6
 TO_THE_END = 200
 """Changes that are taken back at most."""
 
-TOOLS = '''
-from plugins.api import hookimpl, tool
-
-@tool(touches={"network"}, asks_first=False)
-def look(page: str) -> str:
-    """Look at a page."""
-    return f"Page {page}: " + "the tide comes in at noon. " * 60
-
-@tool
-def count(to: int) -> str:
-    """Count."""
-    return " ".join(map(str, range(to)))
-
-@hookimpl
-def parley_tools():
-    return [look, count]
-'''
 KILLER = '''
 """Ends the process at one of its writes: a file says at which, and whether before or after it."""
 import os
@@ -312,7 +296,7 @@ async def fight(folder: Path, seed: int, context: Json, steps: int) -> int:
     killed."""
     chance, folders = random.Random(seed), (folder / "killed", folder / "undisturbed")
     for one in folders:
-        with_plugin(one, TOOLS)
+        with_plugin(one, PAGES)
     with_plugin(folders[0], KILLER.replace("FOLDER", repr(str(folders[0]))), "killer")
     config = {"model": "gpt-4o-mini", "agent_max_context_turns": 100, "context": context}
     (folders[0] / "config.json").write_text(json.dumps(config))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent.models import history
-from bot.turns import INTERRUPTED, LONGEST_LINE
+from bot.turns import LONGEST_LINE
 from channels.message import Address, Inbound
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
 from tests.waiting import PATIENCE, until
@@ -88,15 +88,6 @@ async def inbox_left(bot: TestBot) -> int:
     return count
 
 
-async def test_queue_gives_each_message_a_turn_of_its_own(tmp_path: Path) -> None:
-    async with busy(tmp_path, "queue") as bot:
-        await bot.writes("two", id="second")
-        await bot.writes("three", id="third")
-        gate("opened").set()
-        await bot.reply_to("third")
-        assert list(replies(bot).values()) == ["re: wait", "re: two", "re: three"]
-
-
 async def test_collect_joins_what_came_to_the_next_turn(tmp_path: Path) -> None:
     async with busy(tmp_path, "collect") as bot:
         await bot.writes("two", id="second")
@@ -136,14 +127,6 @@ async def test_steering_that_comes_too_late_gets_a_turn_of_its_own(tmp_path: Pat
         await bot.writes("two", id="second")
         await bot.says("/stop")
         assert (await bot.reply_to("second")).reply.text == "re: two"
-
-
-async def test_interrupt_stops_the_running_turn_and_takes_the_new_message(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, script, {"when_busy": "interrupt"}) as bot:
-        await bot.writes("hang", id="first")
-        await bot.server.reached.acquire()
-        assert (await bot.says("two")).text == "re: two"
-        assert INTERRUPTED in (await bot.reply_to("first")).reply.text
 
 
 @pytest.mark.parametrize("mode", ["collect", "steer"])

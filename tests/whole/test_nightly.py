@@ -13,9 +13,9 @@ from time_machine import Coordinates
 from memory.record import daily
 from memory.record.daily import Section
 from plugins.jobs import record as jobs
-from plugins.jobs.firing import Jobs
 from plugins.jobs.record import JobRow, RunRow
 from tests.fakes.openai_server import Fail
+from tests.jobs.test_jobs import tick_at
 from tests.whole.distilling import HERE, add, distilled_to, remembered
 from tests.whole.testbot import TestBot, run_bot
 
@@ -32,12 +32,6 @@ def clock() -> Iterator[Coordinates]:
 
 def write_day(folder: Path, text: str, job: int) -> None:
     daily.append(folder / "data", Section(HERE, NOON, "t1 to t3", text, job))
-
-
-async def tick_at(bot: TestBot, clock: Coordinates, at: datetime) -> None:
-    clock.move_to(at, tick=True)
-    await bot.app.features.service(Jobs).tick()
-    await bot.app.idle()
 
 
 async def find_job(bot: TestBot) -> tuple[JobRow, list[RunRow]]:

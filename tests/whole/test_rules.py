@@ -150,17 +150,6 @@ def talkative(request: Received) -> Answer:
     return Say("They talked.")
 
 
-async def test_every_ten_turns_compacts_at_t10_and_t20(tmp_path: Path) -> None:
-    hooks = [rule("turn_start", {"type": "compact_context"}, {"turn_count": {"every": 10}})]
-    settings = {"hooks": hooks, "context": {"strategy": "truncate"}}
-    async with run_bot(tmp_path, talkative, settings) as bot:
-        for number in range(1, 22):
-            await bot.says(f"Question {number}")
-        events = await compactions(bot)
-    assert [event["turns"][-1] for event in events] == ["t5", "t15"]  # ten messages stay
-    assert "my_turn_start" in events[0]["reason"]
-
-
 async def test_a_number_of_tool_calls_compacts_whatever_the_pressure(tmp_path: Path) -> None:
     action = {"type": "compact_context", "strategy": "truncate", "keep_last": 2}
     hooks = [rule("turn_end", action, {"tool_calls": {"threshold": 5}})]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 
 from msgspec.structs import astuple
@@ -37,20 +36,6 @@ async def test_a_question_gets_the_models_answer_as_it_streams(tmp_path: Path) -
     assert isinstance(seen[0], ContextChanged | TurnStarted)
     assert "".join(event.text for event in seen if isinstance(event, Delta)) == "Hello, Ann!"
     assert bot.sent_to_model()[-1] == {"role": "user", "content": "Hi, I am Ann."}
-
-
-async def test_each_request_extends_the_one_before_byte_for_byte(tmp_path: Path) -> None:
-    script = [
-        Say(calls=(Call("calculate", '{"expression": "2+2"}', "a"),)),
-        Say("It is 4."),
-        Say("Yes."),
-    ]
-    async with run_bot(tmp_path, script) as bot:
-        await bot.says("What is 2+2?")
-        await bot.says("Sure?")
-        requests = [request.body["messages"] for request in bot.server.requests]
-    for shorter, longer in pairwise(requests):
-        assert longer[: len(shorter)] == shorter
 
 
 async def test_tools_run_and_their_results_reach_the_model(tmp_path: Path) -> None:
