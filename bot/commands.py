@@ -29,6 +29,7 @@ from memory.conversations import Conversations
 from memory.record.store import StoreError
 from memory.tasks import is_stopped
 from plugins.api import Ask, Command, CommandError, Ports
+from plugins.options import refuse_unknown
 
 log = logging.getLogger(__name__)
 
@@ -149,6 +150,7 @@ class CommandRunner:
         try:
             key = self._conversations.branches.current(self._links.key_of(address))
             conversation = await self._conversations.get(key)
+            refuse_unknown(command, line.rest)
             ask = Ask(line.rest, address, person, conversation, self._ports, speaker, files)
             return _in_words(sendable(await command.run(ask)))
         except CommandError as error:

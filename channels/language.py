@@ -95,7 +95,7 @@ def _explain(said: str) -> str:
     language = language_of_asker()
     if language == ENGLISH or not said:
         return said
-    known = _below_of(language)
+    known = _lower_texts_of(language)
     if said in known:
         return known[said]
     if _FIGURE.fullmatch(said):
@@ -123,7 +123,7 @@ def _fill(place: str, value: str) -> str:
     return explain(value).replace(" to ", _(" to ")) if place == "turns" else explain(value)
 
 
-FROM_BELOW = "from a room below"
+FROM_LOWER_LAYER = "from a lower layer"
 """The comment in the catalogue at such a sentence."""
 
 
@@ -133,8 +133,8 @@ def list_sentences() -> Sequence[str]:
 
 
 @cache
-def _below_of(language: str) -> Mapping[str, str]:
-    texts = (one for one in _read(language) if FROM_BELOW in one.auto_comments and one.string)
+def _lower_texts_of(language: str) -> Mapping[str, str]:
+    texts = (one for one in _read(language) if FROM_LOWER_LAYER in one.auto_comments and one.string)
     return {str(one.id): str(one.string) for one in texts}
 
 
@@ -142,7 +142,9 @@ def _below_of(language: str) -> Mapping[str, str]:
 def _shapes_of(language: str) -> Sequence[tuple[re.Pattern[str], str]]:
     """Return the sentences with places, the most words first; with something in each place, and
     then without."""
-    found = [(text, translated) for text, translated in _below_of(language).items() if "{" in text]
+    found = [
+        (text, translated) for text, translated in _lower_texts_of(language).items() if "{" in text
+    ]
     found.sort(key=lambda pair: -len(_PLACE.sub("", pair[0])))
     filled = [(_to_shape(text, "+?"), translated) for text, translated in found]
     return [*filled, *((_to_shape(text, "*?"), translated) for text, translated in found)]

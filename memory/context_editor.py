@@ -133,12 +133,15 @@ class ContextEditor:
             event = next(named, None) if event_id else newest
             return await self._turn_back("undo", event, events) if event else None
 
-    async def redo(self) -> ViewEvent | None:
-        """Bring the event that was undone last into force again."""
+    async def redo(self, event_id: int = 0) -> ViewEvent | None:
+        """Bring the event that was undone last into force again; one that is named, only where it
+        is that one."""
         async with self._change():
             events = await self._state.history()
             undone = redoable(events)
-            return await self._turn_back("redo", undone, events) if undone else None
+            if undone is None or event_id not in (0, undone.id):
+                return None
+            return await self._turn_back("redo", undone, events)
 
     async def _turn_back(
         self, kind: Literal["undo", "redo"], event: ViewEvent, events: Sequence[ViewEvent]

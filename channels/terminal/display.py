@@ -24,6 +24,7 @@ from channels.message import Action
 from channels.splitting import has_vast_table, split
 from channels.terminal import figures
 from channels.terminal.code import fences_apart, put_in
+from channels.terminal.spaces import free, hold
 
 _SEQUENCES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor, modes
@@ -104,7 +105,7 @@ def _pages(source: str, has_parts: bool = False) -> Iterator[RenderableType]:
 
     clean = without_controls(source)
     if len(clean) <= _PAGE:
-        yield Text(clean) if has_vast_table(clean) else Page(clean, has_parts)
+        yield Text(hold(clean)) if has_vast_table(clean) else Page(clean, has_parts)
         return
     room = _LONGEST
     for piece, is_code in fences_apart(clean):
@@ -113,9 +114,9 @@ def _pages(source: str, has_parts: bool = False) -> Iterator[RenderableType]:
             continue
         words, rest, room = piece[:room], piece[room:], max(0, room - len(piece))
         for part in split(words, _PAGE):
-            yield Text(part) if has_vast_table(part) else Page(part, has_parts)
+            yield Text(hold(part)) if has_vast_table(part) else Page(part, has_parts)
         if rest:
-            yield Text(rest)
+            yield Text(hold(rest))
 
 
 def next_steps(actions: Sequence[Action], width: int, text: str = "") -> str:
@@ -134,12 +135,14 @@ def next_steps(actions: Sequence[Action], width: int, text: str = "") -> str:
 
 
 def note(text: str, width: int) -> str:
-    return _render(Text(without_controls(text).strip(), "dim"), width)
+    return _render(Text(hold(without_controls(text).strip()), "dim"), width)
 
 
 def reasoning(text: str, width: int, most: int = 0) -> str:
     """Render what a model thought before it answered: the last `most` lines of it, or all."""
-    lines = _render(Text(without_controls(text).strip(), "dim italic"), width).splitlines(True)
+    lines = _render(Text(hold(without_controls(text).strip()), "dim italic"), width).splitlines(
+        True
+    )
     return "".join(lines[-most:])
 
 
@@ -149,7 +152,7 @@ def question(text: str, width: int, *, is_dim: bool = False) -> str:
     shown = "\n  ".join(lines)
     if len(text) > _ECHO_CHARACTERS or len(lines) < text.count("\n") + 1:
         shown += "\n  … " + _("({characters:,} characters)", characters=len(text))
-    return _render(Text(f"› {shown}", "dim" if is_dim else "bold cyan"), width)
+    return _render(Text(hold(f"› {shown}"), "dim" if is_dim else "bold cyan"), width)
 
 
 def tool(name: str, arguments: str, outcome: str, width: int) -> str:
@@ -191,7 +194,7 @@ def _render(
 
 def _without_controls(segment: Segment) -> Segment:
     """Clean what is drawn once more: Markdown writes any character as a number, too (&#8238;)."""
-    clean = _CONTROLS.sub("", segment.text)
+    clean = free(_CONTROLS.sub("", segment.text))
     return segment if clean == segment.text else segment._replace(text=clean)
 
 

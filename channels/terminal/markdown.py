@@ -22,6 +22,7 @@ from channels.language import _
 from channels.terminal import theme
 from channels.terminal.code import mark
 from channels.terminal.figures import swatch
+from channels.terminal.spaces import hold
 
 _PARSER = make_parser().use(find_formulas)
 
@@ -212,7 +213,9 @@ class Page(Markdown):
                 token.content = as_written(token)
             elif token.type == "inline":
                 token.children = list(_spell_out(token.children or ()))
-        self._source = Text(source)
+                for child in token.children:
+                    child.content = hold(child.content)
+        self._source = Text(hold(source))
         self._indent = _indent(self.parsed)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:

@@ -250,13 +250,14 @@ class LongTermMemory:
             await run_shielded(self._move(replace(current, state="undone"), back))
             return current, back
 
-    async def redo(self) -> Version | None:
-        """Bring back what was taken back last, if nothing was changed since."""
+    async def redo(self, number: int = 0) -> Version | None:
+        """Bring back what was taken back last, if nothing was changed since; a version that is
+        named, only where it is that one."""
         async with self.state.changing:
             current = (await self.read_held()).version
             first = current.number if current else 0
             undone = [one for one in await self._versions(UNDONE) if one.base == first]
-            if not undone:
+            if not undone or number not in (0, undone[0].number):
                 return None
             await run_shielded(self._move(replace(undone[0], state="held"), undone[0]))
             return undone[0]

@@ -40,10 +40,14 @@ async def files(ask: Ask) -> Reply:
     rest = rest[:-1] if is_sure else rest
     if name == "restore" and len(rest) < 2:
         point = await versions.point(ask, key, _find_turn(ask, *rest))
-    elif name == "undo" and not rest:
+    elif name == "undo" and (not rest or (len(rest) == 1 and rest[0].isdecimal())):
         found = await versions.last_restore(ask, key)
         if found is None:
             raise CommandError(_("There is nothing to undo: no file was restored here."))
+        if rest and rest[0] != str(found.since):
+            raise CommandError(
+                _("Files were restored again since, so nothing was changed; /files lists them.")
+            )
         point = found
     elif not name:
         return await _list(ask, versions)
@@ -216,7 +220,8 @@ async def _restore(ask: Ask, versions: FileVersions, point: FilesPoint, *, is_su
     ]
     if not steps:
         parts.insert(0, _("Nothing was restored."))
-    undo = (Action(_("Undo"), "/files undo"),) if done.done else ()
+    made = await versions.last_restore(ask, ask.conversation.key) if done.done else None
+    undo = (Action(_("Undo"), f"/files undo {made.since}"),) if made else ()
     data = {
         "restored": [step.path for step in done.done],
         "failed": done.failed,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import json
 import re
 import shlex
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from channels.dates import say_moment
@@ -190,9 +191,15 @@ async def restart(ask: Ask, rest: str) -> Reply:
 
 
 async def trim(ask: Ask, rest: str) -> Reply:
-    """`/mcp trim`, `/mcp trim undo`"""
+    """`/mcp trim`, `/mcp trim undo`; with the mark of a list, as a button says it, only where these
+    tools are hidden still."""
     ask.require_owner("hide tools")
-    if rest.strip().lower() == "undo":
+    verb, mark = (*rest.lower().split(None, 1), "", "")[:2]
+    if verb == "undo":
+        if mark and mark != _mark(ask.bot.settings.describe(HIDDEN, "").value):
+            raise CommandError(
+                _("Other tools are hidden by now, so nothing was changed; /mcp lists the tools.")
+            )
         await ask.bot.settings.unset(HIDDEN, "", ask.person)
         return Reply(_("All tools of all servers are offered again."), {"hidden": []})
     servers = await _all(ask)
@@ -208,7 +215,12 @@ async def trim(ask: Ask, rest: str) -> Reply:
         "trim undo brings them back.",
         tools=count(len(never), "tool"),
     )
-    return Reply(text, {"hidden": hidden}, (Action(_("Undo"), "/mcp trim undo"),))
+    return Reply(text, {"hidden": hidden}, (Action(_("Undo"), f"/mcp trim undo {_mark(hidden)}"),))
+
+
+def _mark(hidden: Sequence[str]) -> str:
+    """Return a few signs that stand for a list of hidden tools."""
+    return hashlib.sha256(json.dumps([*hidden]).encode()).hexdigest()[:8]
 
 
 VERBS: Mapping[str, tuple[Callable[[Ask, str], Awaitable[Reply]], str]] = {

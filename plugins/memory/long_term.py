@@ -31,7 +31,6 @@ from plugins.wording import aside, clip, count, labelled, literal, money, senten
 
 DIFF = Action("Show the changes", "/memory diff")
 EDIT = Action("Edit", "/memory edit")
-REDO = Action("Bring back", "/memory redo")
 LIST = Action("Show all", "/memory list")
 DISTILL = Action("Distill", "/memory distill")
 HISTORY = Action("History", "/memory history")
@@ -443,13 +442,25 @@ async def undo(ask: Ask, rest: str) -> Reply:
         number=gone.number,
         changes=count_changes(changes),
     )
-    return Reply(text, {"version": now.number if now else 0}, (REDO, LIST))
+    again = Action("Bring back", f"/memory redo v{gone.number}")
+    return Reply(text, {"version": now.number if now else 0}, (again, LIST))
 
 
 async def redo(ask: Ask, rest: str) -> Reply:
-    """`/memory redo`: what was taken back last holds again."""
-    _refuse_more("redo", rest)
-    version = await ask.conversation.long_term.redo()
+    """`/memory redo`: what was taken back last holds again; with `v3`, as a button says it, only
+    where that is v3."""
+    named = _VERSION.fullmatch(rest.strip().lower())
+    if named is None:
+        _refuse_more("redo", rest)
+    version = await ask.conversation.long_term.redo(int(named[1]) if named else 0)
+    if version is None and named:
+        raise CommandError(
+            _(
+                "v{number} is not the version that was undone last, so nothing was changed; "
+                "/memory history lists the versions.",
+                number=int(named[1]),
+            )
+        )
     if version is None:
         raise CommandError(
             _("There is nothing to redo: nothing was undone, or something else was changed since.")

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from channels.dates import say_written
 from channels.language import _
+from memory.messages import Message
 from memory.record.daily import Note
 from memory.record.daily_search import NoteHit
 from memory.record.search import Hit
@@ -18,7 +19,7 @@ from memory.record.search.excerpts import blocks, excerpt, window
 from memory.turns import Entry
 from plugins.api import Ask, CommandError, Reply, ToolContext, ToolError, tool
 from plugins.builtin.context.state import CLEARED, DROPPED, States, states
-from plugins.builtin.context.turns import name_role, role, summarize
+from plugins.builtin.context.turns import name_role, role
 from plugins.wording import aside, clip, count, labelled, literal, series
 
 HITS = 10
@@ -153,11 +154,17 @@ def _with_neighbours(hits: Sequence[Hit]) -> list[list[Hit]]:
     shown = {(hit.conversation, hit.entry.seq): (rank, hit) for rank, hit in enumerate(hits)}
     for rank, hit in enumerate(hits):
         for entry in filter(None, (hit.before, hit.after)):  # a hit stands in place of a neighbour
-            beside = Hit(entry, summarize(entry.message, _NEAR), conversation=hit.conversation)
+            beside = Hit(entry, _summarize(entry.message), conversation=hit.conversation)
             shown.setdefault((hit.conversation, entry.seq), (rank, beside))
     ranks = {id(hit): rank for rank, hit in shown.values()}
     found = blocks((shown[place][1] for place in sorted(shown)), _is_next)
     return sorted(found, key=lambda block: min(ranks[id(hit)] for hit in block))
+
+
+def _summarize(message: Message) -> str:
+    """Return the beginning of a message, and the tools that it calls."""
+    calls = ", ".join(call.name for call in message.tool_calls)
+    return " ".join(filter(None, (clip(message.shown_text, _NEAR), calls and f"[calls {calls}]")))
 
 
 def _is_next(hit: Hit, before: Hit) -> bool:

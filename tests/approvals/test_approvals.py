@@ -383,7 +383,9 @@ async def test_nobody_elses_yes_counts_in_a_group(tmp_path: Path) -> None:
             await bot.writes(word, "family", "ann", f"other{number}")
         await bot.writes("yes", "ann", "boss", "elsewhere")
         assert (await bot.reply_to("elsewhere")).reply.text == "Asked."
-        assert (await bot.says("/approve", "family", "ann")).text.startswith("Allow this?")
+        assert (await bot.says("/approve", "family", "ann")).text.startswith(
+            "Allow the model to do this?"
+        )
         assert (await bot.says("yes", "family", "boss")).text == "Allowed once."
         for message in ("q", "other0", "other1"):
             await bot.reply_to(message)

@@ -42,9 +42,9 @@ def speak_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(language, "words_of", lambda name: Marked())
     monkeypatch.setattr(Languages, "of", lambda self, address, conversation="": "qps")
     shapes = [(shape, f"⟦{_places(shape)}⟧") for shape, _text in language._shapes_of("de")]
-    below = {text: f"⟦{text}⟧" for text in language._below_of("de")}
+    lower = {text: f"⟦{text}⟧" for text in language._lower_texts_of("de")}
     monkeypatch.setattr(language, "_shapes_of", lambda name: shapes)
-    monkeypatch.setattr(language, "_below_of", lambda name: below)
+    monkeypatch.setattr(language, "_lower_texts_of", lambda name: lower)
 
 
 def _places(shape: re.Pattern[str]) -> str:

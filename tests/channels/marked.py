@@ -23,7 +23,7 @@ from babel.messages.pofile import write_po
 from bot.settings.schema import SETTINGS
 from channels import dates
 from channels.kit.receiver import LEFT_OUT
-from channels.language import CATALOGUE, FROM_BELOW, LANGUAGES, words_of
+from channels.language import CATALOGUE, FROM_LOWER_LAYER, LANGUAGES, words_of
 from channels.terminal import keys
 from channels.web.words import list_words
 from memory.context.audit import REASONS
@@ -41,7 +41,7 @@ from plugins.spending import commands as usage
 from plugins.tour import feature as tour_feature
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("bot", "channels", "plugins")
+FOLDERS = ("bot", "channels", "plugins")
 _MARKS = {
     "_": 1,
     "number_of": 3,
@@ -74,16 +74,16 @@ _A_KEY = re.compile(r"[/↑↓A-Z][\w↑↓-]*( (Ctrl-E|Enter|keys|↓))?")
 
 
 def collect() -> set[str]:
-    """Every English text that `_` and its like are given, and each of a room below that is
+    """Every English text that `_` and its like are given, and each of a lower layer that is
     recognised."""
-    return {*_marked(), *_from_below()} - {""}
+    return {*_marked(), *_from_lower_layers()} - {""}
 
 
 def _marked() -> Iterator[str]:
     yield from _named()
     yield from list_words()
-    for room in ROOMS:
-        for path in (ROOT / room).rglob("*.py"):
+    for folder in FOLDERS:
+        for path in (ROOT / folder).rglob("*.py"):
             yield from _in_file(path)
 
 
@@ -182,20 +182,20 @@ def _import(path: Path) -> ModuleType:
     return import_module(name.removesuffix(".__init__"))
 
 
-# --- sentences of the rooms below -----------------------------------------------------------
+# --- sentences of the lower layers ----------------------------------------------------------
 
-BELOW = ("memory", "agent", "bot", "plugins", "channels")
+LAYERS_OF_CODE = ("memory", "agent", "bot", "plugins", "channels")
 _PLACE = re.compile(r"\{[^{}]*\}|%[sd]")
 """A place in a text, or in a line of the log."""
 
 
 @cache
 def find_shapes() -> frozenset[str]:
-    """The shapes of all texts in the rooms that know no language: what stands in their places is
+    """The shapes of all texts in the layers that know no language: what stands in their places is
     left out."""
     found: set[str] = set()
-    for room in BELOW:
-        for path in (*(ROOT / room).rglob("*.py"), ROOT / "main.py"):
+    for folder in LAYERS_OF_CODE:
+        for path in (*(ROOT / folder).rglob("*.py"), ROOT / "main.py"):
             found.update(map(shape_of, _all_texts(_parse(path))))
     refused = {
         shape.replace("{} is {};", "{} can't be {};") for shape in found
@@ -217,17 +217,17 @@ def _all_texts(tree: ast.AST) -> Iterator[str]:
             )
 
 
-def _from_below() -> Iterator[str]:
+def _from_lower_layers() -> Iterator[str]:
     """Yield the texts that are listed, as long as the code has them."""
     shapes = find_shapes()
-    for text in list_below():
+    for text in list_lower_texts():
         if shape_of(text) in shapes:
             yield text
 
 
-def list_below() -> Iterable[str]:
+def list_lower_texts() -> Iterable[str]:
     """List the texts that reach a person, one a line."""
-    lines = Path(__file__).with_name("below.txt").read_text("utf-8").splitlines()
+    lines = Path(__file__).with_name("lower_layers.txt").read_text("utf-8").splitlines()
     return [*(line.replace("\\n", "\n") for line in lines if line), *_OF_THE_SYSTEM]
 
 
@@ -244,12 +244,12 @@ _OF_THE_SYSTEM = [
 
 def update() -> None:
     """Bring the catalogues up to date."""
-    below, texts = set(list_below()), sorted({*collect(), *list_below()} - {""})
+    lower, texts = set(list_lower_texts()), sorted({*collect(), *list_lower_texts()} - {""})
     for language in LANGUAGES[1:]:
         path, known = CATALOGUE / f"{language}.po", words_of(language)
         catalog = Catalog(locale=language)
         for text in texts:
-            comments = [FROM_BELOW] if text in below else []
+            comments = [FROM_LOWER_LAYER] if text in lower else []
             catalog.add(text, known.get(text, ""), auto_comments=comments)
         with path.open("wb") as file:
             write_po(file, catalog, width=100, no_location=True, omit_header=True, sort_output=True)

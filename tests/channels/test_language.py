@@ -25,7 +25,7 @@ from memory.turn_log import describe_cut_prompt
 from plugins.api import HookContext
 from plugins.loader import load
 from plugins.wording import amount, money
-from tests.channels.marked import collect, find_shapes, list_below, shape_of
+from tests.channels.marked import collect, find_shapes, list_lower_texts, shape_of
 from tests.fakes.openai_server import Fail, Received, Say
 from tests.tables import each_row
 from tests.web.site import serving
@@ -294,7 +294,7 @@ async def test_what_the_page_refuses_is_said_in_the_language_of_the_browser(tmp_
 
 
 def test_each_sentence_of_the_rooms_below_that_is_translated_is_still_said() -> None:
-    assert [text for text in list_below() if shape_of(text) not in find_shapes()] == []
+    assert [text for text in list_lower_texts() if shape_of(text) not in find_shapes()] == []
 
 
 @each_row(("language", "said"), [("de", "keine Berechtigung"), ("zh", "没有权限")])

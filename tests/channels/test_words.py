@@ -30,6 +30,7 @@ LINES = """
 /context clear|/context clear|/context search hello|/context search zebra|/context search
 /context export|/context export markdown|/context export x|/context import|/context import x.json
 /context nonsense|/context drop|/context drop t9-t3|/context drop t99|/context turns t99
+/context compact --preview
 /title|/title Plans|/title --unset|/pin|/pin --unset|/pin x|/archive|/archive --unset|/stop|/cancel
 /undo|/undo x|/undo 99|/retry|/retry x|/approve|/approve XXXX|/deny|/version
 /config|/config context|/config context.strategy|/config context.strategy slim --here

@@ -44,6 +44,7 @@ async def test_undo_offers_the_files_and_a_button_restores_them(tmp_path: Path) 
         assert (await press(bot, restored, "Undo")).text == "Restored: `plan.txt`."
         assert plan.read_text() == "two"
         back = await bot.says("/files undo")
+        assert (await press(bot, restored, "Undo")).problem == "command_refused", "done already"
         assert plan.read_text() == "one"
         redone = await press(bot, undone, "Bring back")
         assert command(redone, "Restore files") == "/files restore t2"

@@ -283,7 +283,7 @@ async def test_nobody_attends_a_job_so_a_tool_that_asks_is_denied_unless_granted
         result = bot.sent_to_model()[-1]["content"]
         assert "nobody attends" not in result  # the tool ran, and refused the address itself
         assert "127.0.0.1" in result
-        assert not any("Allow this?" in text for text in unasked(bot))
+        assert not any("Allow the model to do this?" in text for text in unasked(bot))
 
 
 async def test_a_tool_that_is_not_there_is_not_allowed_beforehand(tmp_path: Path) -> None:

@@ -158,8 +158,10 @@ async def test_a_person_is_asked_before_each_call_and_a_job_needs_it_granted(
 async def asked(bot: TestBot) -> Reply:
     """The question that waits."""
     async with bot._arrived:
-        await bot._arrived.wait_for(lambda: any("Allow this?" in o.reply.text for o in bot.sent))
-    return next(o.reply for o in bot.sent if "Allow this?" in o.reply.text)
+        await bot._arrived.wait_for(
+            lambda: any("Allow the model to do this?" in o.reply.text for o in bot.sent)
+        )
+    return next(o.reply for o in bot.sent if "Allow the model to do this?" in o.reply.text)
 
 
 @pytest.mark.usefixtures("processes")
@@ -304,13 +306,17 @@ async def test_tokens_and_calls_of_each_server_and_tool_are_told_and_trimmed(
         (server,) = detail.data["servers"]
         (tool,) = (one for one in server["tools"] if one["name"] == "notes__add_note")
         assert (tool["calls"], tool["tokens"] > 10) == (1, True)
-        assert "6 tools that were never called are hidden" in (await bot.says("/mcp trim")).text
+        hidden = await bot.says("/mcp trim")
+        assert "6 tools that were never called are hidden" in hidden.text
         await bot.says('call tool_search {"query": "notes"}')
         assert "notes__add_note" in last_result(bot)
         assert "notes__find_notes" not in last_result(bot)
         await bot.says("use notes__find_notes")
         assert "There is no tool 'notes__find_notes' here" in last_result(bot)
-        await bot.says("/mcp trim undo")
+        (undo,) = (one.command for one in hidden.actions)
+        assert "Other tools are hidden" in (await bot.says("/mcp trim undo 12345678")).text
+        assert "All tools" in (await bot.says(undo)).text
+        assert "Other tools are hidden" in (await bot.says(undo)).text, "pressed twice"
         await bot.says("use notes__find_notes")
         assert "One note." in last_result(bot)
 

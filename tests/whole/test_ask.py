@@ -157,7 +157,7 @@ async def test_a_tool_that_asks_first_is_refused_at_once_since_nobody_is_there(
         ran = await ask(tmp_path, server.base_url, "Who am I?")
         assert "the person said no" in texts(server.requests[1])[-1]
     assert (ran.code, ran.out) == (0, "Well.\n")
-    assert "Not allowed, since nobody could be asked: Allow this?" in ran.errors
+    assert "Not allowed, since nobody could be asked: Allow the model to do this?" in ran.errors
 
 
 async def test_ctrl_c_ends_it_and_nothing_is_asked_again_at_the_next_start(tmp_path: Path) -> None:

@@ -167,11 +167,17 @@ async def test_an_undo_takes_back_its_own_change_and_no_other(tmp_path: Path, li
         done = await bot.says(line)
         assert await look(bot) != before
         (undo,) = (one.command for one in done.actions if one.label in ("Undo", "Bring back"))
-        assert not (await bot.says(undo)).problem
+        after = await look(bot)
+        undone = await bot.says(undo)
+        assert not undone.problem
         assert await look(bot) == before
         again = await bot.says(undo)
         assert again.problem == "command_refused", "who was slower hears a sentence"
         assert await look(bot) == before
+        for redo in (one.command for one in undone.actions if " redo " in one.command):
+            for problem in ("", "command_refused"):
+                assert (await bot.says(redo)).problem == problem
+                assert await look(bot) == after
 
 
 async def test_a_failed_question_is_asked_again_once(tmp_path: Path) -> None:

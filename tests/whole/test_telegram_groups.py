@@ -89,7 +89,7 @@ async def test_a_hidden_administrator_is_not_alone_with_the_bot(
         ann.says("/pair here")
         await bot.telegram.shown("is a user from now on")
         ann.says("@parley_bot do it")
-        asked = await bot.telegram.shown("Allow this?")
+        asked = await bot.telegram.shown("Allow the model to do this?")
         name = next(data for data in asked.buttons.values() if "/deny" in data).split()[-1]
         ann.says(f"/approve {name}", **hidden(bot))
         await bot.telegram.shown("Only an owner may allow this; you are telegram/admin-1001.")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 
-from memory.plain_text import literal
+from memory.plain_text import find_marks, literal, without_marks
 from memory.record.search import Hit
 from memory.record.search.said import Span
 
@@ -24,7 +26,7 @@ def excerpt(text: str, spans: Sequence[Span]) -> str:
 def pieces(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
     """Return an excerpt as (text, whether it is a word that was found), "…" where something is left
     out; words that overlap are one."""
-    words = _merge(spans)
+    text, words = _without_marks(text, _merge(spans))
     found: list[tuple[str, bool]] = []
     shown = 0
     wide = (Span(max(0, w.start - _AROUND), min(len(text), w.end + _AROUND)) for w in words)
@@ -34,6 +36,22 @@ def pieces(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
         found += _inside(window, words, text)
         shown = window.end
     return [*found, ("…", False)] if shown < len(text) else found
+
+
+def _without_marks(text: str, words: Sequence[Span]) -> tuple[str, Sequence[Span]]:
+    """Return a text without the signs of Markdown, and where the words stand in it."""
+    marks = find_marks(text)
+    if not marks:
+        return text, words
+    starts = [start for start, _end in marks]
+    sizes = [0, *accumulate(end - start for start, end in marks)]
+
+    def move(at: int) -> int:
+        before = bisect_left(starts, at)
+        inside = max(0, marks[before - 1][1] - at) if before else 0
+        return at - sizes[before] + inside
+
+    return without_marks(text), [Span(move(one.start), move(one.end)) for one in words]
 
 
 def _merge(spans: Iterable[Span]) -> list[Span]:

@@ -12,6 +12,7 @@ from channels.language import _
 from memory.context.change import ViewEvent
 from memory.context.replay import list_effective, redoable
 from memory.context.view import View
+from memory.patterns import lazy
 from memory.record.search import Found, Hit
 from memory.record.search.excerpts import excerpt, pieces
 from plugins.api import Action, Ask, Reply
@@ -36,7 +37,7 @@ from plugins.wording import (
     series,
 )
 
-REDO = Action("Redo", "/context redo")
+_EVENT = lazy(r"e([0-9]{1,18})")
 NEWEST = 40
 """Events that are shown; `data` has them all."""
 
@@ -122,10 +123,9 @@ async def undo(ask: Ask, rest: str) -> Reply:
 def _event_number(rest: str) -> int:
     """ "e12" -> 12; 0 where no event is named."""
     name = rest.strip().lower()
-    if not name:
-        return 0
-    if name[0] == "e" and name[1:].isascii() and name[1:].isdigit() and len(name) < 20:
-        return int(name[1:])
+    number = _read_number(name)
+    if number or not name:
+        return number
     raise refusal(
         "“{name}” is not a change, so nothing was undone. /context undo takes back the last "
         "change, or the one you name, like /context undo e12; /context history lists them. To "
@@ -134,16 +134,29 @@ def _event_number(rest: str) -> int:
     )
 
 
+def _read_number(rest: str) -> int:
+    """Return the number of "e12"; 0 for all else."""
+    found = _EVENT.fullmatch(rest.strip().lower())
+    return int(found[1]) if found else 0
+
+
 async def redo(ask: Ask, rest: str) -> Reply:
-    """`/context redo`"""
-    if rest.strip():
+    """`/context redo`; with `e12`, as a button says it, only where e12 was undone last."""
+    number = _read_number(rest)
+    if rest.strip() and not number:
         raise refusal(
             "/context redo does not take “{rest}”, so nothing was changed. Send it alone: it "
             "redoes the last undo.",
             rest=literal(clip(rest)),
         )
     before = ask.conversation.context.view()
-    event = await ask.conversation.editor.redo()
+    event = await ask.conversation.editor.redo(number)
+    if event is None and number:
+        raise refusal(
+            "e{number} is not the change that was undone last, so nothing was changed; /context "
+            "history lists the changes.",
+            number=number,
+        )
     if event is None:
         text = _(
             "There is nothing to redo: nothing was undone, or something else was changed after it."
@@ -187,7 +200,8 @@ def _compare(before: View, after: View) -> str:
 
 
 async def _redo(ask: Ask) -> tuple[Action, ...]:
-    return (REDO,) if redoable(await ask.conversation.context.history()) else ()
+    event = redoable(await ask.conversation.context.history())
+    return (Action("Redo", f"/context redo e{event.id}"),) if event else ()
 
 
 SHOWN = 10

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from channels.dates import say_moment
 from channels.language import _, explain, figure, number_of
 from memory.context.change import Name, ViewEvent
+from memory.context.compaction import ASKED
 from memory.context.emergency import REASONS
 from memory.context.limits import Limits
 from memory.context.plan import THRESHOLDS, explain_stuck, find_stuck
@@ -37,6 +38,7 @@ from plugins.wording import (
     bar,
     count,
     format_turns,
+    labelled,
     literal,
     money,
     name_layer,
@@ -179,7 +181,7 @@ def tools(overview: Overview) -> str:
         found[_MOST_TOOLS:] = [
             _("{n} more {tokens}", n=len(found) - _MOST_TOOLS, tokens=amount(rest))
         ]
-    return _("Tools: {list} tokens.", list=", ".join(found)) if found else ""
+    return _("Tools: {list} (tokens of each).", list=", ".join(found)) if found else ""
 
 
 def format_counts(overview: Overview) -> str:
@@ -424,15 +426,19 @@ def name_kind(event: ViewEvent) -> str:
 
 def by(event: ViewEvent) -> str:
     """Say who did it and why, in few words."""
-    if event.actor == "person":
-        return explain(event.reason)
-    who = event.strategy if event.actor in ("strategy", "rule") else event.actor
-    return f"{who}: {reason(event.reason)}"
+    if event.actor in ("strategy", "rule"):
+        return labelled(_("strategy {name}", name=event.strategy), reason(event.reason))
+    return reason(event.reason)
 
 
 def reason(why: str) -> str:
     """Return a reason in a person's words."""
-    return _("the request was too long for the model") if why in REASONS else explain(why)
+    if why in REASONS:
+        return _("the request was too long for the model")
+    if why.startswith(ASKED):
+        focus = why.removeprefix(ASKED).removeprefix(": ")
+        return labelled(_("on request"), focus) if focus else _("on request")
+    return explain(why)
 
 
 def coming_reason(why: str) -> str:

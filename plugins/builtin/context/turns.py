@@ -13,6 +13,7 @@ from channels.language import _
 from memory.conversation import Conversation
 from memory.ledger import Bill
 from memory.messages import Message
+from memory.plain_text import without_marks
 from memory.turns import Turn
 from plugins.api import Ask, Reply
 from plugins.builtin.context.overview import Overview, as_data, gather
@@ -20,7 +21,7 @@ from plugins.builtin.context.show import actions, as_text
 from plugins.builtin.context.state import States, name_states, states
 from plugins.builtin.context.values import phrase, pick
 from plugins.turn_names import turns_of
-from plugins.wording import amount, clip, literal, name_layer, shorten, table
+from plugins.wording import amount, aside, clip, literal, name_layer, series, shorten, table
 
 NEWEST = 30
 """Turns that are listed where none are named."""
@@ -177,7 +178,8 @@ def name_role(role: str) -> str:
 
 
 def summarize(message: Message, most: int = 60) -> str:
-    """Return the beginning of a message; for one that only calls tools, their names."""
-    calls = ", ".join(call.name for call in message.tool_calls)
-    words = clip(message.shown_text, most)
-    return " ".join(filter(None, (words, calls and f"[calls {calls}]")))
+    """Return the beginning of a message without its markup, and the tools that it calls."""
+    names = series(call.name for call in message.tool_calls)
+    words = clip(without_marks(message.shown_text), most)
+    calls = _("calls {tools}", tools=names) if names else ""
+    return words + aside(calls) if words else calls

@@ -342,7 +342,7 @@ async def test_a_reaction_approves_and_another_stops(
     settings = {"tools": {"shell": True, "shell_unboxed": True}}
     async with at_platform(stage, tmp_path, script, settings) as bot:
         await stage.say("Write it down")
-        seen = await stage.shown("Allow this?")
+        seen = await stage.shown("Allow the model to do this?")
         await stage.react(seen, "👍")
         await stage.shown("It is done.")
         assert any("hello" in str(m) for m in bot.model.turns[-1].body["messages"])
@@ -370,13 +370,13 @@ async def test_a_question_that_was_answered_says_so_and_has_no_more_buttons(
     script = [asks, *([] if way == "stopped" else [Say("It is done.")])]
     async with at_platform(stage, tmp_path, script, settings):
         await stage.say("Write it down")
-        asked = await stage.shown("Allow this?")
+        asked = await stage.shown("Allow the model to do this?")
         if way == "refused":
             await stage.say("/deny MQ7K")
             await stage.shown("No question is waiting")
-            assert (await stage.shown("Allow this?")).buttons == asked.buttons
+            assert (await stage.shown("Allow the model to do this?")).buttons == asked.buttons
         if way == "chosen":
-            await choose(stage, "Allow once", "Allow this?")
+            await choose(stage, "Allow once", "Allow the model to do this?")
         else:
             words = {"said": "Yes.", "stopped": "/stop"}
             await stage.say(words.get(way, "/approve k7qm once"))
@@ -405,11 +405,11 @@ async def test_a_platform_that_asks_to_wait_while_a_message_is_edited_shows_it_a
     settings = {"tools": {"shell": True, "shell_unboxed": True}}
     async with at_platform(stage, tmp_path, script, settings) as bot:
         await stage.say("Write it down")
-        asked = await stage.shown("Allow this?")
+        asked = await stage.shown("Allow the model to do this?")
         if when == "card":
             for seconds in (90, 7, 90):
                 await stage.ask_to_wait_to_edit(seconds)
-        await choose(stage, "Allow once", "Allow this?")
+        await choose(stage, "Allow once", "Allow the model to do this?")
         if when == "draft":
             await stage.shown("word0 ")
             for seconds in (90, 7, 90):

@@ -1,0 +1,54 @@
+"""An option that a command does not have is refused, and is never taken for words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from plugins.api import Command, CommandError, HookContext
+from plugins.loader import load
+from plugins.options import refuse_unknown
+from tests.whole.testbot import run_bot
+
+COMMANDS = load(Path("/nonexistent"), HookContext()).commands
+READ_THEMSELVES = {"btw", "edit", "help", "jobs", "mcp", "memory", "remember", "remind"}
+READ_THEMSELVES |= {"rules", "shell"}
+"""Commands whose words may begin as a person likes, or that read their options themselves."""
+
+
+def is_refused(command: Command, text: str) -> bool:
+    try:
+        refuse_unknown(command, text)
+    except CommandError as error:
+        said = str(error)
+    else:
+        said = ""
+    return f"has no option {text.split()[-1]}," in said
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_an_unknown_option_is_refused_before_and_behind_a_subcommand(name: str) -> None:
+    command, refused = COMMANDS[name], name not in READ_THEMSELVES
+    assert is_refused(command, "--nonsense") == refused
+    for sub in command.subs:
+        takes_words = sub.name in ("search", "keep")
+        assert is_refused(command, f"{sub.name} --nonsense") == (refused and not takes_words)
+        assert not is_refused(command, f"{sub.name} words --nonsense")
+
+
+def test_options_that_are_known_and_other_words_are_not_refused() -> None:
+    for line in (
+        *("title --unset", "title -- a dash", "title Plans --x", "config --here", "model --here"),
+        *("context compact the --preview", "context compact t1-t2 words", "pin --unset"),
+    ):
+        name, _space, rest = line.partition(" ")
+        assert not is_refused(COMMANDS[name], rest), line
+    assert is_refused(COMMANDS["context"], "compact t3-t9 --preview")
+
+
+async def test_a_compaction_with_an_unknown_option_changes_nothing(tmp_path: Path) -> None:
+    async with run_bot(tmp_path) as bot:
+        said = await bot.says("/context compact --preview")
+        assert said.problem == "command_refused"
+        assert said.text.startswith("/context has no option --preview, so nothing was done")
