@@ -192,7 +192,7 @@ _OPEN = lazy(
     r"|ich (?:überlege|frage))\b[^,;]*",
     re.IGNORECASE,
 )
-"""What needs the question behind its comma: a condition, or what asks to find something out."""
+"""A condition, or a request to find something out, which needs the question behind its comma."""
 _TAG = lazy(
     r"[,，]\s*(?:ok|okay|okey|right|yeah|yes|please|deal|alright|got it|understood|ja|gut|oder|"
     r"verstanden|klar|bitte|"
