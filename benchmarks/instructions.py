@@ -36,7 +36,7 @@ PLAIN = {"classic": 2, "earlier": 2, "plain": 3}
 ROUNDS = 3
 LEAST = 0.5
 """Smaller weights are not stored: they are four of five, and find at most 1 of 100 instructions."""
-BIAS = {"en": 6.5, "de": 9.0, "zh": 4.0}
+BIAS = {"en": 6.75, "de": 9.0, "zh": 4.0}
 """Added to the weight of each language: less finds less, with fewer false alarms."""
 
 Row = tuple[str, str, str]

@@ -82,7 +82,7 @@ def find_requests(
         pending = []
         if not now:
             continue
-        if not reply or _PROMISES.is_in(reply, words_of(reply)):
+        if not reply or _puts_off(reply, words_of(reply)):
             is_open += now
         elif _asks_back(reply) or (following is not None and _OBJECTS.match(_said(following))):
             pending = now
@@ -191,7 +191,7 @@ def _may_ask(asked: str, words: Set[str]) -> bool:
     it is a question."""
     if not (_VERBS.isdisjoint(words) and _HEADS.isdisjoint(words)):
         return True
-    return not asked.isascii() and any(sign in asked for sign in _SIGNS)
+    return not asked.isascii() and (any(sign in asked for sign in _SIGNS) or "把" in asked)
 
 
 def _asks(sentence: str) -> bool:
@@ -203,7 +203,9 @@ def _asks(sentence: str) -> bool:
     said = f" {' '.join(words)} "
     if not _HEADS.isdisjoint(_LETTERS.findall(said)) and any(phrase in said for phrase in _PHRASES):
         return True
-    return not said.isascii() and any(sign in said for sign in _SIGNS)
+    if said.isascii():
+        return False
+    return sentence.startswith(_OBJECT_FIRST) or any(sign in said for sign in _SIGNS)
 
 
 def _dealt_with(
@@ -230,6 +232,15 @@ def _is_like(one: PersonRequest, words: Set[str]) -> bool:
     if one.own.isdisjoint(words) and one.heads.isdisjoint(words):
         return False
     return len(shared(one.own, words)) >= _LIKE * max(1, len(one.own))
+
+
+def _puts_off(reply: str, words: Set[str]) -> bool:
+    """Return whether a reply promises what was asked for. A time by which it is promised counts in
+    a line of the bot's own alone: in a draft of a letter somebody else promises it."""
+    if _PROMISES.is_in(reply, words):
+        return True
+    is_line = len(reply) <= _SHOWN and _OF_OTHERS.isdisjoint(reply.strip())
+    return is_line and _PROMISES_BY.search(reply) is not None
 
 
 def _said(turn: Turn) -> str:
@@ -283,6 +294,8 @@ _IN_CHINESE = (
     "请 請 帮我 幫我 帮忙 麻烦 麻煩 能不能 可不可以 提醒我 给我 給我 替我 别忘 別忘 就订 订一"
 )
 _SIGNS = tuple(_IN_CHINESE.split())
+_OBJECT_FIRST = ("把", "先把", "再把", "都把")
+"""The beginnings of orders in Chinese that name their object first."""
 _NO_REQUEST = lazy(
     r"(?:how are you|what['’]s up|wie geht['’]?s|wie geht es|你好吗|you know|isn['’]t it|right)\b",
     re.IGNORECASE,
@@ -310,6 +323,19 @@ _PROMISES = cue(
         r"|我会提醒|我會提醒|稍后|稍後|还没|還沒|尚未|到时候",
         re.IGNORECASE,
     ),
+)
+_OF_OTHERS = frozenset('\n"“”„«»「」')
+_DAYS = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+_TAGE = r"(?:mon|diens|donners|frei|sams|sonn)tag|mittwoch"
+_REST = r"\b(?:[^.!?]|(?<=\d)\.){0,160}\b"
+_PROMISES_BY = lazy(
+    rf"\bI(?:['’]ll| will){_REST}(?:(?:get|come|report) back|let you know|tomorrow|tonight"
+    rf"|(?:by|until|before) (?:then|noon|midnight|the (?:end|weekend|\d)|next|\d|{_DAYS}))\b"
+    rf"|\bich{_REST}(?:melde mich|(?:gebe?|sage?) \w+ bescheid|morgen|heute abend"
+    rf"|bis (?:mittag|abend|nächste|zum|\d|{_TAGE}))\b"
+    r"|(?:明天|明早|后天|今晚|下周|周[一二三四五六日天末]|星期.|\d[号日点])[^。！？]{0,40}"
+    r"(?:给你|給你|发你|发给你|告诉你|通知你|回复你)",
+    re.IGNORECASE,
 )
 _OBJECTS = lazy(
     r"(?:no\b(?!,? thank)|not yet|wrong|that['’]s not|that is not|it still|still (?:not|doesn)"

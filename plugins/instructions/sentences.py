@@ -165,8 +165,8 @@ _END = lazy(
 )
 _LEAD = lazy(
     r"""(?:[\s\-–—*•·,.!:、，]+|\d{1,2}[.)、]\s*
-    |(?:ok(?:ay|ey)?|so|and|but|also|oh|ah|well|hey|hi|hello|thanks|thank\ you|thx|great|perfect
-    |cool|yeah|yep|btw|by\ the\ way|ps|p\.s|plus
+    |(?:ok(?:ay|ey)?|so|and|but|also|anyways?|oh|ah|well|hey|hi|hello|thanks|thank\ you|thx|great
+    |perfect|cool|yeah|yep|btw|by\ the\ way|ps|p\.s|plus
     |actually|alright|sorry|additionally|furthermore|lastly
     |finally|moreover|in\ addition|fyi|look|listen|(?:one|another)\ (?:more\ |last\ )?thing
     |(?:quick\ |important\ |side\ )?note(?!\ (?:for|to|that)\b)|important|and\ then
@@ -186,6 +186,13 @@ _CLOSING = lazy(
     r"(?:(?:can|could|would|will|what|how|when|where|who|why|is|are|do|does|did|kannst|könntest"
     r"|was|wie|wann|wo|wer|warum|ist|sind|hast|würdest)\b|能|可以|你能|帮我|请问)"
 )
+_OPEN = lazy(
+    r"(?:if|suppose|(?:could|can|would|do) (?:you|i|we)|(?:kannst|könntest|würdest|magst|weißt) du"
+    r"|(?:können|könnten|wissen) (?:sie|wir)|wenn|falls|angenommen|schau|guck|sieh|sag mir"
+    r"|ich (?:überlege|frage))\b[^,;]*",
+    re.IGNORECASE,
+)
+"""A condition, or a request to find something out, which needs the question behind its comma."""
 _TAG = lazy(
     r"[,，]\s*(?:ok|okay|okey|right|yeah|yes|please|deal|alright|got it|understood|ja|gut|oder|"
     r"verstanden|klar|bitte|"
@@ -215,7 +222,8 @@ def _read(text: str, start: int, end: int, closing: str) -> Iterator[SaidSentenc
     if is_question and (tag := _TAG.search(whole)):
         whole, is_question = whole[: tag.start()], False
     if is_question and (cut := _CLOSING.search(whole)) and cut.start() > 5:
-        whole, is_question = whole[: cut.start()], False
+        is_question = bool(_OPEN.fullmatch(whole, endpos=cut.start()))
+        whole = whole if is_question else whole[: cut.start()]
     whole = whole.rstrip("?？ ")
     if len(whole) < 3 or not _LETTER.search(whole):
         return

@@ -74,6 +74,25 @@ def test_a_thing_that_is_asked_for_is_no_instruction(language: str) -> None:
     assert _share(asked) <= 0.05
 
 
+_FOUND_OUT = {
+    "en": (
+        "Can you find out, {}?|Do you always know, {}?",
+        "when it shuts,where it is,why it hangs",
+    ),
+    "de": (
+        "Kannst du bitte nachschauen, {}?|Könntest du mir sagen, {}?|Weißt du immer, {}?"
+        "|Schau doch bitte mal, {}?",
+        "wann das Rathaus schließt,wo der Beleg ist,warum der Dienst hängt,was das kostet",
+    ),
+}
+
+
+@pytest.mark.parametrize("language", list(_FOUND_OUT))
+def test_what_a_question_asks_to_find_out_is_no_question_of_its_own(language: str) -> None:
+    forms, asked = (some.split(sign) for some, sign in zip(_FOUND_OUT[language], "|,", strict=True))
+    assert _share([form.format(one) for form in forms for one in asked]) <= 0.1
+
+
 @pytest.mark.parametrize("language", ["en", "de", "zh"])
 def test_the_words_that_are_found_are_the_persons_own(language: str) -> None:
     for _, message, words in _rows("found_words.tsv", language):

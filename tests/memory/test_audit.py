@@ -151,3 +151,45 @@ def test_an_open_request_is_lost_where_nothing_tells_of_it_or_it_is_told_as_done
     assert find_lost("They talked about dinner.", found)
     assert find_lost("The table for six at Marlowe is booked.", found)
     assert not find_lost("Open: a table for six at Marlowe, the day is missing.", found)
+
+
+_FEW = {
+    "en": (
+        "Find a plumber for the flat, please.",
+        ["I'll look for a plumber {}.", "I will do that and have a name for you {}."],
+        ["by Friday", "until the 8. of May", "by noon", "tomorrow", "and let you know"],
+    ),
+    "de": (
+        "Such bitte einen Klempner für die Wohnung.",
+        ["Ich suche {} einen Klempner.", "Gern, ich erledige das für den 8. Mai {}."],
+        ["bis Freitag", "bis zum 8. Mai", "bis Mittag", "morgen", "und melde mich"],
+    ),
+    "zh": (
+        "请给公寓找一个水管工。",
+        ["好的，{}前把水管工的名字给你。", "行，{}中午前找好水管工告诉你。"],
+        ["周五", "5月8日", "明天", "下周", "星期三"],
+    ),
+}
+
+
+@each_row("language", list(_FEW))
+def test_what_a_reply_promises_by_a_time_is_open_and_a_draft_promises_nothing(
+    language: str,
+) -> None:
+    asked, promises, times = _FEW[language]
+    for reply in (promise.format(time) for promise in promises for time in times):
+        assert states([asked, reply, "OK.", "…"]) == [(OPEN, 1)], reply
+        draft = f"{asked}\n{reply}"
+        assert states([asked, draft, "OK.", "…"]) == [(FINISHED, 1)], reply
+
+
+def test_an_order_in_chinese_that_names_its_object_first_is_a_request() -> None:
+    for verb, done in (
+        ("发给韩立", "已发给韩立"),
+        ("翻译成英文", "翻译已完成"),
+        ("打印出来", "已打印"),
+    ):
+        for first in ("", "先", "再"):
+            asked = f"{first}把上周的事故报告{verb}。"
+            assert states([asked, f"{done}。", "谢谢。", "…"]) == [(FINISHED, 1)], asked
+    assert states(["昨天的雨把我淋湿了。", "哦。"]) == []
