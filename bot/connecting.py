@@ -162,7 +162,7 @@ async def try_out(served: ServedModel, seconds: float = SECONDS) -> str:
         raise ModelError(f"{place} did not answer within {seconds:g} seconds.") from None
     finally:
         await model.close()
-    return clip(clean_text(text), 80)
+    return clip("".join(letter for letter in text if letter.isprintable()), 80)
 
 
 def clip_reason(text: str) -> str:
