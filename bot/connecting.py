@@ -21,6 +21,7 @@ from bot.settings.files import read_env, read_text, read_tree
 from bot.settings.layers import variable
 from bot.setup_files import with_model, with_values, without, write_all
 from channels.message import clean_text
+from plugins.wording import clip
 
 SECONDS = 60.0
 """For which the model may think about its first answer."""
@@ -161,7 +162,7 @@ async def try_out(served: ServedModel, seconds: float = SECONDS) -> str:
         raise ModelError(f"{place} did not answer within {seconds:g} seconds.") from None
     finally:
         await model.close()
-    return "".join(letter for letter in text[:80] if letter.isprintable()).strip()
+    return clip("".join(letter for letter in text if letter.isprintable()), 80)
 
 
 def clip_reason(text: str) -> str:

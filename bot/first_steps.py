@@ -20,7 +20,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from agent.models import catalogue, embedded
-from agent.models.base import ModelError
+from agent.models.base import ModelError, ModelUnlisted, ModelUnreachable
 from agent.models.endpoint import ANTHROPIC, OPENAI_URL, is_anthropic_installed
 from agent.models.providers import PROVIDERS
 from agent.models.selection import UNCACHED, USUAL
@@ -173,8 +173,13 @@ def _find_model(chosen: ServedModel | None) -> ServedModel:
     """Ask until a model has answered; what was tried is offered again."""
     usual = ""
     while True:
-        served = chosen or _ask_for_model(_ask_for_key(_ask_for_place(usual)))
-        if _answers(served):
+        served = chosen or _ask_for_key(_ask_for_place(usual))
+        try:
+            served = chosen or _ask_for_model(served)
+            _try_out(served)
+        except ModelError as error:
+            _say(f"That did not work: {error}")
+        else:
             return served
         if not _agrees("Try again?"):
             raise GivenUp
@@ -277,24 +282,25 @@ def _ask_for_model(served: ServedModel) -> ServedModel:
 
 
 def _list_models(served: ServedModel) -> list[str]:
-    """Return the models that it lists; none where it lists none, or can't be reached."""
+    """Return the models that it lists, if any. Raises ModelError where nothing answers there: a
+    model could not answer, either."""
     try:
         return asyncio.run(list_models(served))
-    except ModelError:
+    except ModelUnlisted:
+        return []
+    except ModelError as error:
+        if isinstance(error, ModelUnreachable) and not error.status:
+            raise
+        _say(f"Its models can't be listed: {error}")
         return []
 
 
-def _answers(served: ServedModel) -> bool:
-    """Ask the model for a word, and say what came of it."""
+def _try_out(served: ServedModel) -> None:
+    """Ask the model for a word, and say what came of it. Raises ModelError."""
     say(f"Asking {served.model} for a word…")
     started = time.monotonic()
-    try:
-        word = asyncio.run(try_out(served))
-    except ModelError as error:
-        _say(f"That did not work: {error}")
-        return False
+    word = asyncio.run(try_out(served))
     _say(f"It answered after {time.monotonic() - started:.1f} s: “{word}”")
-    return True
 
 
 # Writing

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from bot.recent import FailureLog
 from bot.settings import Layers, SettingsStore
+from channels.program import as_called
 
 ROOMS = ("bot", "plugins", "agent", "channels", "memory")
 """The packages whose lines are written from the level in the settings on; of others, warnings only:
@@ -65,7 +66,11 @@ def set_up_logs(
     Tracebacks stand in the file alone, but for JSON. Returns what closes the logs again; the end of
     the process does that too. Raises OSError where the folder cannot be written.
     """
-    mask = make_masker(layers.secrets.to_mask)
+    masker = make_masker(layers.secrets.to_mask)
+
+    def mask(text: str) -> str:
+        return masker(as_called(text))  # a line tells people to run commands, too
+
     settings = SettingsStore(layers).effective()
     is_json = settings.log_format == "json"
     lines = _JsonFormatter(mask) if is_json else _LineFormatter(mask)

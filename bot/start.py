@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from agent.models.embedded import is_installed
 from agent.models.selection import Models
 from bot.app import VERSION
 from bot.choices import choice_of
@@ -175,4 +176,5 @@ class BotStart(Struct, frozen=True):
         is_small = Models(credentials(self.layers)).uses_embedded(choice_of(self.settings))
         hello = f"Parley {VERSION}. Just write; /help lists the commands, Ctrl-D quits."
         starters = f"\n{STARTERS}" if "tour" in list_features() else ""
-        return f"{hello}\n{SMALL}{starters}" if is_small else hello
+        answers = f"\n{SMALL}" if is_installed() else ""  # else the terminal says that none does
+        return f"{hello}{answers}{starters}" if is_small else hello

@@ -102,8 +102,8 @@ class EmbeddedServer:
         file = self._file or find_installed_file()
         if file is None or find_spec("xllamacpp") is None:
             raise ModelUnreachable(
-                "The demo model is not installed; "
-                "set OPENAI_API_KEY, or run `python main.py add embedded`."
+                "The demo model is not installed; connect a model with `python main.py init`, or "
+                "run `python main.py add embedded`."
             )
         on_progress("Loading the demo model …")
         running = await _launch(file)

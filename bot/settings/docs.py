@@ -56,7 +56,7 @@ logged or shown. `{{secret.NAME}}` anywhere in the configuration is replaced by 
 | `PARLEY_METRICS_TOKEN` | opens [/metrics](monitoring.md#metrics), and nothing else |
 | `PARLEY_HOOK_SECRET_NAME` | opens the [webhook](jobs.md#webhooks) `name` to a program |
 
-If neither of the first two is set, the small model that comes with Parley answers.
+If neither of the first two is set, the demo model answers, if it is installed.
 """
 
 

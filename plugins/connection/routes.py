@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from agent.models.base import ModelError
+from agent.models.embedded import is_installed
 from agent.models.providers import PROVIDERS
 from bot.access import Access
 from bot.connecting import clip_reason
@@ -60,10 +61,11 @@ class ProviderOffer(BaseModel):
 
 class ConnectionOffers(BaseModel):
     """All that can be chosen, by somebody who `may_connect`; `is_demo` says whether the demo model
-    answers now."""
+    is the one that answers now, `is_demo_installed` whether it can."""
 
     may_connect: bool = False
     is_demo: bool = False
+    is_demo_installed: bool = False
     providers: list[ProviderOffer] = []
 
 
@@ -112,7 +114,12 @@ def connection_operations(connector: ModelConnector, access: Access) -> Sequence
         if not await is_owner(request):  # the page asks for everybody
             return as_json(ConnectionOffers().model_dump())
         offers = [_offer(name, has_key) for name, has_key in connector.list_providers()]
-        found = ConnectionOffers(may_connect=True, is_demo=connector.is_demo, providers=offers)
+        found = ConnectionOffers(
+            may_connect=True,
+            is_demo=connector.is_demo,
+            is_demo_installed=is_installed(),
+            providers=offers,
+        )
         return as_json(found.model_dump())
 
     async def look_for_servers(request: Request) -> Response:

@@ -99,11 +99,12 @@ def _describe_settings(
     arrived: Arrived, options: argparse.Namespace, agents: Sequence[str]
 ) -> list[str]:
     is_left = not options.with_settings
+    more = "; only with --with-settings" if is_left else ""
     lines = []
     if agents:
         verb = "would become" if is_left or options.dry_run else "became"
         what = f"persona that {verb} an agent", f"personas that {verb} agents"
-        lines.append(f"{count(len(agents), *what)} (/agent NAME): {_few(agents)}")
+        lines.append(f"{count(len(agents), *what)} (/agent NAME): {_few(agents)}{more}")
     if arrived.settings:
         is_set = not (is_left or options.dry_run)
         what = (
@@ -111,9 +112,7 @@ def _describe_settings(
             if is_set
             else ("setting that has a counterpart", "settings that have a counterpart")
         )
-        lines.append(f"{count(len(arrived.settings), *what)}: {_few(arrived.settings)}")
-    if is_left and lines:
-        lines.append("not imported without --with-settings")
+        lines.append(f"{count(len(arrived.settings), *what)}: {_few(arrived.settings)}{more}")
     return lines
 
 

@@ -321,7 +321,7 @@ def check_key(served: _Served) -> Finding:
             f"Put {what} into the environment or .env.",
         )
     if missing:
-        return Finding(name, "ok", "No key is set, and none is needed: the small model answers.")
+        return Finding(name, "ok", "No key is set, so the demo model is to answer.")
     if is_usual:
         return Finding(name, "ok", f"{what} is set.")
     if served.brain.config.api_key:
@@ -332,11 +332,11 @@ def check_key(served: _Served) -> Finding:
 
 def check_embedded(is_installed: bool, is_needed: bool) -> Finding:
     if is_installed:
-        return Finding("embedded model", "ok", "It is installed.")
+        return Finding("demo model", "ok", "It is installed.")
     if not is_needed:
-        return Finding("embedded model", "ok", "It is not installed, and not needed.")
-    advice = "Set OPENAI_API_KEY or OPENAI_BASE_URL, or: python main.py add embedded"
-    return Finding("embedded model", "broken", "It is not installed.", advice)
+        return Finding("demo model", "ok", "It is not installed, and not needed.")
+    advice = "Connect a model: python main.py init; or install it: python main.py add embedded"
+    return Finding("demo model", "broken", "It is not installed.", advice)
 
 
 async def _check_endpoint(layers: Layers, served: _Served, probes: Probes) -> Finding:

@@ -237,7 +237,7 @@ _CHECKS = (
     "settings",
     "MCP servers",
     "key",
-    "embedded model",
+    "demo model",
 )
 
 

@@ -19,7 +19,7 @@ class ConversationSettings(SettingsSection):
         default="auto",
         description="Let the model that writes summaries give a conversation a title of three to "
         "five words after its first answer. auto: where context.summary_brain.model names a "
-        "model; on: also where the model that answers writes the summaries. The embedded model is "
+        "model; on: also where the model that answers writes the summaries. The demo model is "
         "never asked; /usage shows the cost.",
         json_schema_extra={"wants": "auto, on or off", "holds": "from the next turn on"},
     )

@@ -34,6 +34,16 @@ def begin(tmp_path: Path) -> Iterator[Begin]:
         close()
 
 
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_a_line_names_commands_as_people_type_them_here(
+    begin: Begin, log_format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("channels.program.IS_WHEEL", True)
+    path = begin(PARLEY_LOG_FORMAT=log_format)
+    log.warning("look with `python main.py doctor`")
+    assert "look with `parley doctor`" in path.read_text()
+
+
 async def test_a_line_names_its_turn_in_tasks_of_the_turn_too(begin: Begin) -> None:
     async def tool(name: str) -> None:
         log.info("%s ran", name)

@@ -20,6 +20,7 @@ from agent.models import embedded
 from bot.connecting import ServedModel, try_out
 from bot.settings import load_layers
 from plugins.connection.connector import ModelConnector
+from plugins.connection.routes import ConnectionOffers
 from tests.fakes.openai_server import Answer, Body, Fail, Hang, OpenAIServer, Say, Script
 from tests.web.site import Json, Site, client_session, serving
 
@@ -66,7 +67,8 @@ async def test_a_model_that_answers_is_kept_and_answers_without_a_restart(
     caplog.set_level(logging.DEBUG)
     (tmp_path / ".env").write_text("# mine\nOTHER='x y'\n")
     async with new_installation(tmp_path, [Say("Hello!"), Say("Good day.")]) as (site, provider):
-        assert (await site.get(PATH))[1]["is_demo"]
+        offered = (await site.get(PATH))[1]
+        assert (offered["is_demo"], offered["is_demo_installed"]) == (True, False)
         status, done = await site.post(PATH, form(provider))
         assert (status, done) == (200, {"model": "gpt-9", "problem": "", "questions": []})
         assert not (await site.get(PATH))[1]["is_demo"]
@@ -316,7 +318,7 @@ async def test_no_stranger_user_other_site_or_proxy_may_connect_a_model(tmp_path
                 assert answer.status == 200
             assert await statuses(ann, site, body) == {200, 403}
             async with ann.get(f"{site.url}{PATH}") as answer:
-                nothing = {"may_connect": False, "is_demo": False, "providers": []}
+                nothing = ConnectionOffers().model_dump()
                 assert await answer.json() == nothing
             assert not provider.requests
         async with client_session(cookie_jar=aiohttp.CookieJar(unsafe=True)) as mine:

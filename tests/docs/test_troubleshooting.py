@@ -18,7 +18,10 @@ FOLDERS = ("bot", "memory/record", "plugins", "channels/web")
 REFUSALS = {
     "bot/data_folder.py": {"FolderError"},
     "channels/web/channel.py": {"CannotListen"},
+    "bot/settings/schema.py": {"_fault"},
     "agent/models/failures.py": {"_refusal_sentence"},
+    "agent/models/embedded.py": {"ModelUnreachable"},
+    "memory/record/engines/soundness.py": {"check_length"},
     "memory/record/engines/sqlite.py": {"_explain_opening"},
 }
 """Functions and exceptions, by their files, whose sentences a newcomer meets first."""

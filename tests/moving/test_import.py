@@ -533,7 +533,7 @@ async def test_a_chats_own_system_prompt_comes_with_the_settings(command: Bringi
     export = command.folder / "chat-export-1.json"
     export.write_text(json.dumps([chat]))
     told = await command.brings("open-webui", export)
-    assert "own system prompt of 1 conversation\n" in told
+    assert "own system prompt of 1 conversation; only with --with-settings\n" in told
     async with Opened(command, [Say("Hello.")]) as page:
         await page.says("Hi", chat=(await page.chats())["Rhymes"])
         before = page.sent_to_model()[0]["content"]

@@ -70,7 +70,7 @@ async def test_a_new_machine_without_a_key_is_well(bot: Checkup) -> None:
 
     assert all(finding.is_ok for finding in found.values())
     assert list(found) == [
-        *("python", "packages", "data", "database", "settings", "key", "embedded model")
+        *("python", "packages", "data", "database", "settings", "key", "demo model")
     ]
     assert not bot.data.exists()
 
@@ -112,8 +112,8 @@ async def test_settings_that_do_not_fit_are_named_and_end_the_round(bot: Checkup
 async def test_without_key_and_embedded_model_nobody_answers(bot: Checkup) -> None:
     found = await bot.examined({"is_embedded": False})
 
-    assert not found["embedded model"].is_ok
-    assert "OPENAI_API_KEY" in found["embedded model"].advice
+    assert not found["demo model"].is_ok
+    assert "python main.py init" in found["demo model"].advice
 
 
 async def test_a_named_model_without_a_key_is_named(bot: Checkup) -> None:

@@ -251,7 +251,7 @@ async def test_the_history_names_who_did_what_and_what_was_undone(tmp_path: Path
     ]
     assert {one["strategy"] for one in events} == {"trim"}
     assert "~~drop~~ undone · " in reply.text
-    assert "**undo of a drop (e3)** · " in reply.text
+    assert "**undo of e3 (drop)** · " in reply.text
     assert "7 turns were over the limit of 6" in reply.text
 
 

@@ -105,6 +105,7 @@ async def test_a_key_that_is_refused_is_not_written(tmp_path: Path) -> None:
         sitting(tmp_path, arguments=INIT) as person,
     ):
         await answers(person, server.base_url, "sk-another-key", "gpt-9")
+        await person.sees("Its models can't be listed:")
         await person.sees("That did not work:")
         await person.sees("Try again?")
         person.types("\r")
@@ -115,6 +116,26 @@ async def test_a_key_that_is_refused_is_not_written(tmp_path: Path) -> None:
         await person.sees("Nothing was written.")
         assert await person.ended() == 1
     assert snapshot(tmp_path) == {}
+
+
+@pytest.mark.usefixtures("processes")
+async def test_an_address_where_nothing_answers_is_told_before_a_model_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    nowhere = "http://127.0.0.1:9/v1"
+    async with sitting(tmp_path, arguments=INIT) as person:
+        await person.sees("1 of 3")
+        person.types(f"{nowhere}\r")
+        await person.sees("Key:")
+        person.types("\r")
+        await person.sees("That did not work: Can't connect to")
+        await person.sees("Try again?")
+        assert "3 of 3" not in person.glass.text
+        person.types("\r")
+        await person.sees(f"Provider [{nowhere}]")
+        person.types("\x03")
+        await person.sees("Nothing was written.")
+        assert await person.ended() == 1
 
 
 @pytest.mark.usefixtures("processes")

@@ -34,10 +34,13 @@ export function greeting(page) {
 
 /** Fill an empty chat while only the demo model is there: starters, and the form. */
 export async function fillWelcome(container, { run, done }) {
-  const card = h("section", { class: "connect card", "aria-label": t("Connect a model") }, h("h3", {}, t("Connect a model")),
-    h("p", { class: "faint" }, t("The demo model answers now: it runs on this machine, for free, and is often wrong.")));
+  const now = h("p", { class: "faint" });
+  const card = h("section", { class: "connect card", "aria-label": t("Connect a model") }, h("h3", {}, t("Connect a model")), now);
   const offers = await fillConnect(card, { done });
   if (!offers?.is_demo) return;
+  now.textContent = offers.is_demo_installed
+    ? t("The demo model answers now: it runs on this machine, for free, and is often wrong.")
+    : t("No model is connected yet. The example needs none.");
   const starter = (name, step) => h("button", { type: "button", onclick: () => run(`/tour ${step}`) }, name);
   container.replaceChildren(
     h("h3", {}, t("Try it on an example")),

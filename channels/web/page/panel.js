@@ -122,8 +122,7 @@ export class Panel {
         h("div", {}, h("dt", { "data-part": name }, nameOfPart(name)), h("dd", {}, amount(size))))),
       overview.turns.length ? null : this.#limitOfTurns(overview),
       overview.turns.length ? h("p", { class: "next" }, h("b", {}, t("Next compaction"), marks.colon), nextCut(overview)) : null,
-      overview.calls > 0 && h("p", { class: "faint" }, overview.calls === 1 ? t("Cost of this chat: {cost} for 1 call.", { cost: money(overview.cost) }) : t("Cost of this chat: {cost} for {calls} calls.", { cost: money(overview.cost), calls: overview.calls }),
-        overview.calls_of_unknown_price ? marks.space + t("Calls of unknown price: {n}.", { n: overview.calls_of_unknown_price }) : ""),
+      overview.calls > 0 && h("p", { class: "faint" }, costOf(overview)),
       h("p", { class: "faint" }, t("When the conversation gets long"), marks.colon, nameOfStrategy(overview.strategy)),
       this.#costs.element,
       overview.preface
@@ -228,4 +227,11 @@ function shownTurn(turn) {
   const article = document.querySelector(`#log [data-turn=${turn}]`);
   const isCalm = matchMedia("(prefers-reduced-motion: reduce)").matches;
   article?.scrollIntoView({ behavior: isCalm ? "auto" : "smooth", block: "start" });
+}
+
+/** Say what a chat has cost, summaries included, as /context does. */
+function costOf({ cost, calls, calls_of_unknown_price: unknown }) {
+  if (unknown === calls && !cost) return t("Cost of this chat, summaries included: unknown; this model has no price.");
+  const said = calls === 1 ? t("Cost of this chat: {cost} for 1 call.", { cost: money(cost) }) : t("Cost of this chat: {cost} for {calls} calls.", { cost: money(cost), calls });
+  return unknown ? said + marks.space + t("Calls of unknown price: {n}.", { n: unknown }) : said;
 }

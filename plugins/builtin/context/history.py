@@ -87,7 +87,7 @@ def _line(
     what = name_kind(target or event)
     if target:
         what = _(
-            "undo of a {kind} (e{id})" if event.name == "undo" else "redo of a {kind} (e{id})",
+            "undo of e{id} ({kind})" if event.name == "undo" else "redo of e{id} ({kind})",
             kind=what,
             id=target.id,
         )
