@@ -13,6 +13,14 @@ _MARKUP = lazy(
 )
 """Signs that may be markup. Not "[": behind a backslash it would begin a formula, and alone
 nothing."""
+_TABLE_ROW = lazy(r"^[ \t]*+\|(.*)\|[ \t]*$", re.MULTILINE)
+_LINE_MARKS = lazy(
+    r"^[ \t]*+(?:(?:`{3}|~{3})[^`\n]*$|#{1,6}[ \t]|[-*+>][ \t]"
+    r"|\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)+\|?[ \t]*+$)",
+    re.MULTILINE,
+)
+"""Signs at the start of a line, and lines of code's and tables' frames."""
+_INLINE = lazy(r"(?<![\w*`])(\*|`+)(?=\S)([^*`\n]+)(?<=\S)\1(?![\w*`])")
 _BOLD = lazy(r"(?<![\w*])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![\w*])")
 
 
@@ -41,6 +49,16 @@ def literal(text: str) -> str:
 def without_bold(text: str) -> str:
     """Text without the signs that make words bold, and with all others: they may be meant."""
     return _BOLD.sub(r"\1", text)
+
+
+def words_of(text: str) -> str:
+    """Return the words of Markdown on one line, to be read: without the signs that make headings,
+    items, quotations, code and tables, and those around bold and slanted words."""
+    lines = _TABLE_ROW.sub(
+        lambda row: " · ".join(filter(None, map(str.strip, row[1].split("|")))),
+        _LINE_MARKS.sub("", text),
+    )
+    return " ".join(_INLINE.sub(r"\2", without_bold(lines)).split())
 
 
 def paragraphs(message: Message) -> list[str]:

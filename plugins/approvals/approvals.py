@@ -181,7 +181,7 @@ class Approvals:
         is_alone = address.is_private and not wanted.is_for_owner
         who = "" if is_alone or not address.user else _(" Only an owner may allow it.")
         text = _(
-            "Allow this? {what}\n\nWithout an answer within {minutes}, it is not done.{who}",
+            "Allow this?\n\n{what}\n\nWithout an answer within {minutes}, it is not done.{who}",
             what=explain(wanted.what),
             minutes=_minutes(self._patience),
             who=who,

@@ -30,7 +30,7 @@ def allow_shell(folder: Path) -> None:
 
 async def find_command(person: Sitter, name: str) -> str:
     """The command that answers the question about a tool."""
-    await person.sees("Allow this? Run shell with exactly this")
+    await person.sees("Run shell with exactly this")
     await person.sees("Next: /approve")
     found = re.search(rf"/{name} \w{{4}}", person.glass.text)
     assert found is not None
@@ -255,7 +255,7 @@ async def test_a_command_runs_when_it_is_allowed_and_the_model_sees_it_as_untrus
         person.types("What was it?\r")
         await person.sees("I see.")
         person.types("!echo hi > note.txt\r")
-        await person.sees("Allow this? Run shell with exactly this", times=2)
+        await person.sees("Run shell with exactly this", times=2)
         await person.sees("Next: /approve", times=2)
         name = re.findall(r"/deny (\w{4})", person.glass.text)[-1]
         person.types(f"/deny {name}\r")

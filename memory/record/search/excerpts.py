@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from memory.plain_text import literal
+from memory.plain_text import literal, words_of
 from memory.record.search import Hit
 from memory.record.search.said import Span
 
 _AROUND = 50  # characters that are shown on each side of a word
+_START, _END = "\ue000", "\ue001"  # signs of no script, around a word while its text is changed
 Follows = Callable[[Hit, Hit], bool]
 
 
@@ -16,9 +17,27 @@ def excerpt(text: str, spans: Sequence[Span]) -> str:
     """Return the parts of a text around the words found, on one line, with these in bold."""
     shown = [
         f"**{literal(piece)}**" if is_word else literal(piece)
-        for piece, is_word in pieces(text, spans)
+        for piece, is_word in pieces(*without_markup(text, spans))
     ]
     return " ".join("".join(shown).split())
+
+
+def without_markup(text: str, spans: Sequence[Span]) -> tuple[str, Sequence[Span]]:
+    """Return the words of Markdown, and where those that were found stand in them; the text as it
+    is where one of these is in the markup."""
+    marked, words = "", _merge(spans)
+    for start, word in zip([0, *(one.end for one in words)], words, strict=False):
+        marked += f"{text[start : word.start]}{_START}{text[word.start : word.end]}{_END}"
+    read = words_of(marked + text[words[-1].end if words else 0 :])
+    first, *rest = read.split(_START)
+    if len(rest) != len(words) or any(piece.count(_END) != 1 for piece in rest):
+        return text, spans
+    found = []
+    for piece in rest:
+        word, after = piece.split(_END)
+        found.append(Span(len(first), len(first) + len(word)))
+        first += word + after
+    return first, found
 
 
 def pieces(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
