@@ -13,7 +13,7 @@ from bot.received import escape
 from channels.base import Session, Snippet
 from memory.conversations import Conversations
 from memory.keys import home_of
-from memory.plain_text import without_bold
+from memory.plain_text import without_bold, words_of
 from memory.record.closeness import Closeness, fold, measure
 from memory.record.conversations import Listed, Matched
 from plugins.wording import clip
@@ -109,7 +109,7 @@ def title_of(beginning: str) -> str:
 def find(matched: Matched, words: Sequence[str], is_here: bool) -> Snippet:
     """Return a message's text around the best place of what was searched for. `is_here`: the chat
     leads to the conversation that has it."""
-    text = without_bold(" ".join(without_files(matched.text).split()))
+    text = words_of(without_files(matched.text))
     place = measure(text.casefold(), fold(" ".join(words)))[1]
     start = max(0, min(place, len(text)) - _AROUND)
     end = min(len(text), start + 2 * _AROUND)

@@ -13,6 +13,14 @@ _MARKUP = lazy(
 )
 """Signs that may be markup. Not "[": behind a backslash it would begin a formula, and alone
 nothing."""
+_TABLE_ROW = lazy(r"^[ \t]*+\|(.*)\|[ \t]*$", re.MULTILINE)
+_LINE_MARKS = lazy(
+    r"^[ \t]*+(?:(?:`{3}|~{3})[^`\n]*$|#{1,6}[ \t]|[-*+>][ \t]"
+    r"|\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)+\|?[ \t]*+$)",
+    re.MULTILINE,
+)
+"""Signs at the start of a line, and lines of code's and tables' frames."""
+_INLINE = lazy(r"(?<![\w*`])(\*|`+)(?=\S)([^*`\n]+)(?<=\S)\1(?![\w*`])")
 _BOLD = lazy(r"(?<![\w*])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![\w*])")
 
 
@@ -38,33 +46,19 @@ def literal(text: str) -> str:
     return _MARKUP.sub(lambda found: f"{found[1]}\\" if found[1] else f"\\{found[0]}", text)
 
 
-_CODE = lazy(r"(?P<sign>`{1,9})(?!`)[^\n]{1,500}?(?<!`)(?P=sign)(?!`)")
-_STRONG = lazy(r"(?<![\w*])(?P<sign>\*\*)(?=[^\s*])[^*\n]{1,500}(?<=\S)\*\*(?![\w*])")
-_LINES = lazy(r"^ {0,3}(?:(?:`{3,}|~{3,})(?=[\w+-]*[ \t]*$)|#{1,6} +)", re.MULTILINE)
-"""The signs of lines around code and of headings, without the name of a language."""
-
-
-def find_marks(text: str) -> list[tuple[int, int]]:
-    """Return where the signs of bold words, code and headings stand, each as its start and end. A
-    sign without its partner is none, nor is one in code."""
-    found = [one.span() for one in _LINES.finditer(text)]
-    code = [*_CODE.finditer(text)]
-    hidden = _CODE.sub(lambda one: "·" * len(one[0]), text)
-    for one in (*code, *_STRONG.finditer(hidden)):
-        start, end, size = one.start(), one.end(), len(one["sign"])
-        found += [(start, start + size), (end - size, end)]
-    return sorted(found)
-
-
-def without_marks(text: str) -> str:
-    """Text without the signs that make bold words, code and headings of it."""
-    ends = [0, *(place for mark in find_marks(text) for place in mark), len(text)]
-    return "".join(text[a:b] for a, b in zip(ends[::2], ends[1::2], strict=True))
-
-
 def without_bold(text: str) -> str:
     """Text without the signs that make words bold, and with all others: they may be meant."""
     return _BOLD.sub(r"\1", text)
+
+
+def words_of(text: str) -> str:
+    """Return the words of Markdown on one line, to be read: without the signs that make headings,
+    items, quotations, code and tables, and those around bold and slanted words."""
+    lines = _TABLE_ROW.sub(
+        lambda row: " · ".join(filter(None, map(str.strip, row[1].split("|")))),
+        _LINE_MARKS.sub("", text),
+    )
+    return " ".join(_INLINE.sub(r"\2", without_bold(lines)).split())
 
 
 def paragraphs(message: Message) -> list[str]:

@@ -1,5 +1,5 @@
-"""Titles, names and what a search found are plain text: every sign of them is shown, none is read
-as markup, in lists and in sentences."""
+"""Titles and names are plain text: every sign of them is shown, none is read as markup, in lists
+and in sentences. What a search found is shown without the marks of Markdown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from html import unescape
 from io import StringIO
 
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -20,7 +20,10 @@ from channels.telegram.rendering import rendered as rendered_for_telegram
 from channels.terminal.markdown import Page
 from channels.web.markup import html
 from channels.whatsapp.rendering import rendered as rendered_for_whatsapp
+from memory.plain_text import words_of
 from memory.record.conversations import Matched
+from memory.record.search.excerpts import without_markup
+from memory.record.search.said import Span
 from plugins.wording import cell, clip, literal, name_branch, table
 from tests.fakes.discord_markup import words
 
@@ -93,9 +96,37 @@ def test_only_what_makes_a_heading_an_item_or_bold_words_goes() -> None:
         assert title_of(text) == text
 
 
+def test_what_a_search_found_is_words_without_the_marks_of_markdown() -> None:
+    table = "| Day | Cost |\n|:---|---:|\n| **Friday** | `24` EUR |"
+    fence = "```python\nreturn a * b * c\n```"
+    text = f"## Plan\n\n{table}\n\n- *one*\n> two\n{fence}\nsnake_case __init__ f(*args, **kw) -1"
+    shown = find(Matched(1, text), ["Friday"], is_here=True).text
+    code = "return a * b * c snake_case __init__ f(*args, **kw) -1"
+    assert f"Plan Day · Cost Friday · 24 EUR one two {code}".startswith(shown.removesuffix("…"))
+    assert words_of(text).endswith(code)
+
+
 @given(titles)
-def test_what_a_search_found_is_shown_with_all_its_signs(text: str) -> None:
+def test_a_search_takes_nothing_but_marks_from_what_it_found(text: str) -> None:
+    assume("```" not in text and "~~~" not in text)  # behind these stands a language
     shown = find(Matched(1, text), [text.split()[0]], is_here=True).text
-    if "**" in text:
-        shown, text = shown.replace("*", ""), text.replace("*", "")
-    assert shown == text or text.startswith(shown.removesuffix("…"))
+    left, whole = (re.sub(r"[-#*>+`|:· ]", "", one) for one in (shown, text))
+    assert left == whole or whole.startswith(left.removesuffix("…"))
+
+
+wrapped = st.sampled_from(("{}", "**{}**", "`{}`", "*{}*", "- {}", "# {}", "| a | {} |", "> {}"))
+
+
+@given(st.lists(st.tuples(wrapped, st.booleans()), min_size=1, max_size=8))
+def test_the_words_that_were_found_are_found_in_the_text_without_marks(
+    lines: list[tuple[str, bool]],
+) -> None:
+    text, places = "", []
+    for line, is_sought in lines:
+        at = len(text) + line.index("{}")
+        places += [Span(at, at + 6)] if is_sought else []
+        text += line.format("needle") + "\n"
+    plain, found = without_markup(text, places)
+    assert not re.search(r"[*`#>|]|- ", plain)
+    assert [plain[one.start : one.end] for one in found] == ["needle"] * len(places)
+    assert len({*found}) == len(places)

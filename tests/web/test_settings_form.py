@@ -42,6 +42,18 @@ async def test_eight_settings_have_names_a_help_and_say_where_a_change_applies(t
         assert "Applies" in said or await item.locator("select[data-scope]").count()
 
 
+async def test_whatever_a_conversation_may_set_has_a_name(site: Site, tab: Tab) -> None:
+    await open_all(tab)
+    settings = (await site.get(f"{site.path}/context"))[1]["settings"]
+    names = await tab.page.evaluate("import('/page/named.js').then(({ NAMES }) => NAMES)")
+    assert set(names) <= {one["key"] for one in settings}
+    for key, name in names.items():
+        await expect(row(tab, key).locator("label")).to_have_text(name)
+        await expect(row(tab, key).locator(".source code")).to_have_text(key)
+    for key in (one["key"] for one in settings if one["is_per_conversation"]):
+        await expect(row(tab, key).locator("label")).not_to_have_text(key)
+
+
 async def test_a_setting_is_changed_here_or_everywhere_and_reset(
     tmp_path: Path, browser: Browser
 ) -> None:

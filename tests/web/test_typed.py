@@ -205,6 +205,7 @@ async def test_what_is_typed_off_the_record_is_in_this_tab_alone(
         await tab.page.fill("#text", "/private on")
         await tab.page.press("#text", "Enter")
         await tab.sees("#private")
+        await tab.sees(".of-saved")
         await tab.page.fill("#text", "my zebra")
         await tab.page.press("#text", "Enter")
         await tab.sees("#log .turn[data-turn=p1]")
@@ -214,7 +215,8 @@ async def test_what_is_typed_off_the_record_is_in_this_tab_alone(
         await tab.sees("#log .turn[data-turn=p1]")  # the bot has it still
         await expect(tab.page.locator("#list .channel")).to_have_text("Off the record now")
         await tab.page.click("#private button")
-        await expect(tab.page.locator("#private")).to_be_hidden()
+        for told in ("#private", ".of-saved"):
+            await expect(tab.page.locator(told)).to_be_hidden()
         await tab.sees("#log .turn[data-turn=t1]")
         await expect(tab.page.locator("#log")).not_to_contain_text("zebra")
         assert "zebra" not in await tab.page.evaluate(in_browser)

@@ -272,7 +272,7 @@ async function offRecord(is) {
   if (is === !bar.hidden) return;
   bar.hidden = !is;
   bar.replaceChildren(...(is ? [
-    h("span", { role: "status" }, h("strong", {}, t("Off the record.")), " ", t("Messages here are not kept now. The context panel shows the conversation on the record.")),
+    h("span", { role: "status" }, h("strong", {}, t("Off the record.")), " ", t("Messages are not saved.")),
     h("button", { type: "button", onclick: () => run(OFF) }, t("End and forget it"))] : []));
 }
 

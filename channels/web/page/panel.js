@@ -210,7 +210,7 @@ function drawnEvent({ kind, actor, at, turns, tokens_before: before, tokens_afte
   const name = turns.length > 2 ? t("{first} to {last}", { first: turns[0], last: turns.at(-1) }) : turns.join(marks.comma);
   return [
     h("span", {}, undone ? pieces("{change} (undone)", { change }) : change, name && ` ${name}`),
-    h("span", { class: "sizes" }, before === after ? "" : `${before.toLocaleString(locale)} → ${after.toLocaleString(locale)}`),
+    h("span", { class: "sizes" }, before === after ? "" : t("{before} → {after} tokens", { before: before.toLocaleString(locale), after: after.toLocaleString(locale) })),
     h("span", { class: "faint" }, `${by} · ${timeOf(at)}`),
   ];
 }

@@ -2,6 +2,7 @@
 // everybody and have names of their own; all others stand below them, and are found by searching.
 import { byId, h } from "./dom.js";
 import { marks, t } from "./language.js";
+import { NAMES } from "./named.js";
 import { withCode } from "./text.js";
 
 const FEW = 12; // values of a range that are offered as a list
@@ -120,7 +121,7 @@ export class Settings {
 
   #row(setting, chosen) {
     const { key, meaning, layer, unit } = setting;
-    const { name = key, help = meaning } = NAMED[key] ?? {};
+    const { name = NAMES[key] ?? key, help = meaning } = NAMED[key] ?? {};
     const id = `setting-${key.replaceAll(".", "-")}`;
     const scope = scopeOf(setting, name, chosen);
     const field = setting.is_fixed ? h("output", { id }, shown(setting)) : this.#field(setting, id, () => scope?.value ?? "");

@@ -39,7 +39,7 @@ export class Sparkline {
     this.#picture.replaceChildren(drawn("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" },
       drawn("path", { class: "area", d: `M0 ${HEIGHT} L${line.join(" L")} L${WIDTH} ${HEIGHT} Z` }),
       drawn("path", { class: "edge", d: `M${line.join(" L")}` })), ...marks);
-    const said = t("Context size from t{low} to t{high}: {first} tokens at first, {last} at the end, {most} at most.", { low, high, first: amount(points[0][1]), last: amount(points.at(-1)[1]), most: amount(most) });
+    const said = t("Context size from t{low} to t{high}: {first} tokens at first, {last} at the end, {most} at its largest.", { low, high, first: amount(points[0][1]), last: amount(points.at(-1)[1]), most: amount(most) });
     const where = [...new Set(cuts.map(({ at_turn: at }) => at))];
     this.#picture.setAttribute("aria-label", where.length ? `${said} ${t("Reduced at {turns}.", { turns: where.slice(-20).join(", ") })}` : said);
     this.#sum();
@@ -47,7 +47,7 @@ export class Sparkline {
 
   #sum() {
     const sizes = this.#points.map(([, size]) => size);
-    this.#value.textContent = t("{n} last, {most} at most", { n: amount(sizes.at(-1)), most: amount(Math.max(...sizes)) });
+    this.#value.textContent = t("last {n}, largest {most}", { n: amount(sizes.at(-1)), most: amount(Math.max(...sizes)) });
   }
 
   #shareOf(turn) {

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
 
-from memory.plain_text import find_marks, literal, without_marks
+from memory.plain_text import literal, words_of
 from memory.record.search import Hit
 from memory.record.search.said import Span
 
 _AROUND = 50  # characters that are shown on each side of a word
+_START, _END = "\ue000", "\ue001"  # signs of no script, around a word while its text is changed
 Follows = Callable[[Hit, Hit], bool]
 
 
@@ -18,15 +17,33 @@ def excerpt(text: str, spans: Sequence[Span]) -> str:
     """Return the parts of a text around the words found, on one line, with these in bold."""
     shown = [
         f"**{literal(piece)}**" if is_word else literal(piece)
-        for piece, is_word in pieces(text, spans)
+        for piece, is_word in pieces(*without_markup(text, spans))
     ]
     return " ".join("".join(shown).split())
+
+
+def without_markup(text: str, spans: Sequence[Span]) -> tuple[str, Sequence[Span]]:
+    """Return the words of Markdown, and where those that were found stand in them; the text as it
+    is where one of these is in the markup."""
+    marked, words = "", _merge(spans)
+    for start, word in zip([0, *(one.end for one in words)], words, strict=False):
+        marked += f"{text[start : word.start]}{_START}{text[word.start : word.end]}{_END}"
+    read = words_of(marked + text[words[-1].end if words else 0 :])
+    first, *rest = read.split(_START)
+    if len(rest) != len(words) or any(piece.count(_END) != 1 for piece in rest):
+        return text, spans
+    found = []
+    for piece in rest:
+        said, after = piece.split(_END)
+        found.append(Span(len(first), len(first) + len(said)))
+        first += said + after
+    return first, found
 
 
 def pieces(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
     """Return an excerpt as (text, whether it is a word that was found), "…" where something is left
     out; words that overlap are one."""
-    text, words = _without_marks(text, _merge(spans))
+    words = _merge(spans)
     found: list[tuple[str, bool]] = []
     shown = 0
     wide = (Span(max(0, w.start - _AROUND), min(len(text), w.end + _AROUND)) for w in words)
@@ -36,22 +53,6 @@ def pieces(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
         found += _inside(window, words, text)
         shown = window.end
     return [*found, ("…", False)] if shown < len(text) else found
-
-
-def _without_marks(text: str, words: Sequence[Span]) -> tuple[str, Sequence[Span]]:
-    """Return a text without the signs of Markdown, and where the words stand in it."""
-    marks = find_marks(text)
-    if not marks:
-        return text, words
-    starts = [start for start, _end in marks]
-    sizes = [0, *accumulate(end - start for start, end in marks)]
-
-    def move(at: int) -> int:
-        before = bisect_left(starts, at)
-        inside = max(0, marks[before - 1][1] - at) if before else 0
-        return at - sizes[before] + inside
-
-    return without_marks(text), [Span(move(one.start), move(one.end)) for one in words]
 
 
 def _merge(spans: Iterable[Span]) -> list[Span]:

@@ -14,7 +14,7 @@ from memory.context.replay import list_effective, redoable
 from memory.context.view import View
 from memory.patterns import lazy
 from memory.record.search import Found, Hit
-from memory.record.search.excerpts import excerpt, pieces
+from memory.record.search.excerpts import excerpt, pieces, without_markup
 from plugins.api import Action, Ask, Reply
 from plugins.builtin.context import receipts
 from plugins.builtin.context.cost import cache_of
@@ -262,5 +262,5 @@ def _data(hit: Hit, where: States) -> dict[str, Any]:
         "tool": entry.message.tool,
         "at": entry.at.isoformat(),
         "state": list(where.of(entry.turn)),
-        "excerpt": "".join(text for text, _ in pieces(hit.text, hit.spans)),
+        "excerpt": "".join(text for text, _ in pieces(*without_markup(hit.text, hit.spans))),
     }

@@ -13,7 +13,7 @@ from channels.language import _
 from memory.conversation import Conversation
 from memory.ledger import Bill
 from memory.messages import Message
-from memory.plain_text import without_marks
+from memory.plain_text import words_of
 from memory.turns import Turn
 from plugins.api import Ask, Reply
 from plugins.builtin.context.overview import Overview, as_data, gather
@@ -180,6 +180,6 @@ def name_role(role: str) -> str:
 def summarize(message: Message, most: int = 60) -> str:
     """Return the beginning of a message without its markup, and the tools that it calls."""
     names = series(call.name for call in message.tool_calls)
-    words = clip(without_marks(message.shown_text), most)
+    words = clip(words_of(message.shown_text), most)
     calls = _("calls {tools}", tools=names) if names else ""
     return words + aside(calls) if words else calls
