@@ -56,7 +56,7 @@ export const NAMES = {
   "voice.speaker": t("Voice"),
   "voice.speech_price": t("Price of reading aloud"),
   "voice.minute_price": t("Price of a minute of voice"),
-  "tools.offer": t("How tools are offered"),
+  "tools.offer": t("Tool descriptions"),
   "tools.share": t("Share of the window for tools"),
   "tools.approve": t("Ask before tools run"),
   "tools.web_search.results": t("Results of a web search"),
