@@ -29,7 +29,7 @@ async def test_the_focus_stays_where_a_button_was_pressed_and_all_is_drawn_anew(
             await tab.page.focus("#usage")
             await tab.page.keyboard.press("Enter")
         context = tab.page.locator("#of-context")
-        names = ("Pin t2", "Unpin t2", "Drop t2", "Undo", "Redo", "Undo")
+        names = ("Pin t2", "Unpin t2", "Remove t2", "Undo", "Redo", "Undo")
         for name, then in zip(names, (*names[1:], "Redo"), strict=True):
             await context.get_by_role("button", name=name, exact=True).focus()
             await tab.page.keyboard.press("Enter")

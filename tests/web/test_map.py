@@ -122,7 +122,7 @@ async def test_turns_are_selected_pinned_and_dropped_with_the_keyboard_alone(
     await tab.shows_state("t4", "in context")
     await block(tab, "t1").focus()
     await press("Space")
-    await tab.presses("Drop", "#map")
+    await tab.presses("Remove", "#map")
     await tab.shows_state("t1", "dropped")
     await expect(block(tab, "t1")).to_have_count(0)
     await block(tab, "t5").press("Enter")

@@ -1,5 +1,5 @@
 // The browser's own parts: the page as an installed application, notifications, the keyboard.
-import { byId, h } from "./dom.js";
+import { byId, h, isPhone } from "./dom.js";
 import { t } from "./language.js";
 import { recall, remember } from "./storage.js";
 
@@ -21,9 +21,9 @@ export const shortcuts = (page) => [
   { keys: ["?"], key: "?", isShift: null, does: t("This list"), act: () => sheet(page) },
 ];
 
-const FIXED = [
-  [["Enter"], t("Send")],
-  [[shift, "Enter"], t("New line")],
+const written = () => [
+  [isPhone() ? [main, "Enter"] : ["Enter"], t("Send")],
+  [isPhone() ? ["Enter"] : [shift, "Enter"], t("New line")],
   [["Tab"], t("Complete a command")],
   [["Esc"], t("Close the open dialog")],
 ];
@@ -48,7 +48,7 @@ function fits({ key, isMain = false, isShift = false, isAlt = false }, event) {
 
 /** Show all shortcuts. */
 export function sheet(page) {
-  const rows = [...FIXED, ...shortcuts(page).map(({ keys, does }) => [keys, does])];
+  const rows = [...written(), ...shortcuts(page).map(({ keys, does }) => [keys, does])];
   const dialog = byId("dialog");
   dialog.replaceChildren(h("form", { method: "dialog" },
     h("h2", { id: "question" }, t("Keyboard shortcuts")),

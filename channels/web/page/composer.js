@@ -1,13 +1,11 @@
 // The message box: messages, commands with completion, files. What is typed is kept as a draft.
-import { byId, h } from "./dom.js";
+import { byId, h, isPhone, phone } from "./dom.js";
 import { counted, fitting } from "./commands.js";
 import { icon } from "./icons.js";
 import { bytes, complaint, preview } from "./files.js";
 import * as kept from "./kept.js";
 import { t } from "./language.js";
 
-const narrow = matchMedia("(pointer: coarse), (max-width: 480px)"); // a small window beside others has a keyboard
-const isPhone = () => narrow.matches;
 const COMPOSED = 229; // the key that ended a composition, in Safari, where it is over by then
 
 export class Composer {
@@ -33,7 +31,7 @@ export class Composer {
     this.#drawRecording();
     byId("record").addEventListener("click", () => (this.#recorder ? this.#recorder.stop() : this.#record()));
     this.#fit();
-    narrow.addEventListener("change", () => this.#fit());
+    phone.addEventListener("change", () => this.#fit());
     this.#text.addEventListener("input", () => { this.#changed(); this.#complete(); });
     this.#text.addEventListener("keydown", (event) => this.#key(event));
     this.#text.addEventListener("blur", () => setTimeout(() => this.#offer([]), 200));

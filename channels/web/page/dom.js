@@ -20,6 +20,10 @@ document.addEventListener("click", (event) => {
   event.stopImmediatePropagation();
 }, true);
 
+/** A screen without a keyboard: a small window beside others has one. */
+export const phone = matchMedia("(pointer: coarse), (max-width: 480px)");
+export const isPhone = () => phone.matches;
+
 export const byId = (id) => document.getElementById(id);
 
 const LONGEST_PRESS = 1000; // milliseconds; some systems never tell of the release, under their own menu

@@ -241,7 +241,7 @@ class ContextMap {
       h("button", { type: "button", disabled: !count, onclick: () => this.#page.show(`t${blocks[0].first}`) }, t("Show")),
       button(t("Compact"), `/context compact ${names}`),
       button(isPinned ? t("Unpin") : t("Pin"), `/context ${isPinned ? "unpin" : "pin"} ${names}`),
-      button(t("Drop"), `/context drop ${names}`));
+      button(t("Remove"), `/context drop ${names}`));
   }
 
   #selected() {

@@ -143,7 +143,7 @@ export class Panel {
       [t("Compact"), "/context compact", t("Replace older turns by a summary"), overview.turns.length > 0],
       [t("Free up"), "/context free", t("Remove all but the newest messages at once"), overview.turns.length > 0],
       [t("Clear"), "/context clear", t("Remove all turns from the context; nothing is deleted"), overview.turns.length > 0],
-      [t("Undo"), "/context undo", t("Undo the last change"), events.some((event) => !event.undone && event.kind !== "undo")],
+      [t("Undo"), "/context undo", t("Undo the last change"), events.some(canBeUndone)],
       [t("Redo"), "/context redo", t("Redo the last undo"), last?.kind === "undo"],
     ];
     return h("div", { class: "controls", role: "group", "aria-label": t("Change the context") },
@@ -162,17 +162,17 @@ export class Panel {
       h("span", { class: "tokens" }, amount(tokens)),
       isIn && h("span", { class: "acts" },
         button("pin", isPinned ? t("Unpin {turn}", { turn }) : t("Pin {turn}", { turn }), `/context ${isPinned ? "unpin" : "pin"} ${turn}`),
-        turn !== overview.running_turn && button("drop", t("Drop {turn}", { turn }), `/context drop ${turn}`)),
+        turn !== overview.running_turn && button("drop", t("Remove {turn}", { turn }), `/context drop ${turn}`)),
       badges.length > 0 && h("span", { class: "badges" }, badges.map((word) => h("span", { class: "badge", "data-state": word }, nameOfState(word)))));
   }
 
   /** The newest changes; the last one that holds can be undone where it stands. */
   #events(events) {
-    const last = events.findLast((event) => !event.undone && !["undo", "redo"].includes(event.kind));
+    const last = events.findLast(canBeUndone);
     return events.toReversed().slice(0, NEWEST).map((event) => h("li", { class: event.undone ? "undone" : "", title: event.reason },
       drawnEvent(event),
       receipt(event, (line) => this.#run(line)),
-      event === last && h("button", { type: "button", "aria-label": t("Undo: {kind}", { kind: nameOfEvent(event.kind) }), onclick: () => this.#run("/context undo") }, t("Undo"))));
+      event === last && h("button", { type: "button", "aria-label": t("Undo: {kind}", { kind: nameOfEvent(event.kind) }), onclick: () => this.#run(`/context undo ${event.id}`) }, t("Undo"))));
   }
 
   async #run(line, isAsked = false) {
@@ -198,6 +198,10 @@ function expanded(runs) {
 }
 
 const numberOf = (turn) => Number(turn?.turn.slice(1) ?? 1);
+
+/** Events that follow from a setting, a prompt or a late summary, which no undo takes back. */
+const FOLLOWING = ["undo", "redo", "range", "hold", "strategy", "unfold", "prompt"];
+const canBeUndone = (event) => !event.undone && !FOLLOWING.includes(event.kind);
 
 /** A text of which a narrow window has the number `n` alone. */
 const brief = (text, values) => pieces(text, values).map((piece) => (piece === values.n ? piece : h("span", { class: "whole" }, piece)));
