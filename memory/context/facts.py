@@ -139,11 +139,16 @@ _TOKEN = lazy(
     rf"[{_SIGN}-]{{2,60}}(?:(?<=\d)(?:\.\d{{1,4}}){{1,3}}(?!\w|\.\d))?"
 )
 _VARIABLE = lazy(r"[^\W\d_]_\w")
+ACCOUNT = (
+    r"[A-Z]{2}\d{2} [A-Z\d]{4}(?: (?=[A-Z]*\d)[A-Z\d]{4}){1,6}"
+    r"(?: (?=[A-Z]*\d)[A-Z\d]{1,3})?(?![A-Za-z\d])"
+)
+"""The number of a bank account, in groups (IBAN)."""
 _CODE = lazy(
     r"(?<![\w.+/-])(?:"
     r"(?:\+\d{1,3}|0)\d{0,5}(?:(?:[ /-]| / |\) ?)\(?\d{1,8}){1,6}"  # a phone's
     r"|\d{1,6}(?:-\d{1,6}){1,5}|\d{1,6}(?:/\d{1,6}){2,5}"
-    r"|[A-Z]{2}\d{2}(?: \d{4}){2,7}(?: \d{1,3})?"  # an account's
+    rf"|{ACCOUNT}"
     r"|[A-Z]{1,4}-?\d{0,8}(?:/\d{1,8}){1,4}"
     r"|[vV]\d{1,4}(?:\.\d{1,4}){1,3})(?![\w/-]|[.]\w)"
 )
@@ -284,7 +289,7 @@ def _codes(text: str) -> Found:
         yield (
             found.start(),
             found.end(),
-            frozenset({whole.casefold(), join_digits(whole).casefold()}),
+            frozenset({whole.casefold(), join_digits(whole.replace(" ", "")).casefold()}),
         )
 
 

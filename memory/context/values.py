@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from memory.context.facts import find_facts
+from memory.context.facts import ACCOUNT, find_facts
 from memory.context.names import MONTH_OF
 from memory.context.number_words import NUMBER_WORDS
 from memory.context.values_chinese import COUNTED, find_chinese, simplify
@@ -103,6 +103,7 @@ _JOINED = lazy(
     r"(?<![A-Za-z0-9-])(?:\d[\d-]{3,20}\d|(?:\+\d{1,3}|"
     r"0)\d{1,5}(?:[ /]| / )\d[\d -]{2,14}\d)(?![A-Za-z0-9-])"
 )
+_ACCOUNT = lazy(rf"(?<![A-Za-z0-9]){ACCOUNT}")
 _CAPITALS = lazy(r"[A-ZÀ-ÖØ-Þ][\w'’]{1,40}(?:\s[A-ZÀ-ÖØ-Þ][\w'’]{1,40}){0,2}")
 _TITLES = frozenset(("mr", "mrs", "ms", "dr", "herr", "herrn", "frau", "the", "prof"))
 _WORDS_OF_NO_NAME = """
@@ -152,6 +153,9 @@ def _joined(text: str) -> _Places:
     """Numbers of phones, and the like: digits with hyphens that are no date."""
     if not _ANY_DIGIT.search(text):
         return
+    for found in _ACCOUNT.finditer(text):
+        bare = found[0].replace(" ", "").casefold()
+        yield "identifier", found.start(), found.end(), frozenset({bare})
     for found in _VERSION.finditer(text):
         yield "identifier", found.start(), found.end(), frozenset({found[0].casefold()})
     for found in _JOINED.finditer(text):

@@ -301,3 +301,65 @@ def test_a_person_may_be_named_by_a_part_of_the_name(said: str) -> None:
     for first in ("My tutor is Professor Lindqvist.", "Our guide is Maja Lindqvist, from Umea."):
         (found,) = find_corrections([first, said.format("Lindqvist", "Lindquist")])
         assert (found.old, found.new) == ("Lindqvist", "Lindquist")
+
+
+SLIPS = {
+    "My dentist is Catherine {}.": ("Beal", "Beale"),
+    "The order is {}.": ("RX-4418", "RX-4481"),
+    "The train leaves at {}.": ("17:40", "17:14"),
+    "Meine IBAN ist {}.": ("DE89 3704 0044 0532 0130 00", "DE89 3704 0044 0532 0130 01"),
+    "Sie wohnt in Haus {}.": ("70", "17"),
+    "电话号码是 {} 。": ("13800138000", "13800138001"),
+}
+SAID_OF_SLIPS = [
+    "Typo: it's {}.",
+    "Sorry, typo, it should be {}.",
+    "It is {}, sorry for the typo.",
+    "Tippfehler, es ist {}.",
+    "Ich habe mich vertippt: richtig ist {}.",
+    "打错了，是 {} 。",
+    "Typo. It's {}.",
+]
+
+
+@pytest.mark.parametrize("slip", SAID_OF_SLIPS)
+def test_what_was_written_wrongly_ends_the_value_that_is_like_it(slip: str) -> None:
+    for sentence, (old, new) in SLIPS.items():
+        name = "Catherine " if old == "Beal" else ""
+        said = [sentence.format(old), "What shall we cook?", slip.format(name + new)]
+        found = [(one.old, one.new) for one in find_corrections(said)]
+        assert [(o[-len(old) :], n[-len(new) :]) for o, n in found] == [(old, new)], said
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Fix the typo in line 71.",
+        "Is there a typo in 71?",
+        "There is no typo, Catherine Beale is her sister.",
+        "He found 12 typos in chapter 3.",
+        "Typos happen, Anna Borg says.",
+        "Auf Seite 13 ist ein Tippfehler.",
+        "Ich habe heute einen Tippfehler im Bericht, Seite 4.",
+        "第71页有错字",
+    ],
+)
+def test_talk_of_typing_errors_ends_no_value(said: str) -> None:
+    before = ["The bus is number 70.", "My dentist is Catherine Beal.", "Call Anna Berg at 5."]
+    assert find_corrections([*before, said]) == []
+
+
+def test_an_account_is_one_value_with_blanks_and_without(subtests: pytest.Subtests) -> None:
+    for account in (
+        "DE89 3704 0044 0532 0130 00",
+        "GB29 NWBK 6016 1331 9268 19",
+        "NL91 ABNA 0417 1643 00",
+        "FR14 2004 1010 0505 0001 3M02 606",
+        "AT61 1904 3002 3457 3201",
+    ):
+        for text in (f"The IBAN is {account}.", f"IBAN: {account}, bitte", f"账号{account}。"):
+            with subtests.test(text):
+                values = [one for one in find_values(text) if one.kind == "identifier"]
+                (bare,) = find_values(account.replace(" ", ""))
+                assert [one.text for one in values] == [account]
+                assert values[0].is_same(bare)
