@@ -46,7 +46,7 @@ async def test_a_new_installation_comes_to_its_first_answer_on_the_page(
         await form.get_by_label("Model").press("Enter")
         await tab.sees("#notice:has-text('gpt-9 answers from now on.')")
         await expect(form).to_have_count(0)
-        await tab.sees("#model:text-is('gpt-9')")
+        await tab.sees("#model:has-text('gpt-9')")
         await tab.asks("Hi", "Good day.")
         assert KEY not in await tab.page.content()
     assert dotenv_values(tmp_path / ".env")["OPENAI_API_KEY"] == KEY

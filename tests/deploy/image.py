@@ -115,9 +115,9 @@ class Stage:
             )
             steps.append(f"mkdir -p {upper} {work}")
             options = f"lowerdir=/{name},upperdir={upper},workdir={work}"
+            if is_final:  # several run at once, and what is above may belong to one mount only
+                options = f"lowerdir={upper}:/{name}"
             steps.append(f"mount -t overlay none -o {options} {root}/{name}")
-            if is_final:
-                steps.append(f"mount -o remount,bind,ro {root}/{name}")
         for target, source in {"/dev": Path("/dev"), **binds}.items():
             steps += [f"mkdir -p {root}{target}", f"mount --rbind {source} {root}{target}"]
         steps.append(f"mount -t proc proc {root}/proc")

@@ -111,7 +111,8 @@ def is_well(container: Container) -> bool:
 async def test_it_is_a_bot_that_runs_as_nobody_special_and_writes_its_data_alone(
     container: Container,
 ) -> None:
-    assert container.run("id", "--user").stdout == "10001\n"
+    user = container.run("id", "--user")
+    assert (user.stdout, user.stderr) == ("10001\n", "")
     for place in ("/", "/parley", "/usr", "/etc"):
         refused = container.run("touch", f"{place}/written")
         assert "Read-only file system" in refused.stderr, place
