@@ -230,10 +230,13 @@ async def is_asked(keys: Keys) -> None:
         await expect(page.get_by_role("button", name=way, exact=True)).to_be_visible()
         await keys.does(way, "Shift+Tab")
         await expect(page.locator("#log .turn[data-turn]").last).to_contain_text("I was told so")
+        # Until it is said what came of it, the button stays, and cannot have the focus.
+        await expect(page.get_by_role("button", name=way, exact=True)).to_have_count(0)
         await keys.focus()
     await keys.says("fail", "Retry")
     await keys.does("Retry", "Shift+Tab")
     await expect(page.locator("#log .turn[data-turn]").last).to_contain_text("You said: fail")
+    await expect(page.get_by_role("button", name="Retry", exact=True)).to_have_count(0)
     await keys.focus()
 
 

@@ -144,7 +144,7 @@ async def test_on_a_phone_a_tap_begins_a_selection_and_another_ends_it(
             size = await button.bounding_box()
             assert size
             assert size["height"] >= 44
-        await tab.page.locator("#map .selected").get_by_role("button", name="Drop").tap()
+        await tab.page.locator("#map .selected").get_by_role("button", name="Remove").tap()
         await tab.shows_state("t3", "dropped")
         await tab.page.locator("#map .selected").get_by_role("button", name="Undo").tap()
         await tab.shows_state("t3", "in context")

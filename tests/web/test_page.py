@@ -105,7 +105,7 @@ async def test_a_turn_is_pinned_and_dropped_and_both_are_undone(tab: Tab) -> Non
         await tab.asks(number, number)
     await tab.presses("Pin t1")
     await tab.shows_state("t1", "pinned")
-    await tab.presses("Drop t2")
+    await tab.presses("Remove t2")
     await tab.shows_state("t2", "dropped")
     await tab.sees("#log .turn.out[data-turn=t2]")
     await tab.presses("Undo: Removed")
