@@ -23,6 +23,8 @@ DESK: ViewportSize = {"width": 1440, "height": 900}
 USUAL = "in context"
 """The state of a turn that the page does not mark."""
 PHONE: ViewportSize = {"width": 390, "height": 844}
+OVERTAKEN = ("ERR_ABORTED", "interrupted by another navigation", "Not attached to an active page")
+"""What Chromium says of a navigation that another one of the same page has overtaken."""
 
 needs_chromium = pytest.mark.skipif(
     not CHROMIUM.exists(), reason="needs Chromium at /usr/bin/chromium: apt install chromium"
@@ -61,12 +63,16 @@ class Tab:
         await expect(self.page.locator("#panel .headline")).to_be_attached()
 
     async def begins_anew(self) -> None:
-        """Load the page again, unless it is just doing that by itself."""
-        try:
-            await self.page.reload()
-        except Error as error:
-            if "ERR_ABORTED" not in error.message:
-                raise
+        """Load the page again, which it may just be doing by itself: Chromium then breaks one of
+        the two off, or has no page to load again until the other has begun."""
+        while True:
+            try:
+                await self.page.reload()
+                return
+            except Error as error:
+                if not any(reason in error.message for reason in OVERTAKEN):
+                    raise
+            await self.page.wait_for_load_state()
 
     async def writes(self, text: str) -> None:
         """Write and send; on a phone by the button, where Enter makes a new line."""
