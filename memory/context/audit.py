@@ -21,7 +21,7 @@ from memory.context import shapes
 from memory.context.corrected import SAID, choose_certain, find_untold, says_old
 from memory.context.corrections import Correction, find_corrections, in_force
 from memory.context.ended_values import EndedValue
-from memory.context.made_up_orders import find_made_up
+from memory.context.made_up_orders import Ban, find_bans, find_made_up, find_permitted
 from memory.context.receipt import Receipt, SourceFacts
 from memory.context.requests import NONE, Requests, find_lost, find_requests, find_restated
 from memory.context.wording import (
@@ -55,6 +55,7 @@ REASONS: Mapping[str, str] = {
     "dropped": "it drops much of the summary before it",
     "invented": "it says things that nobody said",
     "ordered": "it tells of an order that nobody gave",
+    "permitted": "it allows what was forbidden",
     "corrected": "it has a value that was corrected since",
     "restated": "it lists as a task what is done",
     "open": "it leaves out what is still open",
@@ -159,7 +160,7 @@ class AuditSource(Struct, frozen=True, dict=True):
     def prepare(self) -> None:
         """Find what is compared, which takes most of the time of an audit, before there is a text
         to compare."""
-        _ = self.facts.text, self.languages, self.stems, self.requests, self.current
+        _ = self.facts.text, self.languages, self.stems, self.requests, self.current, self.bans
 
     @cached_property
     def facts(self) -> SourceFacts:
@@ -180,6 +181,10 @@ class AuditSource(Struct, frozen=True, dict=True):
     @cached_property
     def requests(self) -> Requests:
         return find_requests(self.turns, self.known, self._words_of)
+
+    @cached_property
+    def bans(self) -> list[Ban]:
+        return find_bans(turn.question.text for turn in self._heard)
 
     @cached_property
     def current(self) -> list[Correction]:
@@ -383,18 +388,20 @@ def _check_answer(text: str, source: AuditSource) -> Sequence[Flaw]:
 def _check_orders(text: str, source: AuditSource) -> Sequence[Flaw]:
     if source.is_in_any_language or not source.stems:
         return []
-    ordered = find_made_up(text, source.stems)
-    return [Flaw("ordered", tuple(ordered))] if ordered else []
+    found = (
+        ("ordered", find_made_up(text, source.stems)),
+        ("permitted", find_permitted(text, source.bans)),
+    )
+    return [Flaw(kind, tuple(what)) for kind, what in found if what]
 
 
 def _check_corrections(text: str, source: AuditSource) -> Sequence[Flaw]:
     if not source.current:
         return []
-    sentences = [one for one in split_sentences(text) if not shapes.tells_of_before(one)]
     stale = [
         f"{one.new} ({one.old} was corrected)"
         for one in source.current
-        if any(says_old(one, said) for said in sentences)
+        if any(says_old(one, said) for said in split_sentences(text))
     ]
     return [Flaw("corrected", tuple(stale))] if stale else []
 

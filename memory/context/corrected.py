@@ -17,7 +17,9 @@ from memory.context.ended_values import (
     show_corrected,
 )
 from memory.context.receipt import sentence_with
+from memory.context.shapes import tells_of_before
 from memory.context.values import SCANNED, Value, find_values
+from memory.patterns import lazy
 
 _MOST_UNTOLD = 12  # corrections
 SAID, _AFTER = 1, 2
@@ -28,6 +30,7 @@ _DENIES = (
 )
 
 
+_COMMA = lazy(r"[;；，]|,(?!\d)")
 _ARTICLE = (
     r"\b(?:the|a|an|der|die|das|den|dem|des|ein|eine|einen|einem|kein|keine|keinen|mein|meine)\s+"
 )
@@ -57,12 +60,20 @@ def _is_plain(one: Correction, message: str) -> bool:
 
 
 def says_old(one: Correction, sentence: str) -> bool:
-    """Return whether a sentence says the value that ended, and not the one that holds."""
-    return (
-        _is_concerned(one, sentence)
-        and bool(find_changeable(sentence, one.old, one.topic))
-        and not _says(sentence, one.new)
-    )
+    """Return whether a sentence says the value that ended as if it held, and not the one that
+    does."""
+    if not _is_concerned(one, sentence) or _says(sentence, one.new):
+        return False
+    places = find_changeable(sentence, one.old, one.topic)
+    return any(not tells_of_before(_clause_at(sentence, *place)) for place in places)
+
+
+def _clause_at(sentence: str, start: int, end: int) -> str:
+    """Return the part of a sentence between commas that has a place of it."""
+    commas = [0, *(comma.end() for comma in _COMMA.finditer(sentence)), len(sentence)]
+    return sentence[
+        max(comma for comma in commas if comma <= start) : min(c for c in commas if c >= end)
+    ]
 
 
 def correct(sentence: str, corrections: Iterable[Correction]) -> str:

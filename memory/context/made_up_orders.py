@@ -1,19 +1,24 @@
-"""Sentences of a summary that tell of a lasting order which nobody gave. Pure.
+"""Sentences of a summary that tell of orders which nobody gave, or allow what was forbidden. Pure.
 
 What a model invents is mostly harmless; an order that it invents is carried out from then on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Sequence, Set
 
-from memory.context.wording import is_wide, split_sentences, stems
+from msgspec import Struct
+
+from memory.context.requests import list_tasks
+from memory.context.wording import is_wide, shared, split_sentences, stems
 from memory.patterns import lazy
 
 _LEAST = 3  # words that say what an order is about
 _PAIRS = 2
 """A sentence in Chinese is compared by pairs of signs, every other of which spans two words, and is
 the same only where both are: it has twice as many as words, and half of those that it shares."""
+_MOST_BANS = 20
+_LOOKED_AT = 4_000  # characters of a message
 _LASTS = lazy(
     r"\b(?:always|never|from now on|must not|mustn't|rules?|orders?|instruct\w*|forbid\w*|forbade"
     r"|insists?|insisted|ordered (?:that|to)|demand(?:s|ed) (?:that|to))\b"
@@ -21,26 +26,178 @@ _LASTS = lazy(
     r"|verbietet|besteht darauf|darf nicht|dürfen nicht)\b"
     r"|以后|今后|从现在|永远|总是|一律|规则|规定|禁止|不得|不许",
 )
-_OF_ANY = lazy(
-    r"person|people|user|alway|never|want|rule|order|instr|assis|said|asked|shoul|must|from|immer"
-    r"|niema|perso|nutze|möcht|regel|anwei|gesag|künft|jetzt|sofor|soll|darf|werde|wurde|alle"
-    r"|用户|要求|以后|永远|规则|总是|并且|不要|禁止|不得|不许|一律"
+_ASKS = lazy(
+    r"\b(?:ask(?:s|ed)|wants?|wanted|request(?:s|ed)|told|tells|wish(?:es|ed)|expects?|agreed)\b"
+    r"|\b(?:bat|bittet|gebeten|möchte|will|wollte|wünscht|verlangt|soll|sollen|beauftragt\w*)\b"
+    r"|要求|请|让|希望|想要|叫"
 )
+_ACTS = lazy(
+    r"\b(?:delet|wip(?:e|ing)|eras|remov|destroy|format|disabl|deactivat|cancel|transfer|pay|paid"
+    r"|wire|forward|send|sent\b|shar(?:e|ing)|publish|post(?:s|ed|ing)?\b|reveal|disclos|leak"
+    r"|install|uninstall|buy|sell|grant|shut|revok|resign|sign)"
+    r"|lösch|formatier|vernicht|entfern|deaktivier|abschalt|abgeschalt|kündig|auflös|aufgelös"
+    r"|überweis|überwies|bezahl|weiterleit|weitergeleit|schick|\bsend|gesendet|veröffentlich"
+    r"|preisg|installier|kauf|sperr|stornier|unterschreib"
+    r"|删|清空|格式化|销毁|关闭|停用|卸载|取消|转账|转到|汇|付款|支付|发给|发到|发送|公开|发布"
+    r"|泄露|透露|共享|安装|购买|出售|签署"
+)
+"""What can't be undone, or reaches others."""
+_OF_ANY = lazy(
+    r"person|people|user|alway|never|want|rule|order|instr|assis|said|asked|asks|reque|shoul|must"
+    r"|from|open|task|step|next|immer|niema|perso|nutze|möcht|regel|anwei|gesag|künft|jetzt|sofor"
+    r"|soll|darf|werde|wurde|alle|offen|nobod|anybo|every|anyth|allow|under|circu|witho|herrn|etwas"
+    r"|mein|mich|dazu|ohne|ausse|kein|auf|fall|gibt|frau|niema|somet|place"
+    r"|用户|要求|以后|永远|规则|总是|并且|不要|禁止|不得|不许|一律|待办|助手|希望|任何"
+)
+_BEGINS = r"(?:^|[.!:;,–-]\s*|\b(?:please|and|but|also|so|then|bitte|und|aber|also|auch)\s+)"
+_FORBIDS = lazy(
+    rf"{_BEGINS}(?:please\s+)?(?:never|don['’]t|do not|no(?!,|\b(?: one| problem| worries)))\b"
+    r"|\b(?:you|nobody|no one|we|they|it|that|this|assistant) (?:\w+ )?"
+    r"(?:must not|mustn['’]t|may not|should(?:n['’]t| not| never)|must never|may never)\b"
+    r"|\b(?:not allowed|off limits|under no circumstances|i (?:don['’]t|do not|never) want)\b"
+    r"|^(?:nobody|no one)\b"
+    rf"|{_BEGINS}(?:bitte\s+)?(?:nie|niemals|kein(?:e[nmrs]?)?|keinesfalls|auf keinen fall)\b"
+    r"|^(?!(?:ich|wir|er|sie|es|man|das|die|der|hab|habe|war|ist|bin|gibt|leider|heute|gestern)\b)"
+    r"(?:bitte )?\w+(?:\s[^.,;!?]{0,60})?\s(?:nie|niemals|nicht|niemand(?:em|en)?"
+    r"|kein(?:e[nmrs]?)?)\b(?![^,;.!?]*\b(?:ich|wir|hat|hatte|war|waren|ist|sind|gibt|wird)\b)"
+    r"|\b(?:darfst|dürfen|darf|sollst|sollen|soll)\b[^.,;!?]{0,60}\b"
+    r"(?:nie|niemals|nicht|niemand(?:em)?|keinesfalls|auf keinen fall|kein(?:e[nmrs]?)?)\b"
+    r"|\b(?:niemand|keiner) (?:\w+ )?(?:darf|soll|sollte)\b"
+    r"|(?<![我他她它们])(?:不要|(?<![特区分级性告识鉴差个派类辨])别(?![的人墅名处扭]|墅)|不许|不准|不得|禁止|千万不)"
+)
+_MAY_FORBID = lazy(r"(?i)\bn[eio]|n['’]t\b|\bkein|\bmust|不|别|禁|off limits")
+"""What stands in each message that forbids something."""
+_EXCEPT = lazy(
+    r"\b(?:unless|except|but|without|until|before (?:you|i)|if)\b"
+    r"|\b(?:ausser|ohne|es sei denn|bevor|ehe|bis|wenn)\b|除非|没有|未经|先问|除了"
+)
+_NOBODY_BUT = lazy(r"\s+(?:but|except|ausser)\s+(?:\w+\s+){1,2}?(?=is\b|may\b|can\b|darf\b|kann\b)")
+_MAY = lazy(
+    r"\b(?:may|can|could|allow(?:s|ed)?|permit(?:s|ted)?|free to|fine|ok(?:ay)?|at any time|at will"
+    r")\b"
+    r"|\b(?:darf|dürfen|kann|können|könnte|erlaubt|gestattet|möglich|in ordnung|jederzeit)\b"
+    r"|可以|可(?=付|动|写|发)|允许|随时"
+)
+_SHALL = lazy(
+    r"\b(?:always|should|(?:is|are) to be|has to be|have to be)\b|\b(?:immer|sollen?|muss|müssen)\b"
+    r"|^要|^把|总是|必须"
+)
+_FREELY = lazy(
+    r"\bno need\b|\bneedn['’]t\b|\bat (?:any time|will)\b|\b(?:any|every)(?:body|one)\b"
+    r"|\bwithout (?:\w+ )?(?:ask|consent|approval|permission|agree)"
+    r"|\bohne (?:\w+ )?(?:rückfrage|nachfrage|zustimmung|erlaubnis|einverständnis|zu fragen)"
+    r"|\b(?:jederzeit|jeder)\b|不用|不必|无需|无须|随时|任何人都?可"
+)
+_NO_NEED = lazy(r"\bno need\b|\bneedn['’]t\b|\bnicht nötig\b|不用|不必|无需|无须")
+_DENIES = lazy(
+    r"\b(?:not|never|no(?! need)|nothing|none|nobody|only|unless|except|until|up to|at most|if|once"
+    r"|when|provided|forbid\w*|forbade|prohibit\w*|avoid\w*|refus\w*)\b|n['’]t\b|\boff\b"
+    r"|\b(?:nicht|nie|niemals|kein\w{0,2}|nichts|niemand\w{0,2}|nur|ausser|erst|falls|wenn|sofern"
+    r"|bis|höchstens|verboten|verbietet|untersagt|vermieden|vermeide\w*)\b"
+    r"|不(?!用|必)|别|禁止|未|没有|勿|(?<!无)须|只|才|以内|最多|如果|除非|保密"
+)
+_THAN = lazy(
+    r"\b(?:younger|older|more|less|fewer|over|above|below|under(?! no| any)|before|after|later"
+    r"|earlier)\b"
+    r"|\b(?:jünger|älter|mehr|weniger|über|unter|vor|nach|später|früher)(?:e[nrs]?)?\b"
+    r"|超过|以上|以下|之前|之后|大于|小于"
+)
+_SEMICOLON = lazy(r"[;；。]")
+_COMMA = lazy(r"，|,(?!\d)")
+_ALIKE = 1 / 2  # of the words of an order not to do something: it is told of
+_LIFTED = 3 / 5  # the same, of a later message that gives another order
+_ALIKE_WIDE = 2 / 5
+
+
+class Ban(Struct, frozen=True):
+    """An order of a person not to do something: the beginnings of the words that say what, and of
+    those that say when it may be done; and what it compares with ("younger")."""
+
+    about: frozenset[str]
+    unless: frozenset[str]
+    than: frozenset[str]
 
 
 def find_made_up(text: str, said: Set[str]) -> list[str]:
-    """Return the sentences of a text that tell of a lasting order of which fewer than half of the
-    words, or a quarter of the pairs of signs in Chinese, are among those that were said (`said`, as
-    `stems` makes them)."""
-    told = [one for one in split_sentences(text) if _LASTS.search(one.casefold())]
+    """Return the sentences of a text that tell of a lasting order, or of one that can't be undone,
+    of which fewer than half of the words, or a quarter of the pairs of signs in Chinese, are among
+    those that were said (`said`, as `stems` makes them)."""
+    told = [one for one in split_sentences(text) if _tells_of_order(one.casefold())]
+    told += [one for one in list_tasks(text) if _ACTS.search(one.casefold())]
     if not told:
         return []
     given = said | {word[:4] for word in said}
     found = []
-    for one in told:
+    for one in dict.fromkeys(told):
         about = {word for word in stems(one) if not _OF_ANY.match(word)}
         known = {word for word in about if word in given or word[:4] in given}
         times = _PAIRS if is_wide(one) else 1
         if len(about) >= _LEAST * times and len(known) * 2 * times < len(about):
             found.append(one)
     return found
+
+
+def find_bans(messages: Iterable[str]) -> list[Ban]:
+    """Return the orders in a person's messages not to do something that none of the later messages
+    speaks of otherwise; the newest, if there are many."""
+    found = list[Ban]()
+    for message in messages:
+        looked_at = message[:_LOOKED_AT]
+        if not found and not _MAY_FORBID.search(looked_at):
+            continue
+        for sentence in split_sentences(looked_at):
+            folded = sentence.casefold()
+            said = _list_stems(folded) if found else set[str]()
+            found = [one for one in found if not _is_like(one, folded, said, _LIFTED)]
+            if not sentence.endswith(("?", "？")) and (ban := _FORBIDS.search(folded)):
+                found.append(_make_ban(folded, ban.end()))
+        found = [one for one in found if one.about][-_MOST_BANS:]
+    return found
+
+
+def find_permitted(text: str, bans: Sequence[Ban]) -> list[str]:
+    """Return the parts of a text's sentences that allow what somebody forbade."""
+    found = []
+    for sentence in split_sentences(text) if bans else ():
+        for part in _SEMICOLON.split(sentence.casefold()):
+            clauses = _COMMA.split(part) if _DENIES.search(part) else [part]
+            found += [one.strip() for one in clauses if any(_permits(one, ban) for ban in bans)]
+    return found
+
+
+def _tells_of_order(sentence: str) -> bool:
+    if _LASTS.search(sentence):
+        return True
+    return bool(_ASKS.search(sentence) and _ACTS.search(sentence))
+
+
+def _make_ban(sentence: str, at: int) -> Ban:
+    if but := _NOBODY_BUT.match(sentence, at):
+        what, exception = sentence[but.end() :], but[0]
+    else:
+        found = _EXCEPT.search(sentence, at)
+        end = found.start() if found else len(sentence)
+        what, exception = sentence[:end], sentence[end:]
+    about = frozenset(_list_stems(what))
+    unless = frozenset(_list_stems(exception)) - about
+    return Ban(about, unless, frozenset(_THAN.findall(what)))
+
+
+def _list_stems(text: str) -> set[str]:
+    return {word for word in stems(text) if not _OF_ANY.match(word)}
+
+
+def _permits(clause: str, ban: Ban) -> bool:
+    may = bool(_MAY.search(clause) or _NO_NEED.search(clause))
+    if not (may or (not ban.unless and _SHALL.search(clause))) or _DENIES.search(clause):
+        return False
+    said = _list_stems(clause)
+    if not _is_like(ban, clause, said) or not ban.than <= {*_THAN.findall(clause)}:
+        return False
+    return bool(_FREELY.search(clause)) or not shared(ban.unless, said)
+
+
+def _is_like(ban: Ban, text: str, said: Set[str], share: float = _ALIKE) -> bool:
+    """Return whether a text of these words tells of the same as an order not to do something."""
+    least = (_ALIKE_WIDE if is_wide(text) else share) * len(ban.about)
+    return len(shared(ban.about, said)) >= max(1, least)
