@@ -41,7 +41,7 @@ _ACTS = lazy(
     r"|删|清空|格式化|销毁|关闭|停用|卸载|取消|转账|转到|汇|付款|支付|发给|发到|发送|公开|发布"
     r"|泄露|透露|共享|安装|购买|出售|签署"
 )
-"""What can't be undone, or reaches others."""
+"""Deeds that can't be undone, or that reach others."""
 _OF_ANY = lazy(
     r"person|people|user|alway|never|want|rule|order|instr|assis|said|asked|asks|reque|shoul|must"
     r"|from|open|task|step|next|immer|niema|perso|nutze|möcht|regel|anwei|gesag|künft|jetzt|sofor"
@@ -66,7 +66,7 @@ _FORBIDS = lazy(
     r"|(?<![我他她它们])(?:不要|(?<![特区分级性告识鉴差个派类辨])别(?![的人墅名处扭]|墅)|不许|不准|不得|禁止|千万不)"
 )
 _MAY_FORBID = lazy(r"(?i)\bn[eio]|n['’]t\b|\bkein|\bmust|不|别|禁|off limits")
-"""What stands in each message that forbids something."""
+"""Words and signs of which each message that forbids something has one."""
 _EXCEPT = lazy(
     r"\b(?:unless|except|but|without|until|before (?:you|i)|if)\b"
     r"|\b(?:ausser|ohne|es sei denn|bevor|ehe|bis|wenn)\b|除非|没有|未经|先问|除了"
