@@ -17,7 +17,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from benchmarks import figures
-from memory.context.audit import AuditSource, Candidate, audit
+from memory.context.audit import Candidate, audit
+from memory.context.audit_source import AuditSource
 from memory.context.corrections import Correction, find_corrections
 from memory.context.meter import Meter
 from memory.turns import Turn

@@ -11,29 +11,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property
-from math import log2
 from typing import Literal
 
 from msgspec import Struct
 
 from memory.context import shapes
-from memory.context.corrected import SAID, choose_certain, find_untold, says_old
-from memory.context.corrections import Correction, find_corrections, in_force
-from memory.context.ended_values import EndedValue
-from memory.context.made_up_orders import Ban, find_bans, find_made_up, find_permitted
+from memory.context.audit_source import AuditSource
+from memory.context.corrected import says_old
+from memory.context.made_up_orders import find_made_up, find_permitted
 from memory.context.receipt import Receipt, SourceFacts
-from memory.context.requests import NONE, Requests, find_lost, find_requests, find_restated
-from memory.context.wording import (
-    WordsOf,
-    language_of,
-    languages_of,
-    shared,
-    split_sentences,
-    stems,
-)
+from memory.context.told_requests import find_lost, find_restated
+from memory.context.wording import language_of, split_sentences
 from memory.patterns import lazy
-from memory.turns import Turn
 
 Level = Literal["strict", "warn", "off"]
 """The setting `context.summary_audit`."""
@@ -85,18 +74,18 @@ _INVENTED = 3  # facts from nowhere, of which no summary has so many,
 _INVENTED_SHARE = 1 / 2  # unless it has as many of those that were said
 _PEOPLE = 2  # the same of names
 _PEOPLE_SHARE = 1 / 4
+_NEW_WEIGHT = 3  # of a sentence of which next to none was said
+_NAMED, _COUNTED = 4, 6
+"""Weights of names from nowhere, and of numbers, of which no summary has so many, however much it
+tells: a name of several words and a number with a unit count twice."""
 _MUCH = 2_000  # tokens of which one short line says nothing,
 _WORDS = 50  # unless they are so few words over and over
 _LINE_SHARE = 100  # of so many tokens one line holds at least one
 _LONG_LINE = 60  # tokens of a line that may be a summary of anything
 _JUDGED = 9  # words that say something, of which the topic is told
 _MUCH_SAID = 30  # words of a source of which a summary has some
-_FEW_STEMS = 100  # in a source of which a text of anything has few by chance,
-_LEAST_SHARED, _PER_DOUBLING, _MOST_SHARED = 0.18, 0.075, 0.4  # and in a longer one more
 _DIALOGUE = 1 / 2  # of the words of a summary that is written as a dialogue are from here
-_SEVERAL = 3  # turns
 _LINES_MAY = frozenset(("empty", "cut", "loop"))
-_CAPITAL = lazy(r"\b[A-ZÀ-ÖØ-Þ]\w{3,60}")
 _CJK = lazy(r"[\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 _LAST_WORD = lazy(r"([^\W\d_]{2,20})\Z")
 
@@ -136,136 +125,6 @@ class Audit(Struct, frozen=True):
     def rank(self) -> tuple[int, float]:
         """The better of two has the higher one."""
         return -len(set(self.kinds) - MENDED), self.receipt.share
-
-
-class AuditSource(Struct, frozen=True, dict=True):
-    """The source of a text, and all that is compared, found once for several attempts: messages of
-    people and replies, oldest first, arguments of tool calls, and what is summarised already, with
-    the requests in it that are `known`. It has so many `tokens` (0: nobody knows).
-    `is_in_any_language`: a person said in which one it is to be written. `corrections` are those in
-    the turns and in the `earlier` ones, which are summarised already, by their places among both
-    (None: they are looked for)."""
-
-    asked: Sequence[str]
-    answered: Sequence[str] = ()
-    tokens: int = 0
-    touched: Sequence[str] = ()
-    prior: str = ""
-    turns: Sequence[Turn] = ()
-    known: Requests = NONE
-    is_in_any_language: bool = False
-    corrections: Sequence[Correction] | None = None
-    earlier: Sequence[Turn] = ()
-
-    def prepare(self) -> None:
-        """Find what is compared, which takes most of the time of an audit, before there is a text
-        to compare."""
-        _ = self.facts.text, self.languages, self.stems, self.requests, self.current, self.bans
-
-    @cached_property
-    def facts(self) -> SourceFacts:
-        prior = [self.prior] if self.prior else []
-        return SourceFacts(self.asked, [*prior, *self.answered], self.touched)
-
-    @cached_property
-    def languages(self) -> frozenset[str]:
-        if self.is_in_any_language:
-            return frozenset()
-        texts = [*self.asked, *self.answered, *([self.prior] if self.prior else [])]
-        return languages_of(texts)
-
-    @cached_property
-    def stems(self) -> set[str]:
-        return self._words_of.stems(self.facts.texts)
-
-    @cached_property
-    def requests(self) -> Requests:
-        return find_requests(self.turns, self.known, self._words_of)
-
-    @cached_property
-    def bans(self) -> list[Ban]:
-        return find_bans(turn.question.text for turn in self._heard)
-
-    @cached_property
-    def current(self) -> list[Correction]:
-        """The corrections that hold, of values that a person has plainly ended."""
-        return choose_certain(self._corrections, self._said)
-
-    def find_untold(self, text: str) -> list[str]:
-        """Return the sentences with values that hold since a person corrected others, and that a
-        text does not say."""
-        return find_untold(text, self.current, self._said)
-
-    @cached_property
-    def ended(self) -> list[EndedValue]:
-        """The values that were ended; those that a person has not plainly ended are marked, and
-        were so in the summary of the earlier turns."""
-        plain = {(one.old, one.new) for one in self.current}
-        return [
-            EndedValue(
-                *(one.old, one.new, self._heard[one.at].number, SAID, one.topic, one.is_shared),
-                is_marked=(one.old, one.new) not in plain,
-            )
-            for one in in_force(self._corrections)
-            if one.at >= len(self.earlier) or (one.old, one.new) in plain
-        ]
-
-    @property
-    def _heard(self) -> Sequence[Turn]:
-        return (*self.earlier, *self.turns)
-
-    @cached_property
-    def _said(self) -> list[str]:
-        return [turn.question.text for turn in self._heard]
-
-    @cached_property
-    def _corrections(self) -> Sequence[Correction]:
-        if self.corrections is not None:
-            return self.corrections
-        replies = [turn.reply.text if turn.reply else "" for turn in self._heard]
-        return find_corrections(self._said, replies)
-
-    @cached_property
-    def _words_of(self) -> WordsOf:
-        return WordsOf()
-
-    @property
-    def least_share(self) -> float:
-        """The part of a text's words that a source of this length has by chance, and no more."""
-        doubled = max(0.0, log2(max(1, len(self.stems)) / _FEW_STEMS))
-        return min(_MOST_SHARED, _LEAST_SHARED + _PER_DOUBLING * doubled)
-
-    def own_words(self, text: str) -> set[str]:
-        """Return the words of a text that say something, without the names that it has from here:
-        a story may be told of anybody."""
-        folded = text.casefold()
-        names = [fact for fact in self.facts.list_names() if fact.casefold() in folded]
-        if "de" not in self.languages:  # where every noun has a capital
-            names += [one for one in set(_CAPITAL.findall(text)) if self.facts.is_name(one)]
-        return stems(text) - stems(" ".join(names))
-
-    def share(self, said: set[str]) -> float:
-        """Return the part of these words that stands here."""
-        return len(shared(said, self.stems)) / len(said) if said else 1.0
-
-    def is_of_last_turn(self, text: str) -> bool:
-        """Return whether a text has words of the last of several turns, and of no other."""
-        if len(self.turns) < _SEVERAL:
-            return False
-        *before, last = ((t.question.text, t.reply.text if t.reply else "") for t in self.turns)
-        stems_of = self._words_of.stems
-        earlier = stems_of(text for pair in before for text in pair)
-        said = stems(text)
-        only_last = shared(said, stems_of(last)) - earlier
-        return bool(only_last) and not shared(said, earlier)
-
-    def has(self, said: set[str], least: int) -> bool:
-        """Return whether so many of these words stand here, or little was said here."""
-        return len(self.stems) < _MUCH_SAID or len(shared(said, self.stems)) >= least
-
-    @cached_property
-    def distinct_words(self) -> int:
-        return len({*re.findall(r"[^\W\d_]{1,12}", self.facts.text[:100_000])})
 
 
 def audit(candidate: Candidate, source: AuditSource, least_kept: float = 0.0) -> Audit:
@@ -347,7 +206,14 @@ def _check_facts(text: str, source: AuditSource, receipt: Receipt) -> Sequence[F
     new = source.facts.find_invented(shapes.strip_labels(text))
     if len(new.names) >= _PEOPLE and len(new.names) > _PEOPLE_SHARE * new.told:
         return [Flaw("invented", new.names)]
+    of_names, of_numbers = new.weights
+    if of_names or of_numbers:
+        of_names += _NEW_WEIGHT * source.count_new(text, new.all)
+    if new.weights[0] >= _NAMED or (of_names and of_names + of_numbers >= _NAMED):
+        return [Flaw("invented", new.all)]
     false = new.false_numbers
+    if of_numbers >= _COUNTED:
+        return [Flaw("invented", false)]
     is_all_false = bool(false) and len(false) == new.numbers and source.facts.has_numbers
     if is_all_false or (len(false) >= _FALSE and len(false) * 2 > new.numbers):
         return [Flaw("invented", false)]
@@ -408,7 +274,7 @@ def _check_corrections(text: str, source: AuditSource) -> Sequence[Flaw]:
 
 def _check_requests(text: str, source: AuditSource) -> Sequence[Flaw]:
     found = source.requests
-    restated = [one.line for one in find_restated(text, found)]
+    restated = [one.line for one in find_restated(text, found, source.deeds)]
     lost = [one.line for one in find_lost(text, found)]
     kinds = (("restated", restated), ("open", lost))
     return [Flaw(kind, tuple(lines)) for kind, lines in kinds if lines]

@@ -17,7 +17,8 @@ from msgspec import Struct
 
 from memory.context.corrected import HeldValues, correct, put_right
 from memory.context.receipt import SourceFacts
-from memory.context.requests import PersonRequest, Requests, list_tasks, make_request
+from memory.context.requests import PersonRequest, Requests, make_request
+from memory.context.told_requests import list_tasks
 from memory.context.wording import languages_of, split_sentences
 from memory.patterns import lazy
 from memory.turns import Turn

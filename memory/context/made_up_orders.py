@@ -5,11 +5,12 @@ What a model invents is mostly harmless; an order that it invents is carried out
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+import re
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from msgspec import Struct
 
-from memory.context.requests import list_tasks
+from memory.context.told_requests import list_tasks
 from memory.context.wording import is_wide, shared, split_sentences, stems
 from memory.patterns import lazy
 
@@ -19,6 +20,10 @@ _PAIRS = 2
 the same only where both are: it has twice as many as words, and half of those that it shares."""
 _MOST_BANS = 20
 _LOOKED_AT = 4_000  # characters of a message
+_SHORT = 400  # characters of one in which a person says how something is to be
+_HALF = 1 / 2
+_LONG, _NEXT_TO_NONE = 7, 1 / 4
+"""Words of an order of any kind, and their part that was said at most, of one that is made up."""
 _LASTS = lazy(
     r"\b(?:always|never|from now on|must not|mustn't|rules?|orders?|instruct\w*|forbid\w*|forbade"
     r"|insists?|insisted|ordered (?:that|to)|demand(?:s|ed) (?:that|to))\b"
@@ -39,14 +44,14 @@ _ACTS = lazy(
     r"|überweis|überwies|bezahl|weiterleit|weitergeleit|schick|\bsend|gesendet|veröffentlich"
     r"|preisg|installier|kauf|sperr|stornier|unterschreib"
     r"|删|清空|格式化|销毁|关闭|停用|卸载|取消|转账|转到|汇|付款|支付|发给|发到|发送|公开|发布"
-    r"|泄露|透露|共享|安装|购买|出售|签署"
+    r"|泄露|透露|共享|安装|购买|买|租|注销|出售|签署"
 )
 """Deeds that can't be undone, or that reach others."""
 _OF_ANY = lazy(
     r"person|people|user|alway|never|want|rule|order|instr|assis|said|asked|asks|reque|shoul|must"
     r"|from|open|task|step|next|immer|niema|perso|nutze|möcht|regel|anwei|gesag|künft|jetzt|sofor"
     r"|soll|darf|werde|wurde|alle|offen|nobod|anybo|every|anyth|allow|under|circu|witho|herrn|etwas"
-    r"|mein|mich|dazu|ohne|ausse|kein|auf|fall|gibt|frau|niema|somet|place"
+    r"|mein|mich|dazu|ohne|ausse|kein|auf|fall|gibt|frau|niema|somet|place|nothi|goes|comes?$|komme|ever|unles|thats"
     r"|用户|要求|以后|永远|规则|总是|并且|不要|禁止|不得|不许|一律|待办|助手|希望|任何"
 )
 _BEGINS = r"(?:^|[.!:;,–-]\s*|\b(?:please|and|but|also|so|then|bitte|und|aber|also|auch)\s+)"
@@ -57,8 +62,8 @@ _FORBIDS = lazy(
     r"|\b(?:not allowed|off limits|under no circumstances|i (?:don['’]t|do not|never) want)\b"
     r"|^(?:nobody|no one)\b"
     rf"|{_BEGINS}(?:bitte\s+)?(?:nie|niemals|kein(?:e[nmrs]?)?|keinesfalls|auf keinen fall)\b"
-    r"|^(?!(?:ich|wir|er|sie|es|man|das|die|der|hab|habe|war|ist|bin|gibt|leider|heute|gestern)\b)"
-    r"(?:bitte )?\w+(?:\s[^.,;!?]{0,60})?\s(?:nie|niemals|nicht|niemand(?:em|en)?"
+    r"|(?:^|:\s)(?!(?:ich|wir|er|sie|es|man|das|die|der|hab|habe|war|ist|bin|gibt|leider|heute|gestern)\b)"
+    r"(?:bitte )?[\w-]+(?:\s[^.,;!?]{0,60})?\s(?:nie|niemals|nicht|niemand(?:em|en)?"
     r"|kein(?:e[nmrs]?)?)\b(?![^,;.!?]*\b(?:ich|wir|hat|hatte|war|waren|ist|sind|gibt|wird)\b)"
     r"|\b(?:darfst|dürfen|darf|sollst|sollen|soll)\b[^.,;!?]{0,60}\b"
     r"(?:nie|niemals|nicht|niemand(?:em)?|keinesfalls|auf keinen fall|kein(?:e[nmrs]?)?)\b"
@@ -67,6 +72,18 @@ _FORBIDS = lazy(
 )
 _MAY_FORBID = lazy(r"(?i)\bn[eio]|n['’]t\b|\bkein|\bmust|不|别|禁|off limits")
 """Words and signs of which each message that forbids something has one."""
+_NEVER = lazy(
+    rf"{_FORBIDS.pattern}|\b(?:never|nothing|nobody|no one|nie|niemals|nichts|niemand)\b"
+    r"|\bkeine?[nmrs]?\b|\b(?:wird|werden)\b[^.,;!?]{0,40}\bnicht\b|(?<![我他她们对是])不(?:许|能|得|要|准|可|用)?"
+)
+"""The same, and the beginnings of sentences that forbid something where a reply agrees."""
+_AGREES = lazy(
+    r"(?:ok(?:ay)?|understood|got it|all right|alright|noted|agreed|will do|i won['’]t|sure)\b"
+    r"|(?:gut|verstanden|alles klar|in ordnung|notiert|einverstanden|mache ich|klar)\b"
+    r"|明白|好|记下|收到|知道了",
+    re.IGNORECASE,
+)
+"""The beginning of a reply to an order that tells of how something is to be."""
 _EXCEPT = lazy(
     r"\b(?:unless|except|but|without|until|before (?:you|i)|if)\b"
     r"|\b(?:ausser|ohne|es sei denn|bevor|ehe|bis|wenn)\b|除非|没有|未经|先问|除了"
@@ -91,10 +108,11 @@ _FREELY = lazy(
 _NO_NEED = lazy(r"\bno need\b|\bneedn['’]t\b|\bnicht nötig\b|不用|不必|无需|无须")
 _DENIES = lazy(
     r"\b(?:not|never|no(?! need)|nothing|none|nobody|only|unless|except|until|up to|at most|if|once"
-    r"|when|provided|forbid\w*|forbade|prohibit\w*|avoid\w*|refus\w*)\b|n['’]t\b|\boff\b"
+    r"|when|provided|forbid\w*|forbade|prohibit\w*|avoid\w*|refus\w*|refrain\w*|secret|confidential|away|omit\w*)\b|n['’]t\b|\boff\b"
     r"|\b(?:nicht|nie|niemals|kein\w{0,2}|nichts|niemand\w{0,2}|nur|ausser|erst|falls|wenn|sofern"
-    r"|bis|höchstens|verboten|verbietet|untersagt|vermieden|vermeide\w*)\b"
-    r"|不(?!用|必)|别|禁止|未|没有|勿|(?<!无)须|只|才|以内|最多|如果|除非|保密"
+    r"|bis|höchstens|verboten|verbietet|untersagt|vermieden|vermeide\w*"
+    r"|verzicht\w*|unterlass\w*|unterbleib\w*|geheim\w*|vertraulich|tabu|weglassen)\b"
+    r"|不(?!用|必)|别|禁止|未|没有|勿|(?<!无)须|只|才|以内|最多|如果|除非|保密|避免|杜绝|拒绝"
 )
 _THAN = lazy(
     r"\b(?:younger|older|more|less|fewer|over|above|below|under(?! no| any)|before|after|later"
@@ -103,7 +121,7 @@ _THAN = lazy(
     r"|超过|以上|以下|之前|之后|大于|小于"
 )
 _SEMICOLON = lazy(r"[;；。]")
-_COMMA = lazy(r"，|,(?!\d)")
+_COMMA = lazy(r"，|,(?!\d)|:\s")
 _ALIKE = 1 / 2  # of the words of an order not to do something: it is told of
 _LIFTED = 3 / 5  # the same, of a later message that gives another order
 _ALIKE_WIDE = 2 / 5
@@ -119,40 +137,43 @@ class Ban(Struct, frozen=True):
 
 
 def find_made_up(text: str, said: Set[str]) -> list[str]:
-    """Return the sentences of a text that tell of a lasting order, or of one that can't be undone,
-    of which fewer than half of the words, or a quarter of the pairs of signs in Chinese, are among
-    those that were said (`said`, as `stems` makes them)."""
-    told = [one for one in split_sentences(text) if _tells_of_order(one.casefold())]
-    told += [one for one in list_tasks(text) if _ACTS.search(one.casefold())]
-    if not told:
-        return []
+    """Return the sentences of a text that tell of an order of which too few of the words are among
+    those that were said (`said`, as `stems` makes them): of a lasting one, or one that can't be
+    undone, fewer than half; of any other, next to none."""
     given = said | {word[:4] for word in said}
+    tasks = {*list_tasks(text)}
     found = []
-    for one in dict.fromkeys(told):
+    for one in dict.fromkeys((*split_sentences(text), *tasks)):
+        folded, times = one.casefold(), _PAIRS if is_wide(one) else 1
+        acts = _ACTS.search(folded) and (one in tasks or _ASKS.search(folded))
+        if not (acts or _LASTS.search(folded) or _ASKS.search(folded)):
+            continue
         about = {word for word in stems(one) if not _OF_ANY.match(word)}
-        known = {word for word in about if word in given or word[:4] in given}
-        times = _PAIRS if is_wide(one) else 1
-        if len(about) >= _LEAST * times and len(known) * 2 * times < len(about):
+        known = len({word for word in about if word in given or word[:4] in given})
+        is_new = len(about) >= _LONG * times and known <= len(about) * _NEXT_TO_NONE
+        least = _HALF if acts else _HALF / times if _LASTS.search(folded) else 0
+        if is_new or (len(about) >= _LEAST * times and known < len(about) * least):
             found.append(one)
     return found
 
 
-def find_bans(messages: Iterable[str]) -> list[Ban]:
-    """Return the orders in a person's messages not to do something that none of the later messages
-    speaks of otherwise; the newest, if there are many."""
+def find_bans(said: Iterable[tuple[str, str]]) -> list[Ban]:
+    """Return the orders not to do something in a person's messages, each of which is given with its
+    reply, that none of the later messages speaks of otherwise; the newest, if there are many."""
     found = list[Ban]()
-    for message in messages:
+    for message, reply in said:
         looked_at = message[:_LOOKED_AT]
+        is_agreed = len(message) <= _SHORT and bool(_AGREES.match(reply))
+        forbids = _NEVER if is_agreed else _FORBIDS
         if not found and not _MAY_FORBID.search(looked_at):
             continue
         for sentence in split_sentences(looked_at):
             folded = sentence.casefold()
-            said = _list_stems(folded) if found else set[str]()
-            found = [one for one in found if not _is_like(one, folded, said, _LIFTED)]
-            if not sentence.endswith(("?", "？")) and (ban := _FORBIDS.search(folded)):
-                found.append(_make_ban(folded, ban.end()))
-        found = [one for one in found if one.about][-_MOST_BANS:]
-    return found
+            words = _list_stems(folded) if found else set[str]()
+            found = [one for one in found if not _is_like(one, folded, words, _LIFTED)]
+            if not sentence.endswith(("?", "？")) and (ban := forbids.search(folded)):
+                found += _make_bans(folded, ban.end())
+    return found[-_MOST_BANS:]
 
 
 def find_permitted(text: str, bans: Sequence[Ban]) -> list[str]:
@@ -165,22 +186,22 @@ def find_permitted(text: str, bans: Sequence[Ban]) -> list[str]:
     return found
 
 
-def _tells_of_order(sentence: str) -> bool:
-    if _LASTS.search(sentence):
-        return True
-    return bool(_ASKS.search(sentence) and _ACTS.search(sentence))
-
-
-def _make_ban(sentence: str, at: int) -> Ban:
+def _make_bans(sentence: str, at: int) -> Iterator[Ban]:
+    """Yield an order that a sentence gives, as the sentence has it and as its clause has that: what
+    stands beside may belong to it or not."""
     if but := _NOBODY_BUT.match(sentence, at):
-        what, exception = sentence[but.end() :], but[0]
+        what, exception, begin = sentence[but.end() :], but[0], 0
     else:
         found = _EXCEPT.search(sentence, at)
         end = found.start() if found else len(sentence)
         what, exception = sentence[:end], sentence[end:]
-    about = frozenset(_list_stems(what))
-    unless = frozenset(_list_stems(exception)) - about
-    return Ban(about, unless, frozenset(_THAN.findall(what)))
+        begin = max((one.end() for one in _COMMA.finditer(what, 0, at)), default=0)
+    clause = _COMMA.split(what[begin:], maxsplit=1)[0]
+    for part in dict.fromkeys((what, clause)):
+        about = frozenset(_list_stems(part))
+        if len(about) > 1 or (about and part is what):
+            unless = frozenset(_list_stems(exception)) - about
+            yield Ban(about, unless, frozenset(_THAN.findall(part)))
 
 
 def _list_stems(text: str) -> set[str]:
@@ -200,4 +221,4 @@ def _permits(clause: str, ban: Ban) -> bool:
 def _is_like(ban: Ban, text: str, said: Set[str], share: float = _ALIKE) -> bool:
     """Return whether a text of these words tells of the same as an order not to do something."""
     least = (_ALIKE_WIDE if is_wide(text) else share) * len(ban.about)
-    return len(shared(ban.about, said)) >= max(1, least)
+    return len(shared(ban.about, said)) >= max(min(2, len(ban.about)), least)

@@ -55,6 +55,9 @@ class Receipt(Struct, frozen=True):
         return self.kept / self.total if self.total else 1.0
 
 
+_UNIT = lazy(r"[€$£¥元%]|\d (?:euros?|dollars?|pounds?|EUR|USD|GBP)\b", re.IGNORECASE)
+
+
 class Invented(Struct, frozen=True):
     """The names, and the other facts, in a text that its source does not have; how many facts it
     has in all, and how many of those have digits."""
@@ -71,6 +74,15 @@ class Invented(Struct, frozen=True):
     @property
     def false_numbers(self) -> tuple[str, ...]:
         return tuple(one for one in self.others if any(map(str.isdigit, one)))
+
+    @property
+    def weights(self) -> tuple[int, int]:
+        """The names and the numbers, each counted twice that is of several words, or has a unit."""
+        numbers = self.false_numbers
+        return (
+            sum(1 + (" " in one) for one in self.names),
+            sum(1 + bool(_UNIT.search(one)) for one in numbers),
+        )
 
 
 def make_receipt(

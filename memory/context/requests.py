@@ -21,7 +21,11 @@ MOST = 12
 """Requests of a kind that are told of: the newest."""
 _SHOWN = 200  # characters of a request
 _LOOKED_AT = 4_000  # characters of a message, from both ends
-_LIKE = 0.6  # of the words that say something: two requests are the same
+LIKE = 0.6  # of the words that say something: two requests are the same
+_FILLERS = frozenset(
+    ("überl", "heute", "etwas", "jetzt", "somet", "someb", "today", "maybe", "nicht")
+)
+_CLEAR = 3  # words that say what a request is about; else the sentence before it does
 
 
 class PersonRequest(Struct, frozen=True, dict=True):
@@ -71,9 +75,12 @@ def find_requests(
         reply = _ends(turn.reply.text) if turn.reply else ""
         made = _requests_in(turn.number, asked, words_of(asked))
         replies[turn.number] = reply
-        if not (made or pending or is_open):
-            continue
-        put_off = [one for one in made if _LATER.is_in(one.text, words_of(asked))]
+        is_short = 0 < len(reply) <= 2 * _SHOWN
+        if is_short and not (made or pending) and _puts_off(reply, words_of(reply)):
+            said = frozenset(stems(asked))
+            made = [PersonRequest(turn.number, _shorten(asked), said)] if said else []
+        is_all_later = bool(made) and _NOT_NOW.search(asked) is not None
+        put_off = [one for one in made if is_all_later or _LATER.is_in(one.text, words_of(asked))]
         now = [*pending, *(one for one in made if one not in put_off)]
         is_open, finished = _not_like(is_open, made), _not_like(finished[-MOST:], made)
         done = _dealt_with(is_open, asked, reply, words_of) if reply else []
@@ -84,7 +91,7 @@ def find_requests(
             continue
         if not reply or _puts_off(reply, words_of(reply)):
             is_open += now
-        elif _asks_back(reply) or (following is not None and _OBJECTS.match(_said(following))):
+        elif _asks_back(reply) or (following and _goes_on(reply, _said(following))):
             pending = now
         else:
             finished += now
@@ -109,53 +116,16 @@ def as_text(found: Requests) -> str:
     return "\n\n".join(parts)
 
 
-def find_restated(text: str, found: Requests) -> list[PersonRequest]:
-    """Return the finished requests that a text lists as something that is to be done."""
-    restated = []
-    for line in list_tasks(text):
-        said = stems(line)
-        best = max(
-            (*found.open, *found.finished), key=lambda one: _likeness(said, one), default=None
-        )
-        if best is None or _likeness(said, best) < _LIKE or best in found.open:
-            continue
-        if len(shared(best.own, said)) >= min(2, len(best.own)):
-            restated.append(best)
-    return list(dict.fromkeys(restated))
-
-
-def find_lost(text: str, found: Requests) -> list[PersonRequest]:
-    """Return the open requests of which a text says nothing, or that they are done."""
-    lines = [(line, stems(line)) for line in split_sentences(text)]
-    return [one for one in found.open if not any(_tells(line, said, one) for line, said in lines)]
-
-
-def list_tasks(text: str, *, only_headed: bool = False) -> list[str]:
-    """Return the lines of a text that say what is to be done: those under such a heading, and those
-    that say so themselves, unless `only_headed`; not those that are marked as done."""
-    found, is_under = list[str](), False
-    for line in split_sentences(text):
-        heading = _TASKS_HEAD.match(line)
-        says_so = not only_headed and bool(_TASK.search(line))
-        if heading or _HEAD.match(line):
-            is_under, line = bool(heading), line[heading.end() :] if heading else ""
-        elif is_under and not _ITEM.match(line):
-            is_under = says_so
-        if line and (is_under or says_so) and not _DONE.pattern.search(line):
-            found.append(line)
+def find_deeds(turns: Sequence[Turn]) -> list[PersonRequest]:
+    """Return as requests the messages, however they are put, to which a reply says that something
+    was done."""
+    found = []
+    for turn in turns:
+        reply = turn.reply.text[:_LOOKED_AT] if turn.reply else ""
+        if _DEED.search(reply) and not _PROMISES.pattern.search(reply):
+            about = frozenset(stems(_ends(turn.question.text)) | stems(reply))
+            found.append(PersonRequest(turn.number, _shorten(turn.question.text), about, about))
     return found
-
-
-def _likeness(said: set[str], one: PersonRequest) -> float:
-    """Return which part of a line is about a request."""
-    return len(shared(said, set(one.about))) / len(said) if said else 0.0
-
-
-def _tells(line: str, said: set[str], one: PersonRequest) -> bool:
-    wanted = one.own
-    known = shared(wanted, said | {word[:4] for word in said})
-    is_told = len(known) >= max(1, min(3, round(len(wanted) / 3)))
-    return is_told and not (_DONE.pattern.search(line) and not _TASK.search(line))
 
 
 def _with_answer(one: PersonRequest, replies: Mapping[int, str]) -> PersonRequest:
@@ -177,19 +147,22 @@ def _requests_in(turn: int, asked: str, words: Set[str]) -> list[PersonRequest]:
         if not (is_question or (has_cue and _asks(sentence))) or _NO_REQUEST.match(sentence):
             continue
         said = frozenset(stems(sentence))
-        if len(said) < 2 and number:
+        if len(said - _FILLERS) < _CLEAR and number:
             sentence = f"{sentences[number - 1]} {sentence}"
             said = frozenset(stems(sentence))
         if said:
-            text = sentence if len(sentence) <= _SHOWN else f"{sentence[: _SHOWN - 1]}…"
-            found.append(PersonRequest(turn, text, said))
+            found.append(PersonRequest(turn, _shorten(sentence), said))
     return found
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
 def _may_ask(asked: str, words: Set[str]) -> bool:
     """Return whether a message has a word without which no sentence of it asks for anything, unless
     it is a question."""
-    if not (_VERBS.isdisjoint(words) and _HEADS.isdisjoint(words)):
+    if not (_VERBS.isdisjoint(words) and _HEADS.isdisjoint(words)) or "sie" in words:
         return True
     return not asked.isascii() and (any(sign in asked for sign in _SIGNS) or "把" in asked)
 
@@ -198,7 +171,7 @@ def _asks(sentence: str) -> bool:
     """Return whether a sentence asks for something: by its first verb, or a phrase."""
     words = _WORD.findall(sentence.casefold())
     first = next((word for word in words[:3] if word not in _BEFORE_VERBS), "")
-    if first in _VERBS:
+    if first in _VERBS or _FORMAL.match(sentence):
         return True
     said = f" {' '.join(words)} "
     if not _HEADS.isdisjoint(_LETTERS.findall(said)) and any(phrase in said for phrase in _PHRASES):
@@ -212,12 +185,12 @@ def _dealt_with(
     known: list[PersonRequest], asked: str, reply: str, words_of: WordsOf
 ) -> list[PersonRequest]:
     """Return the requests that a later turn is about, and says that it is done."""
-    if not known or not any(_DONE.may_be_in(text, words_of(text)) for text in (asked, reply)):
+    if not known or not any(DONE.may_be_in(text, words_of(text)) for text in (asked, reply)):
         return []
     said = f"{asked} {reply}"
     words = words_of.stems((asked, reply))
     found = [one for one in known if one.own and _is_like(one, words)]
-    return found if found and _DONE.pattern.search(said) and not _asks_back(said) else []
+    return found if found and DONE.pattern.search(said) and not _asks_back(said) else []
 
 
 def _not_like(known: list[PersonRequest], made: list[PersonRequest]) -> list[PersonRequest]:
@@ -231,7 +204,7 @@ def _is_like(one: PersonRequest, words: Set[str]) -> bool:
     """Return whether most of what a request is about is among words."""
     if one.own.isdisjoint(words) and one.heads.isdisjoint(words):
         return False
-    return len(shared(one.own, words)) >= _LIKE * max(1, len(one.own))
+    return len(shared(one.own, words)) >= LIKE * max(1, len(one.own))
 
 
 def _puts_off(reply: str, words: Set[str]) -> bool:
@@ -241,6 +214,15 @@ def _puts_off(reply: str, words: Set[str]) -> bool:
         return True
     is_line = len(reply) <= _SHOWN and _OF_OTHERS.isdisjoint(reply.strip())
     return is_line and _PROMISES_BY.search(reply) is not None
+
+
+def _goes_on(reply: str, said: str) -> bool:
+    """Return whether what a person says next leaves their request undone: they object, or answer a
+    question."""
+    if _OBJECTS.match(said):
+        return True
+    is_question = reply.rstrip('"”’)】」* ').endswith(("?", "？"))
+    return is_question and _YES.match(said) is not None
 
 
 def _said(turn: Turn) -> str:
@@ -279,12 +261,15 @@ _ASKING = (
     "schicke schreib schreibe send sende setz setze start starte stornier storniere such "
     "suche trag trage übersetz übersetze vergleich vergleiche zeig zeige "
 )
+_FORMAL = lazy(r"(?:(?:und|dann|bitte|jetzt|also) )?[A-ZÄÖÜ]?[a-zäöüß]{2,20}e?n Sie\b")
+"""The beginning of an order to somebody in German who is not a friend."""
 _BEFORE_VERBS, _VERBS = frozenset(_BEFORE.split()), frozenset(_ASKING.split())
 _PHRASES = (
     *(" can you ", " could you ", " would you ", " will you ", " please ", " remind me "),
     *(" i'd like you to ", " i would like you to ", " i want you to ", " i need ", " i also need "),
     *(" i still need ", " asks whether ", " asks if ", " wants you ", " don't forget ", " let's "),
     *(" don’t forget ", " let’s ", " i’d like you to ", " bitte ", " kannst du ", " könntest du "),
+    *(" we need ", " we want ", " we also need ", " we also want ", " wir brauchen "),
     *(" würdest du ", " sollst du ", " können sie ", " könnten sie ", " würden sie "),
     *(" ich brauche ", " ich bräuchte ", " ich benötige ", " erinnere ", " erinner ", " vergiss "),
 )
@@ -311,30 +296,44 @@ _LATER = cue(
         re.IGNORECASE,
     ),
 )
+_NOT_NOW = lazy(
+    r"\bnot (?:today|tonight|now|yet|this week)\b|\bwait (?:till|until|for)\b"
+    r"|\b(?:once|after) (?:he|she|they|it|that|this|[A-Z]\w+) (?:has|have|is|are)\b"
+    r"|\bno (?:rush|hurry)\b|\b(?:let it rest|hold off)\b"
+    r"|\bnicht (?:mehr )?(?:heute|jetzt)\b|\b(?:aber )?erst (?:wenn|nachdem|sobald)\b"
+    r"|\beilt nicht\b|先放着|先不|不急|等[^，。！？]{1,20}(?:再|之后|以后|后)",
+)
+"""Words with which a person puts off all that a message asks for."""
 _PROMISES = cue(
-    "ll will moment yet can still ich noch einen",
-    "我会 我會 稍 还没 還沒 尚未 到时候",
+    "ll will moment yet can still ich noch einen wait until leave bekommen bekommst",
+    "我会 我會 稍 还没 還沒 尚未 到时候 再 就",
     lazy(
-        r"\bI(?:['’]ll| will) (?:get back|remind|keep|look into"
+        r"\bI(?:['’]ll| will) (?:get back|remind|keep (?:you|an eye)|wait|look into"
         r"|do (?:it|that) later|come back|let you)"
+        r"|\bI (?:wait|leave \S[^.!?]{0,60}alone) (?:until|till)\b"
+        r"|\b(?:warte|lasse) ich\b[^.!?]{0,40}\bbis\b|\bich warte\b[^.!?]{0,40}\bbis\b"
+        r"|\bbekomm(?:en|st) (?:Sie|du|ihr)\b[^.!?]{0,40}\b(?:morgen|heute|bis|am|sobald)\b"
         r"|\b(?:in a moment|not yet|can['’]t do (?:that|it) (?:yet|now)|still working)\b"
         r"|\bich (?:melde mich|erinnere dich|komme darauf zurück|kümmere mich später)"
         r"|\b(?:noch nicht|einen Moment)\b"
-        r"|我会提醒|我會提醒|稍后|稍後|还没|還沒|尚未|到时候",
+        r"|我会提醒|我會提醒|稍后|稍後|还没|還沒|尚未|到时候"
+        r"|等[^，。！？]{1,20}[后了]?，?我?再|一[^，。！？]{1,8}我?就[^，。！？]{0,20}",
         re.IGNORECASE,
     ),
 )
 _OF_OTHERS = frozenset('\n"“”„«»「」')
 _DAYS = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+_MONTHS = "january|february|march|april|june|july|august|september|october|november|december"
 _TAGE = r"(?:mon|diens|donners|frei|sams|sonn)tag|mittwoch"
 _REST = r"\b(?:[^.!?]|(?<=\d)\.){0,160}\b"
 _PROMISES_BY = lazy(
     rf"\bI(?:['’]ll| will){_REST}(?:(?:get|come|report) back|let you know|tomorrow|tonight"
-    rf"|(?:by|until|before) (?:then|noon|midnight|the (?:end|weekend|\d)|next|\d|{_DAYS}))\b"
+    rf"|(?:by|until|before) (?:then|noon|midnight|the (?:end|weekend|\d)|next|\d|{_DAYS}|{_MONTHS})"
+    rf"|(?:in|next) (?:{_MONTHS}|week|month))\b"
     rf"|\bich{_REST}(?:melde mich|(?:gebe?|sage?) \w+ bescheid|morgen|heute abend"
     rf"|bis (?:mittag|abend|nächste|zum|\d|{_TAGE}))\b"
-    r"|(?:明天|明早|后天|今晚|下周|周[一二三四五六日天末]|星期.|\d[号日点])[^。！？]{0,40}"
-    r"(?:给你|給你|发你|发给你|告诉你|通知你|回复你)",
+    r"|(?:明天|明早|明晚|后天|今晚|下周|周[一二三四五六日天末]|星期.|\d[号日点])[^。！？]{0,40}"
+    r"(?:给|給|发|发给|告诉|通知|回复)[你您]",
     re.IGNORECASE,
 )
 _OBJECTS = lazy(
@@ -343,35 +342,18 @@ _OBJECTS = lazy(
     r"|das ist nicht|geht nicht|du hast nicht|不对|不對|错了|錯了|还是不|還是不|还没|還沒|不行)",
     re.IGNORECASE,
 )
+_YES = lazy(
+    r"(?:yes|yeah|yep|sure|ok(?:ay)?|please do|go ahead|ja|gern\w?|mach|klar)\b"
+    r"|[好行嗯要]|可以|是的",
+    re.IGNORECASE,
+)
 _OFFERS = lazy(
     r"\b(?:anything else|shall I|should I|would you like (?:me|more|another|to see)|do you want me"
     r"|want me to|can I help|sonst noch|soll ich|möchtest du noch|möchten Sie noch)\b"
     r"|还有什么|還有什麼|需要我|要不要我|还需要|還需要",
     re.IGNORECASE,
 )
-_ITEM = lazy(r"(?:[-*•–·]|\d{1,2}[.)、]|\[[ xX]?\])\s*")
-_HEAD = lazy(r"#{1,6}\s|\*\*[^*]{1,60}\*\*:?\s*|[^\s:：.。,，][^:：.。\n]{0,40}[:：](?:\s|$)")
-_TO_DO = (
-    r"to[- ]?dos?\b|tasks?(?: left| remaining)?\b(?! overview)|next steps?\b|remaining\b|pending\b"
-    r"|still (?:open|to do|to be done|needed)\b|open(?: (?:tasks?|points?|items?|requests?))?\b"
-    r"|action items?\b|outstanding\b|what(?:'s| is) left\b"
-    r"|noch (?:zu (?:tun|erledigen)|offen)\b|offen(?:e [\w ]{1,20})?\b|zu (?:tun|erledigen)\b"
-    r"|aufgaben\b|nächste schritte\b|ausstehend\b"
-    r"|待办(?:事项)?|待辦(?:事項)?|下一步|未完成|尚未完成|还需要?做|接下来"
-)
-_TASKS_HEAD = lazy(
-    rf"(?:#{{1,6}}\s*|\*\*|[-*•]\s*)?(?:{_TO_DO})[^:：\n]{{0,20}}(?:[:：]|\*\*|$)\**[:：]?\s*",
-    re.IGNORECASE,
-)
-_TASK = lazy(
-    r"\b(?:to[- ]?do|needs? to|ha(?:s|ve) to|must(?: be)?|still (?:to|needs?|has)|should(?: be)?"
-    r"|remains? to|will (?:need|have) to|is to be|are to be|wants? (?:the assistant|you) to)"
-    r"|\b(?:muss|müssen|noch zu|soll(?:en)? noch|ist noch|sind noch|als nächstes"
-    r"|steht (?:noch )?aus)"
-    r"|\[ \]|待办|待辦|需要|还要|還要|仍需|尚未|尚待|要做|下一步",
-    re.IGNORECASE,
-)
-_DONE = cue(
+DONE = cue(
     "done finished completed fixed written booked sent made noted answered solved resolved was "
     "already erledigt fertig abgeschlossen geschrieben gebucht verschickt gesendet notiert "
     "gelöst beantwortet bereits schon",
@@ -384,4 +366,22 @@ _DONE = cue(
         r"|已[经完定记發发订預预做解写寫答]|完成了|搞定|写好了",
         re.IGNORECASE,
     ),
+)
+_DEEDS = (
+    "added|asked|booked|bought|called|cancell?ed|changed|checked|created|deleted|deployed|drafted"
+    "|fixed|informed|installed|made|merged|moved|opened|ordered|paid|published|put|removed|renamed"
+    "|renewed|repeated|reserved|restarted|scheduled|sent|set|told|updated|uploaded|wrote|written"
+)
+_GETAN = (
+    "angelegt|angerufen|bestellt|bezahlt|eingerichtet|eingestellt|eingetragen|entfernt|erledigt"
+    "|erneuert|erstellt|gebucht|gefragt|gelöscht|gemeldet|gesendet|gesetzt|gestartet|geschickt"
+    "|geschrieben|informiert|installiert|reserviert|storniert|umgemeldet|verschickt|verschoben"
+)
+_DEED = lazy(
+    rf"\A(?:done|{_DEEDS})\b|\bI(?:['’]ve| have)?(?: just| now)? (?:{_DEEDS})\b"
+    rf"|\b(?:is|are|was|were|been)(?: now)? (?:open|done|set up|{_DEEDS})\b"
+    rf"|\A(?:{_GETAN})\b|\bich habe?\b[^.!?]{{0,80}}\b(?:{_GETAN})\b"
+    rf"|\b(?:ist|sind|wurden?|läuft)\b[^.!?]{{0,60}}\b(?:{_GETAN}|wieder)\b"
+    r"|已[^经更记，。]{0,12}[订预发交做写改加建删付联约续办买卖停启重更清装存传好]|[订办写改做发交]好了",
+    re.IGNORECASE,
 )

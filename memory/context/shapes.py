@@ -53,7 +53,8 @@ def is_call(text: str) -> bool:
 
 def strip_labels(text: str) -> str:
     """Return the content of a text without what its lines are headed with."""
-    return "\n".join(_LABEL.sub("", line) for line in list_content(text))
+    labels = ((line, _LABEL.match(line)) for line in list_content(text))
+    return "\n".join(line[label.end() :] if label else line for line, label in labels)
 
 
 def begins_an_answer(text: str) -> bool:
@@ -188,7 +189,9 @@ _PLACE = lazy(
     r"|\b(?:TBD|XXX+|lorem ipsum)\b",
     re.IGNORECASE,
 )
-_LABEL = lazy(r"(?:[-*•]\s*|\d{1,2}[.)]\s*)?(?:\*\*[^*]{1,60}\*\*[:：]?|[^:：.。]{1,40}[:：])\s*")
+_LABEL = lazy(
+    r"(?:[-*•]\s*|\d{1,2}[.)]\s*)?(?:\*\*[^*]{1,60}\*\*[:：]?|[^:：.。]{1,40}(?:：|:(?!\d)))\s*"
+)
 _ANSWERS = lazy(
     r"[\s*_#]*(?:sure|of course|certainly|absolutely|definitely|gladly|happy to|no problem"
     r"|great (?:question|idea|choice)|good (?:question|idea)|you['’]re welcome|thank you for"
@@ -196,7 +199,8 @@ _ANSWERS = lazy(
     r"|natürlich|gern(?:e)?\b|klar\b|selbstverständlich|sicher\b|gute (?:frage|idee)|hier (?:ist"
     r"|sind)"
     r"|kein problem|du kannst|sie können|das ist eine"
-    r"|当然|當然|好的|没问题|沒問題|好问题|以下是|下面是|您好|你好|谢谢|您可以|你可以)",
+    r"|good news|gute nachrichten?\b"
+    r"|当然|當然|好的|好消息|没问题|沒問題|好问题|以下是|下面是|您好|你好|谢谢|您可以|你可以)",
     re.IGNORECASE,
 )
 _OFFERS_MORE = lazy(
@@ -206,7 +210,7 @@ _OFFERS_MORE = lazy(
     r"|sag(?:e|en Sie)?(?: mir)? (?:einfach )?bescheid|melde? dich|möchtest du|möchten Sie|soll ich"
     r"|viel (?:spaß|erfolg|glück)"
     r"|bei fragen|weitere fragen|hoffe,? das hilft|lass es mich wissen"
-    r"|请告诉我|請告訴我|需要我|如果您?(?:还)?需要|祝您|祝你|希望(?:对您|对你|这)|还有什么|随时",
+    r"|告诉我|告訴我|你(?:愿意|想要|要不要|需要)[^。！]{0,30}[吗？]|需要我|如果您?(?:还)?需要|祝您|祝你|希望(?:对您|对你|这)|还有什么|随时",
     re.IGNORECASE,
 )
 _YOU = lazy(

@@ -15,11 +15,11 @@ from memory.context.audit import (
     NEVER_WRITTEN,
     REASONS,
     Audit,
-    AuditSource,
     Candidate,
     Flaw,
     audit,
 )
+from memory.context.audit_source import AuditSource
 from memory.context.compaction import SummarySpec
 from memory.context.continued import Beginning
 from memory.context.corrected import HeldValues, put_right
@@ -27,9 +27,9 @@ from memory.context.ended_values import says_old
 from memory.context.extract import extract, open_line
 from memory.context.limits import Limits
 from memory.context.receipt import Receipt, Taken
-from memory.context.requests import find_lost
 from memory.context.summary import SummaryRequest, SummaryResult
 from memory.context.summary_source import SummarySource
+from memory.context.told_requests import find_lost
 from memory.context.wording import end_at_sentence
 from memory.keys import ConversationKey
 from memory.ledger import Spent

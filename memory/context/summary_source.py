@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.context import summary as words
-from memory.context.audit import AuditSource
+from memory.context.audit_source import AuditSource
 from memory.context.corrections import Correction
 from memory.context.extract import read_finished, read_open
 from memory.context.lines import lines_of

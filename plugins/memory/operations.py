@@ -14,7 +14,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from memory.context.audit import REASONS, AuditSource, audit_line
+from memory.context.audit import REASONS, audit_line
+from memory.context.audit_source import AuditSource
 from memory.long_term.document import (
     LONGEST,
     MOST_FACTS,

@@ -27,7 +27,8 @@ from channels.terminal import display
 from channels.terminal.display import StreamedAnswer, without_controls
 from channels.web.markup import html
 from channels.whatsapp import rendering as whatsapp
-from memory.context.audit import AuditSource, Candidate, audit
+from memory.context.audit import Candidate, audit
+from memory.context.audit_source import AuditSource
 from memory.context.corrected import HeldValues, choose_certain
 from memory.context.corrections import find_corrections
 from memory.context.ended_values import EndedValue, show_corrected

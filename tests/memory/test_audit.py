@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import get_args
 
-from memory.context.audit import REASONS, Audit, AuditSource, Candidate, Level, audit
-from memory.context.requests import find_lost, find_requests, find_restated
-from tests.memory.audit_corpus import BAD, CHATS, GOOD
+from memory.context.audit import REASONS, Audit, Candidate, Level, audit
+from memory.context.audit_source import AuditSource
+from memory.context.requests import find_requests
+from memory.context.told_requests import find_lost, find_restated
+from tests.memory.audit_corpus import BAD, CHATS, GOOD, UNSEEN
 from tests.memory.audit_turns import turns_of
 from tests.tables import each_row
 
 
 def judge(chat: str, text: str, finish: str = "complete") -> Audit:
-    lines = CHATS[chat]
+    lines = CHATS[chat] if chat in CHATS else UNSEEN.chats[chat]
     turns = turns_of(lines)
     source = AuditSource(
         lines[::2],
@@ -30,6 +32,15 @@ def test_at_least_38_of_40_good_summaries_are_taken_and_as_many_bad_ones_are_not
     assert (len(GOOD), len(BAD)) == (40, 40)
     assert len(turned_away) <= 2, turned_away
     assert len(taken) <= 2, taken
+
+
+def test_of_summaries_by_writers_who_did_not_know_it_most_are_told_apart() -> None:
+    """These are the figures as measured: a change may raise them."""
+    taken = [judge(chat, text).accepts() for chat, text in UNSEEN.good]
+    noticed = [bool(judge(chat, text).findings) for chat, _, text in UNSEEN.bad]
+    assert (len(taken), len(noticed)) == (90, 144)
+    assert sum(taken) >= 82
+    assert sum(noticed) >= 118
 
 
 @each_row("finish", ["length", "filtered", "refused", "interrupted", "unknown"])

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from memory.context.audit import AuditSource, Candidate, audit
+from memory.context.audit import Candidate, audit
+from memory.context.audit_source import AuditSource
 from memory.context.corrected import HeldValues
 from memory.context.extract import extract, read_open
 from memory.context.requests import Requests

@@ -1,0 +1,108 @@
+"""Requests as a text tells of them: as a task, as done, or not at all. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from memory.context.requests import DONE, LIKE, PersonRequest, Requests
+from memory.context.wording import is_wide, shared, split_sentences, stems
+from memory.patterns import lazy
+
+_LIKE_WIDE = 0.5  # of the pairs of signs in Chinese
+
+
+def find_restated(
+    text: str, found: Requests, deeds: Sequence[PersonRequest] = ()
+) -> list[PersonRequest]:
+    """Return the finished requests that a text lists as something that is to be done, or that was
+    not done yet. `deeds` are found in lists of tasks only: they may be standing orders, of which a
+    text says that something must be so."""
+    listed = {*list_tasks(text, only_headed=True), *(denied := _list_denied(text))}
+    restated = []
+    for line in dict.fromkeys((*list_tasks(text), *denied)):
+        said = stems(line)
+        known = (*found.open, *found.finished, *(deeds if line in listed else ()))
+        best = max(known, key=lambda one: _likeness(said, one), default=None)
+        like = _likeness(said, best) if best else 0.0
+        if best is None or like < (_LIKE_WIDE if is_wide(line) else LIKE):
+            continue
+        if any(_likeness(said, one) * 2 >= like for one in found.open):
+            continue
+        if len(shared(best.own, said)) >= min(2, len(best.own)):
+            restated.append(best)
+    return list(dict.fromkeys(restated))
+
+
+def find_lost(text: str, found: Requests) -> list[PersonRequest]:
+    """Return the open requests of which a text says nothing, or that they are done."""
+    lines = [(line, stems(line)) for line in split_sentences(text)]
+    return [one for one in found.open if not any(_tells(line, said, one) for line, said in lines)]
+
+
+def list_tasks(text: str, *, only_headed: bool = False) -> list[str]:
+    """Return the lines of a text that say what is to be done: those under such a heading, and those
+    that say so themselves, unless `only_headed`; not those that are marked as done."""
+    found, is_under = list[str](), False
+    for line in split_sentences(text):
+        heading = _TASKS_HEAD.match(line)
+        says_so = not only_headed and bool(_TASK.search(line))
+        is_item = bool(_ITEM.match(line))
+        if heading or (_HEAD.match(line) and not (is_under and is_item)):
+            line = line[heading.end() :] if heading else ""
+            is_under = bool(heading) and not (line and is_item)  # "- Open: …" is of one line
+        elif is_under and not _ITEM.match(line):
+            is_under = says_so
+        if line and (is_under or says_so) and not DONE.pattern.search(line):
+            found.append(line)
+    return found
+
+
+def _list_denied(text: str) -> list[str]:
+    """Return the parts of a text that say that something was not done yet."""
+    parts = (part for line in split_sentences(text) for part in _PARTS.split(line))
+    return [part for part in parts if _NOT_YET.search(part)]
+
+
+def _likeness(said: set[str], one: PersonRequest) -> float:
+    """Return which part of a line is about a request."""
+    return len(shared(said, set(one.about))) / len(said) if said else 0.0
+
+
+def _tells(line: str, said: set[str], one: PersonRequest) -> bool:
+    wanted = one.own
+    known = shared(wanted, said | {word[:4] for word in said})
+    known |= {*_NUMBERS.findall(one.text)} & {*_NUMBERS.findall(line)}
+    is_told = len(known) >= max(1, min(3, round(len(wanted) / 3)))
+    return is_told and not (DONE.pattern.search(line) and not _TASK.search(line))
+
+
+_NUMBERS = lazy(r"\d{3,}")
+_ITEM = lazy(r"(?:[-*•–·]|\d{1,2}[.)、]|\[[ xX]?\])\s*")
+_HEAD = lazy(r"#{1,6}\s|\*\*[^*]{1,60}\*\*:?\s*|[^\s:：.。,，][^:：.。\n]{0,40}[:：](?:\s|$)")
+_TO_DO = (
+    r"to[- ]?dos?\b|tasks?(?: left| remaining)?\b(?! overview)|next steps?\b|remaining\b|pending\b"
+    r"|still (?:open|to do|to be done|needed)\b|open(?: (?:tasks?|points?|items?|requests?))?\b"
+    r"|action items?\b|outstanding\b|what(?:'s| is) left\b"
+    r"|noch (?:zu (?:tun|erledigen)|offen)\b|offen(?:e [\w ]{1,20})?\b|zu (?:tun|erledigen)\b"
+    r"|aufgaben\b|nächste schritte\b|ausstehend\b"
+    r"|待办(?:事项)?|待辦(?:事項)?|下一步|未完成|尚未完成|还需要?做|接下来"
+)
+_TASKS_HEAD = lazy(
+    rf"(?:#{{1,6}}\s*|\*\*|[-*•]\s*)?(?:{_TO_DO})[^:：\n]{{0,20}}(?:[:：]|\*\*|$)\**[:：]?\s*",
+    re.IGNORECASE,
+)
+_TASK = lazy(
+    r"\b(?:to[- ]?do|needs? to|ha(?:s|ve) to|must(?: be)?|still (?:to|needs?|has)|should(?: be)?"
+    r"|remains? to|will (?:need|have) to|is to be|are to be|wants? (?:the assistant|you) to)"
+    r"|\b(?:muss|müssen|noch zu|soll(?:en)? noch|ist noch|sind noch|als nächstes"
+    r"|steht (?:noch )?aus)"
+    r"|\[ \]|待办|待辦|需要|还要|還要|仍需|尚未|尚待|要做|下一步",
+    re.IGNORECASE,
+)
+_PARTS = lazy(r"[;；，。]|,(?!\d)|\b(?:and|und)\b")
+_NOT_YET = lazy(
+    r"\b(?:not|n['’]t)\b.{0,40}\byet\b|\bnot yet\b|\bno \w+ (?:has|have) been\b"
+    r"|\bnoch (?:nicht|kein\w{0,2})\b|还没|还未|尚未|没有(?=[^，。]{0,6}[订预发交做写改办])",
+    re.IGNORECASE,
+)
