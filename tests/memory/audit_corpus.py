@@ -2,8 +2,8 @@
 summaries must tell apart (`audit_corpus.json`). Written before the audit was, and not changed to
 suit it.
 
-`audit_unseen.json` has more, by two writers who knew nothing of the audit. Rules were made by looking
-at the first nine of its conversations ("a-"), and two rules more by errors with the others ("b-").
+`audit_unseen.json` has more, by two writers who knew nothing of the audit. Rules were made by
+looking at the first nine of its conversations ("a-"), and two by errors with the others ("b-").
 
 In a conversation the lines are said by turns: a person's, then the assistant's.
 """
