@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from memory.context import shapes
 from memory.context.audit_source import AuditSource
-from memory.context.corrected import says_old
 from memory.context.made_up_orders import find_made_up, find_permitted
 from memory.context.receipt import Receipt, SourceFacts
 from memory.context.told_requests import find_lost, find_restated
@@ -262,13 +261,7 @@ def _check_orders(text: str, source: AuditSource) -> Sequence[Flaw]:
 
 
 def _check_corrections(text: str, source: AuditSource) -> Sequence[Flaw]:
-    if not source.current:
-        return []
-    stale = [
-        f"{one.new} ({one.old} was corrected)"
-        for one in source.current
-        if any(says_old(one, said) for said in split_sentences(text))
-    ]
+    stale = source.find_stale(text)
     return [Flaw("corrected", tuple(stale))] if stale else []
 
 

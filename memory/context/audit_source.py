@@ -9,7 +9,7 @@ from math import log2
 
 from msgspec import Struct
 
-from memory.context.corrected import SAID, choose_certain, find_untold
+from memory.context.corrected import SAID, choose_certain, find_stale, find_untold
 from memory.context.corrections import Correction, find_corrections, in_force
 from memory.context.ended_values import EndedValue
 from memory.context.made_up_orders import Ban, find_bans
@@ -89,6 +89,11 @@ class AuditSource(Struct, frozen=True, dict=True):
         """Return the sentences with values that hold since a person corrected others, and that a
         text does not say."""
         return find_untold(text, self.current, self._said)
+
+    def find_stale(self, text: str) -> list[str]:
+        """Return the values that hold since a person corrected those that a text says instead."""
+        stale = find_stale(text, self.current, self._said)
+        return [f"{one.new} ({one.old} was corrected)" for one in stale]
 
     @cached_property
     def ended(self) -> list[EndedValue]:

@@ -19,6 +19,7 @@ from memory.context.ended_values import (
 from memory.context.receipt import sentence_with
 from memory.context.shapes import tells_of_before
 from memory.context.values import SCANNED, Value, find_values
+from memory.context.wording import split_sentences
 from memory.patterns import lazy
 
 _MOST_UNTOLD = 12  # corrections
@@ -57,6 +58,18 @@ def _is_plain(one: Correction, message: str) -> bool:
     ):
         return False
     return one.is_certain or _says(message, one.old)
+
+
+def find_stale(text: str, plain: Sequence[Correction], said: Sequence[str]) -> list[Correction]:
+    """Return the corrections of which a text says the old value as if it held. Where the person did
+    not name that, and the text says the new one, too, both may hold, of two things."""
+    sentences = split_sentences(text)
+    return [
+        one
+        for one in plain
+        if any(says_old(one, sentence) for sentence in sentences)
+        and (_says(said[one.at], one.old) or not _says(text, one.new))
+    ]
 
 
 def says_old(one: Correction, sentence: str) -> bool:

@@ -39,8 +39,8 @@ def test_of_summaries_by_writers_who_did_not_know_it_most_are_told_apart() -> No
     taken = [judge(chat, text).accepts() for chat, text in UNSEEN.good]
     noticed = [bool(judge(chat, text).findings) for chat, _, text in UNSEEN.bad]
     assert (len(taken), len(noticed)) == (90, 144)
-    assert sum(taken) >= 82
-    assert sum(noticed) >= 118
+    assert sum(taken) >= 88
+    assert sum(noticed) >= 116
 
 
 @each_row("finish", ["length", "filtered", "refused", "interrupted", "unknown"])
