@@ -109,7 +109,8 @@ def read_open(summary: str) -> list[PersonRequest]:
     """Return the open requests that a summary names, in such a line or in a model's words."""
     rest = _DONE_LINE.sub("", _OPEN_LINE.sub("", summary))
     told = [make_request(0, task) for task in list_tasks(rest, only_headed=True)]
-    return [*told, *_read(_OPEN_LINE.findall(summary))]
+    found = (*told, *_read(_OPEN_LINE.findall(summary)))
+    return list({one.text.rstrip("."): one for one in found}.values())
 
 
 def read_finished(summary: str) -> list[PersonRequest]:

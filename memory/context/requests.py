@@ -19,7 +19,7 @@ from memory.turns import Turn
 
 MOST = 12
 """Requests of a kind that are told of: the newest."""
-_SHOWN = 200  # characters of a request
+SHOWN = 200  # characters of a request
 _LOOKED_AT = 4_000  # characters of a message, from both ends
 LIKE = 0.6  # of the words that say something: two requests are the same
 _FILLERS = frozenset(
@@ -75,7 +75,7 @@ def find_requests(
         reply = _ends(turn.reply.text) if turn.reply else ""
         made = _requests_in(turn.number, asked, words_of(asked))
         replies[turn.number] = reply
-        is_short = 0 < len(reply) <= 2 * _SHOWN
+        is_short = 0 < len(reply) <= 2 * SHOWN
         if is_short and not (made or pending) and _puts_off(reply, words_of(reply)):
             said = frozenset(stems(asked))
             made = [PersonRequest(turn.number, _shorten(asked), said)] if said else []
@@ -156,7 +156,7 @@ def _requests_in(turn: int, asked: str, words: Set[str]) -> list[PersonRequest]:
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
 
 def _may_ask(asked: str, words: Set[str]) -> bool:
@@ -212,7 +212,7 @@ def _puts_off(reply: str, words: Set[str]) -> bool:
     a line of the bot's own alone: in a draft of a letter somebody else promises it."""
     if _PROMISES.is_in(reply, words):
         return True
-    is_line = len(reply) <= _SHOWN and _OF_OTHERS.isdisjoint(reply.strip())
+    is_line = len(reply) <= SHOWN and _OF_OTHERS.isdisjoint(reply.strip())
     return is_line and _PROMISES_BY.search(reply) is not None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from memory.context.requests import DONE, LIKE, PersonRequest, Requests
+from memory.context.requests import DONE, LIKE, SHOWN, PersonRequest, Requests
 from memory.context.wording import is_wide, shared, split_sentences, stems
 from memory.patterns import lazy
 
@@ -43,19 +43,26 @@ def find_lost(text: str, found: Requests) -> list[PersonRequest]:
 def list_tasks(text: str, *, only_headed: bool = False) -> list[str]:
     """Return the lines of a text that say what is to be done: those under such a heading, and those
     that say so themselves, unless `only_headed`; not those that are marked as done."""
-    found, is_under = list[str](), False
+    found, is_under, is_told = list[str](), False, False
     for line in split_sentences(text):
         heading = _TASKS_HEAD.match(line)
         says_so = not only_headed and bool(_TASK.search(line))
         is_item = bool(_ITEM.match(line))
         if heading or (_HEAD.match(line) and not (is_under and is_item)):
             line = line[heading.end() :] if heading else ""
-            is_under = bool(heading) and not (line and is_item)  # "- Open: …" is of one line
-        elif is_under and not _ITEM.match(line):
+            is_under = bool(heading) and not line  # "Open: …" is of one line
+        elif is_under and not is_item:
             is_under = says_so
-        if line and (is_under or says_so) and not DONE.pattern.search(line):
-            found.append(line)
+        goes_on = is_told and line.startswith("·")
+        is_told = bool(line) and (bool(heading) or is_under or says_so or goes_on)
+        if is_told and not _is_cut(line) and not DONE.pattern.search(line):
+            found.append(line.removeprefix("· "))
     return found
+
+
+def _is_cut(line: str) -> bool:
+    """Return whether a line was cut, other than at the length of a request."""
+    return line.endswith("…") and len(line) < SHOWN
 
 
 def _list_denied(text: str) -> list[str]:
@@ -72,8 +79,9 @@ def _likeness(said: set[str], one: PersonRequest) -> float:
 def _tells(line: str, said: set[str], one: PersonRequest) -> bool:
     wanted = one.own
     known = shared(wanted, said | {word[:4] for word in said})
-    known |= {*_NUMBERS.findall(one.text)} & {*_NUMBERS.findall(line)}
-    is_told = len(known) >= max(1, min(3, round(len(wanted) / 3)))
+    numbers = {*_NUMBERS.findall(one.text)} & {*_NUMBERS.findall(line)}
+    least = max(1, min(3, round(len(wanted) / 3)))
+    is_told = bool(known) and len(known) + len(numbers) >= least and not _is_cut(line)
     return is_told and not (DONE.pattern.search(line) and not _TASK.search(line))
 
 
