@@ -122,8 +122,12 @@ class BotProcess:
         return await self.gone()
 
     async def gone(self) -> int:
-        """Wait for its end, whoever brings it about; returns the exit code."""
-        async with asyncio.timeout(PATIENCE):
+        """Wait for its end, whoever brings it about, as long as it goes on to say something; returns
+        the exit code."""
+        said = -1
+        while not self._reading.done() and said < (said := len(self.out)):
+            await asyncio.wait((self._reading,), timeout=PATIENCE)
+        async with asyncio.timeout(PATIENCE if self._reading.done() else 0):
             await asyncio.shield(self._reading)
             return await self.process.wait()
 

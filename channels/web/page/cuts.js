@@ -6,7 +6,7 @@ import { t } from "./language.js";
 const SAID = { summarised: t("summarised"), cleared: t("cleared"), gone: t("out of the context"), "in the log": t("in the activity log, a line each") };
 const MOVES = ["undo", "redo"];
 
-/** Draw the lines into the log; those that are there already, with what is open in them, stay. */
+/** Draw the lines into the log; those that are there already stay, with what is open in them, behind their turns. */
 export function cuts(log, { runs = [], events = [], overview = {} }, page) {
   const wanted = new Map();
   for (const run of runs) {
@@ -16,7 +16,10 @@ export function cuts(log, { runs = [], events = [], overview = {} }, page) {
     wanted.set([run.first, run.last, run.state[0], event?.id, overview.summary?.name].join(), { run, event, place });
   }
   for (const line of log.querySelectorAll(".cut")) {
-    if (!wanted.delete(line.dataset.cut)) line.remove();
+    const kept = wanted.get(line.dataset.cut);
+    if (!kept) line.remove();
+    else if (line.previousElementSibling !== kept.place) kept.place.after(line); // the turn was drawn anew
+    wanted.delete(line.dataset.cut);
   }
   for (const [key, { run, event, place }] of wanted) {
     place.after(drawn(key, run, event, overview, page));
