@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import logging
 import os
-from asyncio import CancelledError
+from asyncio import CancelledError, Lock
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from msgspec.structs import replace
 
@@ -26,6 +26,7 @@ from channels.base import CommandEntry
 from channels.language import _, explain
 from channels.message import Address, Reply
 from memory.conversations import Conversations
+from memory.keys import ConversationKey
 from memory.record.store import StoreError
 from memory.tasks import is_stopped
 from plugins.api import Ask, Command, CommandError, Ports
@@ -78,6 +79,7 @@ class CommandRunner:
         self._delivery, self._access, self._forms = delivery, access, forms
         self.queues = KeyedQueues("command")
         self._leading = Counter[str]()
+        self._coming = WeakValueDictionary[str, Lock]()  # chats whose leading command is taken in
         self._givers = WeakKeyDictionary[Job, str]()  # of what the queues hold, and no longer
 
     @property
@@ -96,7 +98,7 @@ class CommandRunner:
         is_slow = command is not None and command.is_slow(line.rest)
         chat = received.key.home
         queue: Hashable = (received.key.id, "slow") if is_slow else chat
-        if command is not None and command.leads:
+        if self.may_lead(line.name):
             self._leading[chat] += 1
         job = partial(self._answer, received, line)
         self._givers[job] = name_of(received.address)
@@ -121,11 +123,27 @@ class CommandRunner:
         verb = next(iter(line.rest.lower().split()), "")
         return command is not None and verb in command.takes_files
 
+    def may_lead(self, name: str) -> bool:
+        """Return whether a command of this name may lead its chat elsewhere."""
+        command = self._ports.commands.get(name)
+        return command is not None and command.leads
+
+    @asynccontextmanager
+    async def leading(self, chat: str) -> AsyncIterator[None]:
+        """Take in a command that may lead the chat of this conversation elsewhere; `settle` waits
+        for that as well, since some channels hand over a message before the one before is taken
+        in."""
+        async with self._coming.setdefault(chat, Lock()):
+            if self._leading[chat]:
+                await self.queues.room(chat, 1)
+            yield
+
     async def settle(self, chat: str) -> None:
         """Wait until no command is left that may lead the chat of this conversation elsewhere, if
         there is one: what is said after it is said there."""
-        if self._leading[chat]:
-            await self.queues.room(chat, 1)
+        if chat in self._coming or self._leading[chat]:
+            async with self.leading(chat):
+                pass
 
     async def run(
         self,
@@ -181,8 +199,8 @@ class CommandRunner:
             is_asking = reply.form is not None
             reply = await self._ask_for_form(received.address, reply)
             if not is_asking and not received.run:
-                reply = self._remind_of_form(received.address, reply)
-        if (command := self._ports.commands.get(line.name)) is not None and command.leads:
+                reply = self.remind_of_form(received.address, received.key, reply)
+        if self.may_lead(line.name):
             self._leading -= Counter([received.key.home])
         with self._delivery.speaking_to(received.address, received.key.id):
             if not (received.run and await find_handler(self._runs).answer(received, reply)):
@@ -197,7 +215,11 @@ class CommandRunner:
             return Reply(refusal, problem="refused")
         return await self.run(received.address, line, received.speaker, files)
 
-    def _remind_of_form(self, address: Address, reply: Reply) -> Reply:
+    def remind_of_form(self, address: Address, key: ConversationKey, reply: Reply) -> Reply:
+        """Return the reply to a command, which says what the next message will be used for; what is
+        said off the record is used for nothing."""
+        if self._ports.private.look(key) is not None:
+            return reply
         with self._delivery.speaking_to(address):
             said = self._forms.remind(address)
         return replace(reply, text=f"{reply.text}\n\n{said}") if said else reply

@@ -23,6 +23,8 @@ from memory.record.store import StoreError
 
 log = logging.getLogger(__name__)
 
+_LONGEST_NAME = 200  # characters in which the name of a command ends
+
 
 class Intake:
     """Takes messages in."""
@@ -40,6 +42,14 @@ class Intake:
         self._access, self._delivery, self._turns = access, delivery, turns
         self._forms, self._workspaces, self._commands = forms, workspaces, commands
         self._private = private
+
+    def find_command(self, inbound: Inbound) -> str:
+        """Return the name of the command that a message is, or that it becomes as the text for a
+        form; "" for none."""
+        line = command_line(clean_text(inbound.text[:_LONGEST_NAME]))
+        form = self._forms.find(inbound.address) if line is None else None
+        line = line if form is None else fill(form, "")
+        return line.name if line is not None else ""
 
     async def take(self, inbound: Inbound) -> tuple[Received, bool] | None:
         """Return the message on disk, and whether it is new; None: it was refused, and whoever sent

@@ -94,7 +94,14 @@ class RunningBot(Struct, frozen=True):
     async def submit(self, inbound: Inbound) -> Accepted | None:
         """Let a message in, put it on disk, and send it where it belongs."""
         self.languages.hear(inbound.address)
-        await self.commands.settle(self.links.key_of(inbound.address).id)
+        chat = self.links.key_of(inbound.address).id
+        if self.commands.may_lead(self.intake.find_command(inbound)):
+            async with self.commands.leading(chat):
+                return await self._submit(inbound)
+        await self.commands.settle(chat)
+        return await self._submit(inbound)
+
+    async def _submit(self, inbound: Inbound) -> Accepted | None:
         with speaking(self.languages.of(inbound.address)):
             if (taken := await self.intake.take(inbound)) is None:
                 return None
@@ -148,6 +155,7 @@ class RunningBot(Struct, frozen=True):
             reply = self.private.answer_command(key, line) if is_known else None
             if reply is None:
                 reply = await self.commands.run(address, line, speaker)
+                reply = self.commands.remind_of_form(address, key, reply)
             return self.private.mark(key, reply)
 
     def must_wait(self, inbound: Inbound) -> bool:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from memory.context.corrected import SAID, choose_certain, find_stale, find_untold
 from memory.context.corrections import Correction, find_corrections, in_force
-from memory.context.ended_values import EndedValue
+from memory.context.ended_values import ByHand, EndedValue, with_commands
 from memory.context.made_up_orders import Ban, find_bans
 from memory.context.receipt import SourceFacts
 from memory.context.requests import NONE, PersonRequest, Requests, find_deeds, find_requests
@@ -34,7 +34,7 @@ class AuditSource(Struct, frozen=True, dict=True):
     the requests in it that are `known`. It has so many `tokens` (0: nobody knows).
     `is_in_any_language`: a person said in which one it is to be written. `corrections` are those in
     the turns and in the `earlier` ones, which are summarised already, by their places among both
-    (None: they are looked for)."""
+    (None: they are looked for); `by_hand` are values that a command has ended."""
 
     asked: Sequence[str]
     answered: Sequence[str] = ()
@@ -46,6 +46,7 @@ class AuditSource(Struct, frozen=True, dict=True):
     is_in_any_language: bool = False
     corrections: Sequence[Correction] | None = None
     earlier: Sequence[Turn] = ()
+    by_hand: Sequence[ByHand] = ()
 
     def prepare(self) -> None:
         """Find what is compared, which takes most of the time of an audit, before there is a text
@@ -100,14 +101,22 @@ class AuditSource(Struct, frozen=True, dict=True):
         """The values that were ended; those that a person has not plainly ended are marked, and
         were so in the summary of the earlier turns."""
         plain = {(one.old, one.new) for one in self.current}
-        return [
-            EndedValue(
-                *(one.old, one.new, self._heard[one.at].number, SAID, one.topic, one.is_shared),
-                is_marked=(one.old, one.new) not in plain,
-            )
+        heard = (
+            (self._heard[one.at], one)
             for one in in_force(self._corrections)
             if one.at >= len(self.earlier) or (one.old, one.new) in plain
+        )
+        values = [
+            (
+                turn.entries[0].at.timestamp(),
+                EndedValue(
+                    *(one.old, one.new, turn.number, SAID, one.topic, one.is_shared),
+                    is_marked=(one.old, one.new) not in plain,
+                ),
+            )
+            for turn, one in heard
         ]
+        return with_commands(values, self.by_hand)
 
     @property
     def _heard(self) -> Sequence[Turn]:

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.context.correction_sentences import QUOTED, content_words
 from memory.context.values import NO_NAMES, Value, find_values
 from memory.messages import Role
 from memory.patterns import lazy
+from memory.turns import Entry
 
 OLD = "[the old value]"
 """The words in place of the old value where the new one stands beside it."""
@@ -54,6 +56,60 @@ class EndedValue(Struct, frozen=True):
             return False
         is_later = seq > self.seq
         return not is_later or (role == "assistant" and not 0 < self.said_again < seq)
+
+
+def supersede(before: EndedValue, after: EndedValue) -> EndedValue | None:
+    """Return what is left of a value that was ended before another one: it leads to what holds
+    now, and is gone where that is itself, or it was ended anew."""
+    if before.is_shared and after.is_shared and before.topic.isdisjoint(after.topic):
+        return before
+    if _is_same(before.old, after.old) or _is_same(before.old, after.new):
+        return None
+    return replace(before, new=after.new) if _is_same(before.new, after.old) else before
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Return whether two values are the same, in any form."""
+    return (0, len(one)) in find_places(one, other)
+
+
+class ByHand(Struct, frozen=True):
+    """A value that a person ended by a command, in what was said until a time (Unix)."""
+
+    value: EndedValue
+    until: float
+
+    def ends_in(self, entries: Sequence[Entry], *, has_prior: bool) -> bool:
+        """Return whether a summary of these entries is not to say the value: they, or what was
+        summarised before them, are older than the command, and no person has said it since."""
+        later = [entry for entry in entries if entry.at.timestamp() > self.until]
+        said = (entry.message.text for entry in later if entry.message.role == "user")
+        is_older = has_prior or len(later) < len(entries)
+        return is_older and not any(any(find_places(text, self.value.old)) for text in said)
+
+
+def with_commands(
+    heard: Sequence[tuple[float, EndedValue]], commands: Sequence[ByHand]
+) -> list[EndedValue]:
+    """Return the values that were ended in a chat at these times, and those that commands ended,
+    each with what became of it by later ones."""
+    found: list[EndedValue] = []
+    for at, value in heard:
+        later = [one.value for one in commands if at <= one.until]
+        found += _ended_by(value, later)
+    for one in commands:
+        later = [value for at, value in heard if at > one.until]
+        found += _ended_by(replace(one.value, is_marked=False), later)
+    return found
+
+
+def _ended_by(value: EndedValue, later: Iterable[EndedValue]) -> Iterator[EndedValue]:
+    """Yield what is left of a value after these, if anything is."""
+    for one in later:
+        if (left := supersede(value, one)) is None:
+            return
+        value = left
+    yield value
 
 
 def show_corrected(

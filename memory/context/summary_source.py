@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from memory.context import summary as words
 from memory.context.audit_source import AuditSource
 from memory.context.corrections import Correction
+from memory.context.ended_values import ByHand, says_old
 from memory.context.extract import read_finished, read_open
 from memory.context.lines import lines_of
 from memory.context.receipt import Receipt
@@ -21,13 +22,15 @@ from memory.turns import Turn
 class SummarySource(Struct, frozen=True):
     """Turns, the summary that it continues, those that stood for some of the turns until now, and
     the corrections that were heard, with their turns (None: they are yet to be found). `earlier`
-    are turns before these in which a person corrected something."""
+    are turns before these in which a person corrected something; `by_hand` are values that a
+    command has ended."""
 
     turns: tuple[Turn, ...]
     prior: Summary | None = None
     stood: tuple[Summary, ...] = ()
     corrected: tuple[tuple[int, Correction], ...] | None = None
     earlier: tuple[Turn, ...] = ()
+    by_hand: tuple[ByHand, ...] = ()
 
     @property
     def rest(self) -> tuple[Turn, ...]:
@@ -68,9 +71,12 @@ class SummarySource(Struct, frozen=True):
         return words.material([part.text for part in parts], before)
 
     def receipt(self, text: str) -> Receipt:
-        """Return the receipt for a text, which says what it keeps of the source; many words take a
-        while."""
-        return self.to_audit(0).facts.receipt(text)
+        """Return the receipt for a text, which says what it keeps of the source; nobody misses a
+        value that was ended. Many words take a while."""
+        compared = self.to_audit(0)
+        found = compared.facts.receipt(text)
+        missing = (fact for fact in found.missing if not says_old(fact, compared.ended))
+        return replace(found, missing=tuple(missing))
 
     def to_audit(
         self, tokens: int, *, is_in_any_language: bool = False, is_of_log: bool = False
@@ -93,6 +99,7 @@ class SummarySource(Struct, frozen=True):
             is_in_any_language=is_in_any_language,
             corrections=self._corrections(),
             earlier=self.earlier,
+            by_hand=self.by_hand,
         )
 
     def _corrections(self) -> list[Correction] | None:

@@ -19,11 +19,13 @@ from msgspec.structs import replace
 from memory.context import summary as words
 from memory.context.compaction import SummarySpec
 from memory.context.continued import Beginning, find_beginning
+from memory.context.ended_values import ByHand
 from memory.context.receipt import Receipt
 from memory.context.summary_drafter import SummaryDrafter
 from memory.context.summary_source import SummarySource
 from memory.context_state import ContextState
 from memory.ledger import Spent
+from memory.long_term import ended
 from memory.record import daily, offload, summaries, transcript
 from memory.record.daily import Section
 from memory.record.database import Database
@@ -87,6 +89,10 @@ class SummaryWriter:
                 return 0  # another conversation's writer is about it, and does not tell this one
             self._note(event, made)
         return self._by_event[event]
+
+    def forget_prepared(self) -> None:
+        """Have the summary of the next cut written anew: a person has corrected what it may say."""
+        self.written_ahead = self._preparing = None
 
     def find_prepared(self, spec: SummarySpec) -> Summary | None:
         """Return the summary that was written ahead, if it is for exactly this."""
@@ -436,7 +442,19 @@ class SummaryWriter:
         """Return the receipt for a text that replaces the text of a summary."""
         turns = await self._turns(summary.turns)
         prior = await self.read(summary.prior) if summary.prior else None
-        return await asyncio.to_thread(SummarySource(turns, prior).receipt, text)
+        by_hand = await self._find_ended_by_hand(turns, prior)
+        source = SummarySource(turns, prior, by_hand=by_hand)
+        return await asyncio.to_thread(source.receipt, text)
+
+    async def _find_ended_by_hand(
+        self, turns: Sequence[Turn], prior: Summary | None
+    ) -> tuple[ByHand, ...]:
+        """Return the values that a command has ended, and that a summary of these turns is not to
+        say."""
+        data, audience = self._services.data, self._key.audience
+        values = await asyncio.to_thread(ended.by_hand, data, audience)
+        entries = [entry for turn in turns for entry in turn.entries]
+        return tuple(one for one in values if one.ends_in(entries, has_prior=prior is not None))
 
     async def _source(self, spec: SummarySpec) -> SummarySource:
         """Return the source of a summary. A summary of turns of which one was removed since serves
@@ -466,7 +484,8 @@ class SummaryWriter:
         whole = (one for one in stood if one is not None and there.issuperset(one.turns))
         corrected = None if heard is None else tuple((one.turn, one.correction) for one in heard)
         earlier = self._leave_out_taken_away(correcting)
-        return SummarySource(turns, before, tuple(whole), corrected, earlier)
+        by_hand = await self._find_ended_by_hand(turns, before)
+        return SummarySource(turns, before, tuple(whole), corrected, earlier, by_hand)
 
     async def _find_range(self, event: int, made: int) -> Summary | None:
         """Return the summary of the turns that an event removed, as a person has edited it, if they

@@ -18,12 +18,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.context.correction_sentences import content_words
-from memory.context.ended_values import EndedValue, find_places, show_corrected
+from memory.context.ended_values import (
+    ByHand,
+    EndedValue,
+    find_places,
+    show_corrected,
+    supersede,
+)
 from memory.long_term.document import MemoryLine, Source
 from memory.record import daily, fence
 from memory.record.daily import Note
 from memory.record.memory_file import MemoryFileError
-from memory.record.search.corrected import ByHand, supersede
 
 log = logging.getLogger(__name__)
 
@@ -211,10 +216,13 @@ def show_line(line: MemoryLine, ended: Iterable[EndedInAudience]) -> str:
 def show_note(note: Note, ended: Iterable[EndedInAudience]) -> str:
     """Return the text of a section of a daily file, as the model reads it."""
     source = Source("section", str(note.day), note.at, "", note.conversation, note.turns)
+    when = source.day, source.at
     values = [
         one.value
         for one in ended
-        if _is_before(source, one) and _is_about(one, note.text, [source])
+        # Whoever gives a command has looked at the lines of that minute, but at no section.
+        if (_is_before(source, one) or (one.until and when == (one.day, one.at)))
+        and _is_about(one, note.text, [source])
     ]
     return show_corrected(note.text, values)
 

@@ -74,7 +74,7 @@ async def forget(ask: Ask) -> Reply:
     first = _("I stopped the running answer.") + " "
     is_stopped = ask.bot.turns.is_running(ask.conversation.key)  # it is stopped with the others
     gone = await ask.bot.forgetting.forget(ask.conversation.key, request.wish)
-    left = f" {_LEFT}" if gone.is_left else ""
+    left = f" {_(_LEFT)}" if gone.is_left else ""
     shared = _tell_branches(request, gone, is_done=True)
     said = _(
         "Deleted: {what}. {shared}{stays} {beyond}{left}",

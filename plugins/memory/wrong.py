@@ -209,7 +209,7 @@ def _correct(text: str, what: Wrong) -> str:
 
 def _show(order: str, edits: Edits) -> Reply:
     places = _places(edits)
-    text = _("{places} say so. Nothing is changed before you agree.", places=places)
+    text = _("Found in {places}. Nothing is changed before you agree.", places=places)
     data = {"diff": to_data(edits.changes), "is_waiting": True}
     yes = Action(_("Correct it"), f"/memory wrong yes {edits.digest} {order}")
     how = _("Without a button: `/memory wrong yes {digest} …`", digest=edits.digest)
@@ -240,6 +240,7 @@ async def _carry_out(ask: Ask, what: Wrong, edits: Edits) -> Reply:
     except EditRefused as error:
         raise CommandError(str(error)) from None
     await conversation.long_term.end(edits.lines, what.values, ask.person.id, WHY)
+    conversation.compactor.summaries.forget_prepared()
     left = len((await _find_edits(conversation, what)).changes) + await _count_read(ask, what)
     turns = _turns_with(conversation, what.values)
     places = _places(edits)

@@ -4,6 +4,7 @@ prompt and in daily files, at once; the file itself changes by an approved edit 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -203,6 +204,46 @@ async def test_a_line_put_right_in_a_turn_goes_with_that_turn(lodge: Lodge) -> N
     await memory.approve("ann")
     await conversation.forget({2})
     assert not facts((await memory.read()).lines)
+
+
+@pytest.mark.parametrize(
+    ("later", "told"),
+    [
+        ((), "The meeting is on 4 May."),
+        (("the meeting is on 5 May, not 4 May",), "The meeting is on 5 May."),
+        (("The meeting is on 3 May after all.",), "The meeting is on 3 May."),
+    ],
+)
+async def test_no_later_summary_says_what_a_command_has_ended(
+    lodge: Lodge, later: Sequence[str], told: str
+) -> None:
+    lodge.summarizer.answer = lambda request: "The meeting is on 3 May."
+    conversation = await lodge.conversation()
+    await lodge.says("The meeting is on 3 May.", reply="Noted. " * 40)
+    ended = EndedValue("3 May", "4 May", 0, 2**62)
+    await conversation.long_term.end({}, [ended], "ann", "/memory wrong")
+    for text in (*later, "Hello."):
+        await lodge.says(text, reply="Well. " * 40)
+    await conversation.compactor.compact_for_person()
+    shown = await conversation.summary.find_standing()
+    assert shown is not None
+    assert told in shown.summary.text
+    assert shown.summary.receipt is not None
+    assert "3 May" not in shown.summary.receipt.missing
+
+
+async def test_a_section_of_the_minute_of_a_command_is_read_as_it_holds(lodge: Lodge) -> None:
+    conversation = await lodge.conversation()
+    await lodge.says("The meeting is on 3 May.", reply="Noted. " * 40)
+    await lodge.says("Hello.", reply="Well. " * 40)
+    lodge.summarizer.answer = lambda request: "The meeting is on 3 May."
+    await conversation.compactor.compact_for_person()
+    await lodge.settle()
+    ended = EndedValue("3 May", "4 May", 0, 2**62)
+    await conversation.long_term.end({}, [ended], "ann", "/memory wrong")
+    found = await conversation.memory.recall("meeting", 10)
+    assert found.notes.hits
+    assert all("4 May (corrected)" in hit.text for hit in found.notes.hits)
 
 
 async def test_values_ended_by_a_command_go_with_the_conversation(lodge: Lodge) -> None:

@@ -122,8 +122,8 @@ class BotProcess:
         return await self.gone()
 
     async def gone(self) -> int:
-        """Wait for its end, whoever brings it about, as long as it goes on to say something; returns
-        the exit code."""
+        """Wait for its end, whoever brings it about, while it goes on to speak; returns the exit
+        code."""
         said = -1
         while not self._reading.done() and said < (said := len(self.out)):
             await asyncio.wait((self._reading,), timeout=PATIENCE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shutil
@@ -54,6 +55,14 @@ async def test_a_branch_and_its_parent_go_on_from_where_they_were(tmp_path: Path
         await bot.says("/forget branches yes")
         assert await rows(bot, "message") == 0
         assert "no branches" in (await bot.says("/branches")).text
+
+
+async def test_what_is_sent_right_behind_a_command_goes_where_that_leads(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo) as bot:
+        await say_all(bot, "one", "two")
+        await asyncio.gather(*(bot.writes(text, id=text) for text in ("/fork t1", "three")))
+        await bot.reply_to("three")
+        assert asked(bot) == ["one", "three"]
 
 
 async def test_on_forty_columns_no_word_of_branches_is_broken(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ async def test_what_is_wrong_is_corrected_in_lines_and_summaries_after_a_yes(
         await bot.app.conversations.settle()
         await bot.says("/context summary edit s1 They meet. The meeting is on 3 May in Oslo.")
         shown = await bot.says("/memory wrong 2 The meeting is on 4 May.")
-        assert "1 remembered line and 1 summary say so." in shown.text
+        assert "Found in 1 remembered line and 1 summary." in shown.text
         (yes,) = [one for one in commands(shown) if one.startswith("/memory wrong yes")]
         assert "The meeting is on 3 May." in file_of(tmp_path).read_text()
         done = await bot.says(yes)
@@ -119,6 +119,25 @@ async def test_what_is_wrong_is_corrected_in_lines_and_summaries_after_a_yes(
         assert any("The meeting is on 4 May in Oslo." in one for one in sent), "the summary"
         assert any("4 May (corrected) in Oslo" in one for one in sent), "the search"
         assert all("3 May in Oslo" not in one for one in sent)
+
+
+async def test_a_summary_that_was_prepared_before_a_command_is_written_anew(tmp_path: Path) -> None:
+    def script(request: Received) -> Answer:
+        return Say("The meeting is on 3 May." if request.is_summary else "Yes. " * 40)
+
+    async with run_bot(tmp_path, script, {"agent_max_context_turns": 4}) as bot:
+        await say_all(bot, "The meeting is on 3 May.", "/remember The meeting is on 3 May.")
+        await say_all(bot, "Tell me of tea.", "Tell me of milk.", "Tell me of sugar.")
+        await bot.app.conversations.settle()
+        assert bot.server.summaries, "it is prepared"
+        shown = await bot.says("/memory wrong 3 May -> 4 May")
+        await bot.says(shown.actions[0].command)
+        await say_all(bot, "Tell me of lemons.", "Tell me of honey.")
+        await bot.app.conversations.settle()
+        await bot.says("And?")
+        told = str(bot.sent_to_model()[1]["content"])
+        assert "The meeting is on 4 May." in told
+        assert "3 May" not in told
 
 
 async def test_what_nobody_says_is_told_and_a_wrong_order_explains_itself(tmp_path: Path) -> None:

@@ -289,3 +289,27 @@ async def test_what_waited_is_not_part_of_the_next_private_conversation(tmp_path
         assert "ended before this message was answered" in behind.text
         assert (await bot.says("Afresh")).text == f"Next.{FOOTER}"
         assert MARK not in str(bot.sent_to_model())
+
+
+async def test_what_is_sent_right_behind_the_command_is_off_the_record(tmp_path: Path) -> None:
+    """A channel may hand over a line before the one before it is taken in, as the terminal does."""
+    async with run_bot(tmp_path, [Say("Aye."), Say("Open.")]) as bot:
+        lines = (("/private on", "on"), (MARK, "said"), ("/private off", "off"), ("Openly", "open"))
+        await asyncio.gather(*(bot.writes(text, id=name) for text, name in lines[:2]))
+        assert (await bot.reply_to("said")).reply.text == f"Aye.{FOOTER}"
+        await asyncio.gather(*(bot.writes(text, id=name) for text, name in lines[2:]))
+        assert (await bot.reply_to("open")).reply.text == "Open."
+        assert MARK not in str(bot.sent_to_model())
+        assert holding(tmp_path, MARK) == []
+
+
+async def test_text_that_a_command_waits_for_is_not_taken_off_the_record(tmp_path: Path) -> None:
+    waits = "your next message is used for it"
+    async with run_bot(tmp_path, answer_at_random) as bot:
+        await bot.says("Lisbn?")
+        await bot.says("/edit t1")
+        assert waits not in (await bot.says("/private on")).text
+        assert (await bot.says(MARK)).text == f"re: {MARK}{FOOTER}"
+        assert waits in (await bot.says("/private off")).text
+        assert "Asked now instead of t1" in (await bot.says("Lisbon?")).text
+        assert holding(tmp_path, MARK) == []

@@ -12,7 +12,13 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from memory.context.corrections import Correction, CorrectionFinder, in_force
-from memory.context.ended_values import EndedValue, find_places, show_corrected
+from memory.context.ended_values import (
+    ByHand,
+    EndedValue,
+    find_places,
+    show_corrected,
+    supersede,
+)
 from memory.context.layout import TakenAway
 from memory.record import transcript
 from memory.record.database import Database
@@ -102,28 +108,6 @@ class CorrectionBook:
         while len(self._heard) > KEPT:
             self._heard.popitem(last=False)
         return heard
-
-
-def supersede(before: EndedValue, after: EndedValue) -> EndedValue | None:
-    """Return what is left of a value that was ended before another one: it leads to what holds
-    now, and is gone where that is itself, or it was ended anew."""
-    if before.is_shared and after.is_shared and before.topic.isdisjoint(after.topic):
-        return before
-    if _is_same(before.old, after.old) or _is_same(before.old, after.new):
-        return None
-    return replace(before, new=after.new) if _is_same(before.new, after.old) else before
-
-
-def _is_same(one: str, other: str) -> bool:
-    """Return whether two values are the same, in any form."""
-    return (0, len(one)) in find_places(one, other)
-
-
-class ByHand(Struct, frozen=True):
-    """A value that a person ended by a command, in what was said until a time (Unix)."""
-
-    value: EndedValue
-    until: float
 
 
 class Corrections(Struct, frozen=True):
