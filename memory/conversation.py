@@ -30,7 +30,7 @@ from msgspec.structs import replace
 from memory.audience_memory import AudienceMemory, Indexer, Quarantine
 from memory.calibration import Anchor, Calibration, CutPrompts, KnownModels
 from memory.compactor import Compactor
-from memory.context.correction_score import may_correct
+from memory.context.corrections import may_correct
 from memory.context.layout import NOTHING_AWAY, TakenAway
 from memory.context.limits import Limits
 from memory.context.summary_writer import Prepared

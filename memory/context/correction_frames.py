@@ -126,38 +126,9 @@ _REQUEST = lazy(
 )
 
 
-SLIP = lazy(
-    r"\b(?:typo|misspel\w{1,6}|mistyped|misprint|tippfehler|schreibfehler|vertippt|verschrieben)\b"
-    r"|[打写输][错漏]|错字|笔误",
-    re.IGNORECASE,
-)
-"""A word by which somebody says that they wrote something wrongly."""
-_OF_SLIP = lazy(
-    r"(?:^|[.!,;。！，])\W{0,3}(?:(?:oh|oops|ups|ah|sorry|pardon|argh|entschuldig\w{1,6}|that|"
-    r"there|was|is|i|we|made|a|my|the|had|have|small|das|da|war|ist|ich|wir|hab|habe|hatte|mich|uns|ein|"
-    r"einen|kleiner|kleinen|gerade|eben)\W{1,3}){0,6}$|(?:^|[。，！,])\W{0,2}[我刚才有个是前面上把名字电话日期时间号码不好意思抱歉]{0,10}$",
-    re.IGNORECASE,
-)
-"""All that may stand before it."""
-_TO_VALUE = lazy(
-    r"\s?(?:[^\W\d_,;:]{1,10}\s[^\W\d_]{1,12})?\s?[,;:.!–—-]{1,3}\s?"
-    r"(?:[^\W\d_]{1,10}(?:['’]\w{1,2})?\W{1,2}){0,5}|了?[，,。：:\s]{0,2}[^，。\d]{0,6}"
-)
-_EXCUSE = lazy(r"\W{1,3}(?:sorry|oops|pardon|entschuldig\w{1,6}|ups)\b[^.!?]{0,20}", re.IGNORECASE)
-
-
-def is_slip(text: str, new: tuple[int, int]) -> bool:
-    """Return whether a text says that a value at this place in it was written wrongly before."""
-    if _DOUBTFUL.search(text) or _ASKED.search(text):
-        return False
-    for slip in SLIP.finditer(text):
-        between = text[slip.end() : new[0]] if slip.end() <= new[0] else ""
-        is_short = 0 < len(between) <= _BETWEEN
-        if is_short and _OF_SLIP.search(text[: slip.start()]) and _TO_VALUE.fullmatch(between):
-            return True
-        if _EXCUSE.fullmatch(text[new[1] : slip.start()][: _BETWEEN + 1]):
-            return True
-    return False
+def is_doubtful(text: str) -> bool:
+    """Return whether a sentence asks, or speaks of what is no fact."""
+    return bool(_DOUBTFUL.search(text) or _ASKED.search(text))
 
 
 def is_framed(

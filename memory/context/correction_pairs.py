@@ -14,6 +14,7 @@ from functools import cached_property
 from itertools import chain, islice
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.context.correction_sentences import content_words, split_sentences
 from memory.context.values import Value, find_values
@@ -86,6 +87,13 @@ class HeardSentence(Struct, frozen=True, dict=True):
     @cached_property
     def values(self) -> list[Value]:
         return find_values(self.text)
+
+    def take_as(self, part: Value, whole: Value) -> None:
+        """Take a value for the one of which it is a part: 17, for 17 June."""
+        self.values[:] = [
+            replace(whole, start=one.start, end=one.end) if one is part else one
+            for one in self.values
+        ]
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -318,7 +326,7 @@ _SIGN_OF_UNIT = lazy(r"[%$€£¥元]|euro|dollar", re.IGNORECASE)
 def _may_be_ended(old: Value, new: Value) -> bool:
     kinds = {old.kind, new.kind}
     is_kind = len(kinds) == 1 or kinds <= {"date", "day"} or _are_houses(old, new)
-    return is_kind and _has_same_unit(old, new) and not old.is_same(new)
+    return is_kind and has_same_unit(old, new) and not old.is_same(new)
 
 
 def _are_houses(old: Value, new: Value) -> bool:
@@ -334,10 +342,11 @@ def _may_be_named(old: Value, new: Value) -> bool:
     if new.kind == "name":
         return False  # where nobody has said it, it is one of several
     is_short = {old.kind, new.kind} in ({"number", "time"}, {"number", "day"})
-    return _may_be_ended(old, new) or (is_short and _has_same_unit(old, new))
+    return _may_be_ended(old, new) or (is_short and has_same_unit(old, new))
 
 
-def _has_same_unit(old: Value, new: Value) -> bool:
+def has_same_unit(old: Value, new: Value) -> bool:
+    """Return whether both are of one currency or in per cent, as far as they say."""
     signs = (_SIGN_OF_UNIT.search(value.text) for value in (old, new))
     first, second = (sign[0].lower() if sign else "" for sign in signs)
     return not first or not second or first == second

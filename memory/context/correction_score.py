@@ -14,7 +14,7 @@ from math import sqrt
 
 from msgspec import Struct
 
-from memory.context.correction_frames import MAY_FRAME, SLIP, is_framed, is_slip
+from memory.context.correction_frames import MAY_FRAME, is_framed
 from memory.context.correction_pairs import (
     BACK,
     HeardMessage,
@@ -39,7 +39,6 @@ FRAMED = 3.0
 OF_ANOTHER = -9.0
 """The score of a pair of values of two things."""
 _LOOKED_AT = 24  # pairs of a message, for a frame
-_SLIPS = 2  # signs by which a value differs that was written wrongly
 _FEW = 12  # words of a sentence that is about one thing
 _READ = 2_000  # characters of a message whose words are looked at
 _COUNTS = (1, 2, 3, 5)
@@ -80,7 +79,7 @@ def score_pairs(
             shared[key] = weights.total(found), len(found)
         total, count = shared[key]
         scores.append((total + weights.total(own)) / sqrt(count + len(own) + LENGTH))
-    for at in (*_list_framed(pairs, said), *_list_slips(pairs, said)):
+    for at in _list_framed(pairs, said):
         scores[at] = max(scores[at], FRAMED)
     return [
         OF_ANOTHER if is_of_another(pair) else score
@@ -118,38 +117,6 @@ def _list_framed(pairs: Sequence[Pair], said: HeardMessage) -> Iterable[int]:
     return [at for _, _, at in best.values()]
 
 
-def _list_slips(pairs: Sequence[Pair], said: HeardMessage) -> Iterator[int]:
-    """Yield the places of pairs of a value that the message says was written wrongly before: with
-    the old value that is most like it, or the only one of its kind."""
-    if not SLIP.search(said.text[:_READ]):
-        return
-    texts, before = {}, ""
-    for sentence in said.sentences:  # "Typo. It's 17."
-        texts[id(sentence)] = (f"{before} " if before else "", sentence.text)
-        before = sentence.text if len(sentence.tokens) <= _FEW else ""
-    of_new: dict[int, list[tuple[int, int, int]]] = {}
-    for at, pair in enumerate(pairs):
-        if pair.back >= 0 and pair.new.kind != "word":
-            of_new.setdefault(id(pair.new), []).append((_count_slips(pair), pair.rank, at))
-    for found in of_new.values():
-        edits, _rank, at = min(found)
-        new = pairs[at].new
-        is_alike = edits <= _SLIPS and (edits < len(new.text) / 2 or len(found) == 1)
-        is_only = len(found) == 1 and new.kind != "name"
-        if is_alike or is_only:
-            front, text = texts[id(pairs[at].sentence)]
-            place = new.start + len(front), new.end + len(front)
-            if is_slip(front + text, place):
-                yield at
-
-
-def _count_slips(pair: Pair) -> int:
-    """Return how many signs differ: digits, where both values have some."""
-    digits = [re.sub(r"\D", "", value.text)[:30] for value in (pair.new, pair.old)]
-    one, other = digits if all(digits) else (pair.new.text.casefold(), pair.old.text.casefold())
-    return count_edits(one, other, _SLIPS)
-
-
 def _is_about_it(pair: Pair) -> bool:
     """Return whether a pair is of one thing: a bare number, or a name, may be of another one."""
     is_plain = pair.new.kind not in ("number", "name", "code")
@@ -157,7 +124,7 @@ def _is_about_it(pair: Pair) -> bool:
     return is_plain or is_short or not pair.source.words.isdisjoint(pair.sentence.words)
 
 
-def may_correct(text: str) -> bool:
+def has_words(text: str) -> bool:
     """Return whether a message may have words by which people correct; half of all others have
     none, which is found out in no time."""
     found = set(describe_message(text))

@@ -18,8 +18,10 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memory.context.correction_bare import LONG, LONGEST_END, find_bare, may_be_bare
+from memory.context.correction_cues import without_cues
 from memory.context.correction_pairs import BACK, HeardMessage, Pair, find_pairs
-from memory.context.correction_score import may_correct, score_pairs
+from memory.context.correction_score import FRAMED, has_words, score_pairs
 from memory.context.correction_sentences import OF_ANYTHING, content_words, split_sentences
 from memory.context.values import SCANNED, Value, find_values
 
@@ -69,6 +71,12 @@ def find_corrections(said: Sequence[str], answered: Sequence[str] = ()) -> list[
     return found[-MOST:]
 
 
+def may_correct(text: str) -> bool:
+    """Return whether a message may correct a value; most others can't, which is found out in no
+    time."""
+    return has_words(text) or may_be_bare(text)
+
+
 class CorrectionFinder:
     """Finds corrections in messages as they come."""
 
@@ -81,7 +89,7 @@ class CorrectionFinder:
         looking for them fails, there are none."""
         said = HeardMessage(text[:SCANNED])
         try:
-            return self._find(said) if may_correct(text) else []
+            return self._find(said) if may_correct(said.text) else []
         except Exception:
             log.exception("the corrections in a message could not be found")
             return []
@@ -100,9 +108,10 @@ class CorrectionFinder:
         found = []
         for pair, score in _choose(said, [*self._heard]):
             old, new = _complete(_as_named(pair), pair.new)
+            pair.sentence.take_as(pair.new, new)
             topic, is_shared = _topic(pair.sentence.text, old, new, self._texts)
             of_values = content_words(f"{old.text} {new.text}")
-            words = content_words(pair.sentence.text) - of_values - OF_ANYTHING
+            words = content_words(without_cues(pair.sentence.text)) - of_values - OF_ANYTHING
             is_certain = score > _CERTAIN
             found.append(
                 Correction(old.text, new.text, 0, old.kind, topic, is_shared, words, is_certain)
@@ -112,8 +121,11 @@ class CorrectionFinder:
 
 def _choose(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator[tuple[Pair, float]]:
     """Yield the pairs that are corrections, each value once, in the order of the message."""
-    pairs = find_pairs(said, before)
-    scored = sorted(zip(score_pairs(pairs, said, before), pairs, strict=True), key=_score)
+    pairs = find_pairs(said, before) if has_words(said.text) else []
+    bare = [*find_bare(said, before)]
+    scores = [*score_pairs(pairs, said, before), *[FRAMED] * len(bare)]
+    pairs += bare
+    scored = sorted(zip(scores, pairs, strict=True), key=_score)
     chosen: list[tuple[Pair, float]] = []
     taken = set[str]()
     for score, pair in scored[::-1]:
@@ -157,8 +169,10 @@ def _complete(old: Value, new: Value) -> tuple[Value, Value]:
         return _with_number(new, old), new
     if old.kind == "day" and new.kind == "date":
         return _with_number(new, old), new
-    if new.kind == "day" and old.kind == "date":
+    if new.kind in ("day", "number") and old.kind in ("date", "time"):
         return old, _with_number(old, new)
+    if _BARE.fullmatch(new.text) and old.kind in ("number", "identifier"):
+        return old, _with_unit(old, new)
     return old, new
 
 
@@ -166,6 +180,23 @@ def _as_number(value: Value) -> Value:
     """Return a day as the number that it was: of a platform, or of a house."""
     digits = re.search(r"\d+", value.text)
     return replace(value, kind="number", text=digits[0]) if digits else value
+
+
+_BARE = re.compile(r"\d[\d.,'’]*")
+_LAST_NUMBER = re.compile(r"(?:\d[\d.,'’]*)?\d(?=\D*$)")
+
+
+def _with_unit(old: Value, new: Value) -> Value:
+    """Return a value with another number in the place of its last one: 45 euros, or A19."""
+    number, digits = _LAST_NUMBER.search(old.text), new.text.rstrip(".")
+    if number is None or new.kind == "identifier":
+        return new
+    start = number.start()
+    if len(re.sub(r"\D", "", old.text)) >= LONG and len(digits) <= LONGEST_END:
+        start = number.end() - len(digits)
+    text = old.text[:start] + digits + old.text[number.end() :]
+    (made,) = find_values(text)[:1] or (new,)
+    return made if made.text == text else replace(new, text=text)
 
 
 def _with_number(date: Value, day: Value) -> Value:

@@ -128,6 +128,14 @@ _BEHIND_DAY = frozenset("-./月 snrtSNRT")
 """Signs of which one follows the first number of such a date."""
 _MONTH_AND_DAY = lazy(rf"(?:{_NAMES_OF_MONTHS})\.?\ \d{{1,2}}(?:st|nd|rd|th)?\b", re.IGNORECASE)
 _LAST_WORD = lazy(r"(?<!\w)[^\W\d_]{3,9}(?=\.? \Z)")
+_WORD_BEFORE = lazy(r"([^\W\d_]+)\ \Z")
+_BEFORE_DATE = lazy(
+    r"am|vom|zum|bis|ab|auf|den|de[mr]|seit|vor|nach|und|oder|statt|nicht|sondern|doch|heute|gestern|"
+    r"morgen|spätestens|frühestens|datum|termin|stand|frist|abgabe|anreise|abreise|geboren|von|"
+    r"\w{2,7}tag|mittwoch|sonnabend|mo|di|mi|do|fr|sa|so",
+    re.IGNORECASE,
+)
+"""Words that stand before a date in German."""
 _LONGEST_MONTH = 12  # characters, with what may stand before and behind it
 _TIME = lazy(
     r"\b(\d{1,2})(?:[:h](\d{2})(?!\d)|(?=\s?(?:[ap]\.?m\b|Uhr\b)))(?:\s?(?:([ap])\.?m|Uhr)\b)?",
@@ -223,10 +231,21 @@ def _dates(text: str) -> Found:
         behind = text[end : end + 1]
         if not found and behind in _BEHIND_DAY:
             found = _DATE.match(text, max(start, end - 2) if behind == "月" else start)
-        if found:
+        if found and not _is_decimal(text, found):
             done = found.end()
             if days := _days(found):
                 yield found.start(), done, days
+
+
+def _is_decimal(text: str, found: re.Match[str]) -> bool:
+    """Return whether what looks like a day and a month is a number at the end of a sentence, behind
+    a word that stands before no date: "Python 3.12."."""
+    if found.lastgroup != "dots" or found[0][-1] != "." or " " in found[0]:
+        return False
+    behind = text[found.end() : found.end() + 2]
+    is_last = not behind.strip() or "\n" in behind or behind.strip()[:1].isupper()
+    word = _WORD_BEFORE.search(text, max(0, found.start() - 24), found.start())
+    return is_last and word is not None and not _BEFORE_DATE.fullmatch(word[1])
 
 
 def _month_before(text: str, at: int, done: int) -> re.Match[str] | None:

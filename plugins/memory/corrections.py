@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bot.kernel import Kernel
 from channels.language import number_of
 from channels.message import Reply
-from memory.context.correction_score import may_correct
+from memory.context.corrections import may_correct
 from memory.turn_log import OpenTurn
 from plugins.api import Action, SaidWords
 

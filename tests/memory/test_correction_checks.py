@@ -14,7 +14,7 @@ from memory.context.corrections import find_corrections
 from plugins.memory import checks
 from tests.weights import weights_in
 
-SAID = ("We meet on 3 May.", "No, on 4 May.")
+SAID = ("We meet on 3 May.", "We meet on 4 May now.")
 WHOLE = Path(correction_score.__file__).with_name(correction_score.WEIGHTS).read_bytes()
 
 

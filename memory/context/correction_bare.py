@@ -1,0 +1,291 @@
+"""Sentences that correct a value and name the new one alone: "oops, 17", "打错了，17".
+
+Such a sentence has a cue ("oops"), the value, and otherwise only little words and words that were
+said of the old value ("sry, flat 8"). A word of another thing ("5 carrots") makes it something
+else. The old value is the one that is most like the new one, and a bare number may be the day of a
+date, the hour of a time, the number before a unit or the end of a code. Where two values are alike,
+none is chosen: a value that is ended wrongly is worse than one that is missed. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from memory.context.correction_cues import (
+    has_cue,
+    has_hint,
+    list_further,
+    list_words,
+    tells_end,
+    tells_slip,
+)
+from memory.context.correction_frames import is_doubtful
+from memory.context.correction_pairs import (
+    BACK,
+    HeardMessage,
+    HeardSentence,
+    Pair,
+    count_edits,
+    has_same_unit,
+)
+from memory.context.correction_subjects import part_of
+from memory.context.values import Value
+from memory.patterns import lazy
+
+_LONGEST = 300  # characters of a message
+_SENTENCES = 3  # of it
+_OLD = 60  # values before it
+_TAIL = 40  # characters behind the value in which a cue may be
+_FREE = 3  # words beside a cue behind the value
+
+_ASKING = lazy(
+    r"\W*(?:what|how|why|which|who|where|wie|warum|wieso|wer|wo|welch\w*|"
+    r"was (?:ist|sind|war|wäre))\b",
+    re.IGNORECASE,
+)
+_CLAUSE = lazy(r"[,;:，、；：(（–—]|\s-\s|\.{2,}|…")
+
+
+def may_be_bare(text: str) -> bool:
+    """Return whether a message is short and has a cue."""
+    return len(text) <= _LONGEST and has_cue(text)
+
+
+class _BareValue(Struct, frozen=True):
+    """A new value that a sentence names with a cue, the words beside it that are no cue, the one
+    directly behind it, and whether the cue says that something was wrong."""
+
+    sentence: HeardSentence
+    new: Value
+    words: frozenset[str]
+    behind: str
+    is_slip: bool
+
+
+def find_bare(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator[Pair]:
+    """Yield the pairs of new values that a message names alone and of the old values that they
+    end; `before` are the messages before it, the newest first."""
+    if not may_be_bare(said.text):
+        return
+    for one in _list_said(said):
+        if old := _choose(one, before[:BACK]):
+            yield old
+
+
+def _list_said(said: HeardMessage) -> Iterator[_BareValue]:
+    cue = ""  # a sentence of cues alone: "Typo. It's 17."
+    for sentence in said.sentences[:_SENTENCES]:
+        yield from _read(sentence, cue)
+        cue = sentence.text if has_cue(sentence.text) and not list_further(sentence.text) else ""
+
+
+def _read(sentence: HeardSentence, cue: str) -> Iterator[_BareValue]:
+    text = sentence.text
+    values = [one for one in sentence.values if one.kind != "name"] or _list_names(sentence)
+    if not values or is_doubtful(text) or _ASKING.match(text):
+        return
+    new = values[0]
+    end = _CLAUSE.search(text, new.end)
+    stop = end.start() if end else len(text)
+    is_named = new.kind in ("name", "word")
+    others = (one for one in values[1:] if one.start < stop or not is_named)
+    if any(one.start < stop or one.kind == new.kind for one in others):
+        return
+    head = f"{text[: new.start]} \0 {text[new.end : stop]}"
+    tail = text[stop : stop + _TAIL]
+    cues = f"{cue} {head}"
+    if has_cue(tail):
+        if len(list_further(tail)) > _FREE:
+            return
+        cues = f"{cues} {tail}"
+    is_slip = tells_slip(cues, new.kind)
+    if is_slip or (has_hint(cues) and not is_named):
+        behind = list_further(text[new.end : stop])[:1]
+        is_next = behind and text[new.end :].lstrip(" -").casefold().startswith(behind[0])
+        yield _BareValue(
+            sentence, new, frozenset(list_further(head)), behind[0] if is_next else "", is_slip
+        )
+
+
+def _list_names(sentence: HeardSentence) -> Sequence[Value]:
+    """Return the names of a sentence, as far as they are no cue, or its words in Chinese."""
+    return [one for one in (*sentence.values, *sentence.runs) if list_further(one.text)]
+
+
+# --- the old value -------------------------------------------------------------------------------
+
+
+class _OldValue(Struct, frozen=True):
+    """An old value: how unlike it is, and how many messages before it was said."""
+
+    unlike: int
+    back: int
+    source: HeardSentence
+    value: Value
+
+
+def _choose(one: _BareValue, before: Sequence[HeardMessage]) -> Pair | None:
+    """Return the pair of a new value and the only old one that it may be for."""
+    last_said = (value for part in before[0].sentences for value in part.values) if before else ()
+    if any(one.new.is_same(value) for value in last_said):
+        return None  # "Is it 14 or 15?" "No, 15."
+    name = one.new.text.casefold() if one.new.kind in ("name", "word") else ""
+    if name and any(name in message.folded for message in before):
+        return None
+    olds = [*_list_old(one, before)]
+    if not olds:
+        return None
+    last = min(olds, key=lambda old: (old.back, old.unlike))
+    most = min(olds, key=lambda old: (old.unlike, old.back))
+    if last.unlike > most.unlike and (most.unlike or last.unlike < _FAR):
+        return None
+    equal = [old for old in olds if (old.unlike, old.back) == (most.unlike, most.back)]
+    if any(not old.value.is_same(most.value) for old in equal):
+        return None
+    is_sure = one.is_slip or (most.unlike < _FAR and not _is_asked(before, most))
+    if not is_sure:
+        return None
+    return Pair(one.sentence, one.new, most.source, most.value, most.back, 0)
+
+
+def _is_asked(before: Sequence[HeardMessage], old: _OldValue) -> bool:
+    """Return whether the last message asks for a value: "How many?" "Sorry, 40"."""
+    return before[0].text.rstrip().endswith(("?", "？")) and old.back > 0
+
+
+def _list_old(one: _BareValue, before: Sequence[HeardMessage]) -> Iterator[_OldValue]:
+    count, kind = 0, one.new.kind
+    for back, message in enumerate(before):
+        for source in reversed(message.sentences):
+            for value in reversed(source.runs if kind == "word" else source.values):
+                if value.kind != kind == "name" or value.is_same(one.new):
+                    continue
+                if (count := count + 1) > _OLD:
+                    return
+                unlike = _measure(one, value)
+                if unlike is not None and _is_said_of(one, source.text, value):
+                    yield _OldValue(unlike, back, source, value)
+
+
+def _is_said_of(one: _BareValue, source: str, old: Value) -> bool:
+    """Return whether all words beside the new value were said of the old one too."""
+    if not one.words:
+        return True
+    said = set(list_words(source))
+    start, end = part_of(source, old)
+    before = list_words(source[start : old.start])
+    behind = list_words(source[old.end : end])
+    if one.behind and behind[:1] != [one.behind]:
+        return False
+    near = {*before[-_NEAR:], *behind[:_NEAR]}
+    return one.words <= said and not one.words.isdisjoint(near)
+
+
+_NEAR = 3  # words beside a value
+_ALIKE, _SHAPED, _FAR = range(3)
+"""Degrees of difference between two values: a slip, the same length, the same magnitude."""
+_RATIO = 3
+_EDITS, _SIGNS = 2, 3
+"""Signs that are changed, at most, and of how many one may be."""
+_BARE = lazy(r"(\d{1,9})(?:st|nd|rd|th|\.)?")
+_WHOLE_HOUR = lazy(r"(\d{1,2})(?:[:.]00)?\s?(?:[ap]\.?m\.?|uhr)?|\D{0,2}(\d{1,2})点", re.IGNORECASE)
+_DATE = lazy(
+    r"(?:[^\W\d]+\.?\s(\d{1,2})(?:st|nd|rd|th)?|(\d{1,2})(?:st|nd|rd|th|\.)?\s.+|"
+    r"\d+月(\d+)[日号]|(\d{1,2})\.\s?\d{1,2}\.\d{0,4})"
+)
+_TAIL_OF_CODE = lazy(r"(?:.*\D)?(\d{1,9})")
+LONG, LONGEST_END = 7, 6
+"""Digits of a number of which the end alone may be named, and of that."""
+_NO_UNIT = lazy(r"[\d.,'’\s零一二三四五六七八九十百千万两]")
+_YEARS = range(1900, 2100)
+
+
+def _measure(one: _BareValue, old: Value) -> int | None:
+    """Return how unlike two values are, or None where the one can't be for the other."""
+    new = one.new
+    bare = _BARE.fullmatch(new.text) if new.kind in ("number", "day") else None
+    if bare and tells_end(one.sentence.text):
+        return _compare_ends(bare[1], re.sub(r"\D", "", old.text))
+    if bare and old.kind != "number":
+        return _measure_part(bare[1], new, old)
+    if new.kind != old.kind or not has_same_unit(old, new):
+        return None
+    if new.kind == "number":
+        return _measure_numbers(new, old)
+    if new.kind == "word":
+        return _ALIKE if _is_slip_of_sign(new.text, old.text) else None
+    if new.kind in ("name", "identifier", "address", "url", "path", "score", "code"):
+        edits = count_edits(new.text.casefold(), old.text.casefold(), _EDITS)
+        return _ALIKE if edits <= _EDITS and edits * _SIGNS <= len(new.text) else None
+    return _ALIKE
+
+
+def _compare_ends(digits: str, there: str) -> int | None:
+    """Return how unlike the end of a long number is."""
+    is_part = 1 < len(digits) <= LONGEST_END and len(there) >= LONG
+    return _compare(digits, there[-len(digits) :]) if is_part else None
+
+
+def _measure_part(digits: str, new: Value, old: Value) -> int | None:
+    """Return how unlike a bare number is to the part of a value that it may take the place of."""
+    patterns = {"date": _DATE, "time": _WHOLE_HOUR, "identifier": _TAIL_OF_CODE}
+    if old.kind == "day":
+        pattern: re.Pattern[str] | None = lazy(r"(\d{1,2})\D{0,2}")
+    else:
+        pattern = patterns.get(old.kind)
+    found = pattern.fullmatch(old.text) if pattern else None
+    if found is None:
+        return None
+    part = next(filter(None, found.groups()))
+    if old.kind == "identifier":
+        return _compare(digits, part) if len(digits) == len(part) else None
+    most = 31 if old.kind in ("date", "day") else 24
+    if not 0 < int(digits) <= most or int(digits) == int(part):
+        return None
+    if new.kind == "day" and old.kind == "time":
+        return None
+    return _compare(digits, part)
+
+
+def _measure_numbers(new: Value, old: Value) -> int | None:
+    one, other = _unit(new.text), _unit(old.text)
+    if one and other and one != other:
+        return None
+    first, second = (_amount(value) for value in (new, old))
+    if not first or not second or (first in _YEARS) != (second in _YEARS):
+        return None
+    digits, there = (re.sub(r"\D", "", value.text) for value in (new, old))
+    has_shape = digits and there and _shape(new.text) == _shape(old.text)
+    if has_shape:
+        return _compare(digits, there)
+    return _FAR if max(first, second) / min(first, second) <= _RATIO else None
+
+
+def _compare(digits: str, there: str) -> int:
+    if len(digits) != len(there):
+        return _FAR
+    differ = sum(a != b for a, b in zip(digits, there, strict=True))
+    return _ALIKE if differ == 1 or sorted(digits) == sorted(there) else _SHAPED
+
+
+def _is_slip_of_sign(one: str, other: str) -> bool:
+    """Return whether two Chinese names differ in one sign that is not the first."""
+    differ = [a != b for a, b in zip(one, other, strict=False)]
+    return len(one) == len(other) > 1 and not differ[0] and sum(differ) == 1
+
+
+def _unit(text: str) -> str:
+    """Return what is written at a number: none at one that is a word."""
+    return "" if text.isalpha() and text.isascii() else _NO_UNIT.sub("", text).casefold()
+
+
+def _shape(text: str) -> str:
+    return re.sub(r"\d", "0", "".join(re.findall(r"[\d.,]", text)).strip(".,"))
+
+
+def _amount(value: Value) -> float:
+    numbers = [float(form) for form in value.forms if re.fullmatch(r"\d{1,15}(?:\.\d+)?", form)]
+    return max(numbers, default=0.0)

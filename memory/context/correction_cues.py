@@ -1,0 +1,117 @@
+"""Words of sentences that correct a value and name the new one alone: cues, and little words.
+
+A cue of a slip ("typo") says that something was wrong; one of the spelling ("with ph") does for a
+name; a hint ("wait") does where the rest fits. What is left of a sentence without these and without
+the little words says what it is about. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+
+from memory.patterns import lazy
+
+_SLIPS = (
+    r"typo|mis(?:typed|spel\w{1,6}|print|read|heard|spoke|counted)|scratch that|strike that|"
+    r"make (?:it|that)|i meant?(?: to (?:say|write|type))?|should(?:'ve| have)? be(?:en)?|"
+    r"correction(?: from (?:my|our|the) [^\W\d_]{2,12})?|"
+    r"my (?:bad|mistake|fault)|i lied|change (?:it|that) to|let'?s say|or rather|fat fingers?|"
+    r"instead|"
+    r"vertippt|verlesen|verschrieben|verrechnet|verzählt|versprochen|verguckt|verhört|vertan|"
+    r"tippfehler|schreibfehler|zahlendreher|quatsch|blödsinn|unsinn|korrektur|korrigiere|"
+    r"stimmt nicht|mach(?:en wir| mal)?|da?raus|meinte|meine? ich|ich mein(?:te|e)?|"
+    r"sag(?:en)? wir|muss heißen|lieber|mein fehler|irrtum|geirrt|"
+    r"falsch (?:abgelesen|gelesen|getippt|geschrieben|gemerkt|gesehen|verstanden)|"
+    r"(?:wrong|falsch)(?=\W{0,3}[,.:;!–—-])"
+)
+_SLIPS_CHINESE = (
+    r"[打写说看记搞弄输填念算听数][错反串漏][了行字数名]{0,3}|笔误|口误|手滑|"
+    r"(?:不对|错了)(?=[，,。！!：:\s是应])|更正|纠正|改(?:[成为到]|一下|下)?|换成|应该是?|才对|"
+    r"我的?意思是|我是说|我的?错"
+)
+_STAR = r"^\s*\*(?=\w)|(?<=\w)\*\s*$"
+_SPELT = (
+    r"spel(?:led|t|ling)|geschrieben|schreibt(?: sich| man)?|"
+    r"(?:with|mit|without|ohne) (?:an? |einem |one |two |zwei |double |doppel-?)?[a-zäöüß]{1,2}|"
+    r"(?:one|double|two|ein|zwei|doppel)[ -][a-zäöüß]"
+)
+_SPELT_CHINESE = (
+    r"[少多]打了?(?:一?个)?(?:字母|字|数字|数)?|[二三两四]点[水底]|[\u4e00-\u9fff]字[旁头底]"
+)
+_HINTS = (
+    r"(?:^\W{0,9}|[,.!…–—-]\s{0,3}|"
+    r"(?:oh|ah|ach|wait|sorry|h+m+|or|oder|actually|argh|moment|warte|stopp?)\W{1,3})"
+    r"(?:n+o+|ne+|nö|nein)|"
+    r"nope|nah|wait|hang on|hold on|sorry|sry|soz|w?h?oops|argh|d'?oh|actually|"
+    r"just (?:checked|looked)|(?:looked|checked) (?:at |on )?(?:the|my) [^\W\d_]{2,12}|"
+    r"checked(?: again)?|let me (?:check|see)|turns out|apologies|"
+    r"moment(?: ?mal)?|warte?|stopp?|entschuldig\w{1,6}|tschuldigung|pardon|upp?s|hoppla|huch|mist|"
+    r"eigentlich|doch|nachge(?:schaut|sehen|guckt)|noch ?mal geschaut|"
+    r"(?:my|our|the|meine?[rm]?|unsere?|d(?:er|ie|as)|auf de[rm]) [^\W\d_]{2,12} "
+    r"(?:says?|said|sagte?|meint|steht)|"
+    r"(?:laut|according to|update from) "
+    r"(?:my |our |the |meine?[rm]? |de[rm] )?[^\W\d_]{2,12}"
+)
+_HINTS_CHINESE = (
+    r"不不?不?|不是(?=[，,。！!\s]|这个)|不好意思|抱歉|对不起|等一?[下等]|其实|算了|还是|哎呀|哎|诶|"
+    r"刚才?[查看]了|再看看|对了|[\u4e00-\u9fff]{1,4}上写的?|我[\u4e00-\u9fff]{1,3}说"
+)
+_LITTLE = (
+    r"(?:oh|ah) and|(?:oh|ach|ah) und|btw|by the way|übrigens|it['’]?s|it|that['’]?s?|is|was|be|"
+    r"the|an?|i['’]m|i|we['’]?re|we|at|on|in|of|for|to|by|obviously|course|please|pls|plz|ok|okay|"
+    r"now|just|me|my|with|there|are|about|have|has|got|say|thanks|thx|so|right|correct|really|would|"
+    r"will|number|date|time|value|oh+|ah+|er+m?|uh+|um+|h+m+|lol|ha(?:ha)*|ends?|ending|last|digits?|"
+    r"more|like|again|small|better|shit|damn|crap|"
+    r"es|das|ist|sind|war(?:en)?s?|der|die|den|dem|ein|eine|am|um|im|auf|für|zu|mit|von|ich|wir|"
+    r"mich|habe?|habs|haben|jetzt|nun|nur|erst|schon|natürlich|klar|bitte|sogar|mal|da|sein|"
+    r"sollte?n?|wird|werden|muss|richtig|oder|or|grade?|gerade|ach|äh+m?|nummer|datum|uhrzeit|uhr|"
+    r"o'clock|nochmal|endet|hinten|ende|letzten?|ziffern?"
+)
+_LITTLE_CHINESE = (
+    r"尾号|最后|末尾|后[一二两三四]位|[一二两三四]位|这个|那个|刚才|刚刚|前面|上面|现在|好了|一共|"
+    r"帮我|麻烦|实际|正确|确实|哈+|嗯|[是的了吧啊哦就都才要我好在为到请那只用嘛呀啦噢]"
+)
+_SLIP = lazy(rf"\b(?:{_SLIPS})\b|{_SLIPS_CHINESE}|{_STAR}", re.IGNORECASE)
+_SPELLING = lazy(rf"\b(?:{_SPELT})\b|{_SPELT_CHINESE}", re.IGNORECASE)
+_HINT = lazy(rf"(?:\b|(?<=\W)|^)(?:{_HINTS})\b|{_HINTS_CHINESE}", re.IGNORECASE)
+_SMALL = lazy(rf"\b(?:{_LITTLE})\b|{_LITTLE_CHINESE}", re.IGNORECASE)
+_WORD = lazy(r"[^\W\d_\u3400-\u9fff]+|[\u3400-\u9fff]")
+_END = lazy(r"\b(?:end|last|hinten|letzte)|尾号|最后|末尾|后[一二两三四]位", re.IGNORECASE)
+_SPELLED = frozenset(("name", "word", "address", "url", "identifier"))
+
+
+def has_cue(text: str) -> bool:
+    """Return whether a text has a cue."""
+    return any(cue.search(text) for cue in (_SLIP, _HINT, _SPELLING))
+
+
+def has_hint(text: str) -> bool:
+    """Return whether a text has a cue that says nothing alone."""
+    return bool(_HINT.search(text))
+
+
+def tells_slip(text: str, kind: str) -> bool:
+    """Return whether a text says that a value of this kind was wrong, or how it is spelt."""
+    return bool(_SLIP.search(text) or (kind in _SPELLED and _SPELLING.search(text)))
+
+
+def tells_end(text: str) -> bool:
+    """Return whether a text speaks of the end of a number."""
+    return bool(_END.search(text))
+
+
+def without_cues(text: str) -> str:
+    """Return a sentence without the words by which it corrects."""
+    for cue in (_SLIP, _SPELLING, _HINT):
+        text = cue.sub(" ", text)
+    return text
+
+
+def list_words(text: str) -> list[str]:
+    """Return the words of a text, of Chinese the signs, in small letters."""
+    return _WORD.findall(text.casefold())
+
+
+def list_further(text: str) -> list[str]:
+    """Return the words of a text that are no cue and none of the little ones."""
+    return list_words(_SMALL.sub(" ", without_cues(text)))
