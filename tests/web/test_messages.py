@@ -428,12 +428,14 @@ async def test_a_receipt_names_what_is_missing_and_adds_it(
     site: Site, tab: Tab, model: Model
 ) -> None:
     def answer(request: Received) -> Answer:
-        return echo_in_bold(request) if request.is_turn else Say("They talked of a code.")
+        return echo_in_bold(request) if request.is_turn else Say("- They talked of a code.")
 
     model.script = answer
     for number in range(3):
         await site.says(f"The code of locker {number} is 47{number}1. {'many words ' * 40}")
     await tab.presses("Compact")
+    await tab.page.click("#preface summary")
+    await tab.sees("#preface li:has-text('They talked')")  # Markdown, as in an answer
     await tab.page.click(".receipt summary")
     await site.commands("/context pin t3")  # and the panel is drawn anew
     await tab.shows_state("t3", "pinned")

@@ -8,6 +8,7 @@ import { drawMap, leaveMap } from "./map.js";
 import { showModel } from "./models.js";
 import { receipt, timeline } from "./records.js";
 import { nameOfStrategy } from "./settings.js";
+import { cleaned } from "./text.js";
 import { isUsual, locale, nameOfActor, nameOfEvent, nameOfPart, nameOfState, marks, pieces, t } from "./language.js";
 
 const NEWEST = 20; // changes that are listed
@@ -126,7 +127,7 @@ export class Panel {
       h("p", { class: "faint" }, t("When the conversation gets long"), marks.colon, nameOfStrategy(overview.strategy)),
       this.#costs.element,
       overview.preface
-        ? h("details", { id: "preface" }, h("summary", {}, t("The summary at the beginning")), h("blockquote", {}, overview.preface))
+        ? h("details", { id: "preface" }, h("summary", {}, t("The summary at the beginning")), h("blockquote", {}, cleaned(overview.preface_html)))
         : null);
   }
 
