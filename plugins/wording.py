@@ -24,6 +24,14 @@ def amount(number: int) -> str:
     return f"{number / 1_000_000:.0f}M"
 
 
+def amounts(before: int, after: int) -> tuple[str, str]:
+    """Return two sizes of the same, in full where they are different and would read alike."""
+    said = amount(before), amount(after)
+    if before == after or said[0] != said[1]:
+        return said
+    return figure(f"{before:,}"), figure(f"{after:,}")
+
+
 def shrink(sizes: Sequence[int], total: int) -> list[int]:
     """Return the sizes of parts of which the sum may be more than the whole, because the provider
     counts fewer or each was rounded by itself: each as much smaller, by its share, and none below

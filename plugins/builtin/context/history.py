@@ -25,7 +25,7 @@ from plugins.builtin.context.turns import name_role, role
 from plugins.builtin.context.values import as_data, phrase, refusal, say_of
 from plugins.offers import numbers_in_context, with_offers
 from plugins.wording import (
-    amount,
+    amounts,
     aside,
     clip,
     count,
@@ -179,7 +179,10 @@ async def _report_move(done: str, event: ViewEvent, before: View, ask: Ask) -> R
         by=by(event),
     )
     text = _("Undone: the {event}." if is_undo else "Redone: the {event}.", event=what)
-    sizes = _("{before} → {after} tokens", before=amount(before.tokens), after=amount(after.tokens))
+    was, now = amounts(before.tokens, after.tokens)
+    sizes = _("{before} → {after} tokens", before=was, after=now)
+    if before.tokens == after.tokens:
+        sizes = _("{n} tokens, as before", n=now)
     text += f" {sentence(_compare(before, after) + sizes)}"
     if until := hold(after, limits, conversation):
         text += f" {explain_hold(until)}"
