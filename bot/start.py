@@ -37,7 +37,7 @@ SMALL = (
     "The demo model answers: it is small and often wrong. `python main.py init` connects another "
     "one."
 )
-BESIDE = "Also started: {channels}; /status shows whether they are connected."
+BESIDE = "Also set up: {channels}; /status shows whether they are connected."
 TITLES = {"wecom": "WeCom", "whatsapp": "WhatsApp"}
 """Messengers that have another capital letter than their first."""
 STARTERS = (
@@ -69,7 +69,7 @@ class BotStart(Struct, frozen=True):
 
     @property
     def beside(self) -> str:
-        """Return a sentence about the messengers that the terminal starts, too; "" without any."""
+        """Return a sentence about the messengers that are set up, too; "" without any."""
         names = ["telegram"] * self.has_telegram
         names += [entry["name"] for entry in self.settings.channels.messengers]
         channels = ", ".join(TITLES.get(name, name.capitalize()) for name in names)

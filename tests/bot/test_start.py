@@ -18,11 +18,11 @@ from bot.start import TOKEN, BotStart
     [
         ({}, {}, ""),
         ({"web": True}, {}, ""),
-        ({}, {TOKEN: "1:x"}, "Also started: Telegram; "),
-        ({"wecom": {}, "mail": {}}, {TOKEN: "1:x"}, "Also started: Telegram, WeCom, Mail; "),
+        ({}, {TOKEN: "1:x"}, "Also set up: Telegram; "),
+        ({"wecom": {}, "mail": {}}, {TOKEN: "1:x"}, "Also set up: Telegram, WeCom, Mail; "),
     ],
 )
-def test_the_terminal_names_the_messengers_that_it_starts(
+def test_the_terminal_names_the_messengers_that_are_set_up(
     tmp_path: Path, channels: dict[str, object], environ: dict[str, str], said: str
 ) -> None:
     config = tmp_path / "config.json"

@@ -24,7 +24,7 @@ from plugins.builtin.context.preview import list_messages
 from plugins.builtin.context.state import states
 from plugins.health import seconds
 from plugins.turn_names import turns_of
-from plugins.wording import amount, amounts, clip, literal, shorten, shrink, table
+from plugins.wording import amount, amounts, clip, clip_words, literal, shorten, shrink, table
 
 NOON = datetime(2025, 11, 21, 12, tzinfo=UTC)
 
@@ -77,6 +77,11 @@ def test_two_sizes_of_the_same_can_be_told_apart(before: int, less: int) -> None
     was, now = amounts(before, after)
     assert (was != now) == (before != after)
     assert {was, now} == {amount(before), amount(after)} or amount(before) == amount(after)
+
+
+def test_the_first_words_of_a_summary_have_no_signs_of_markdown() -> None:
+    text = f"- **Lisbon** in November\n- {'Alfama ' * 40}"
+    assert clip_words(text, 40) == f"Lisbon in November {'Alfama ' * 2}Alfama…"
 
 
 @given(st.floats(0, 5))

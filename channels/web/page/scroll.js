@@ -1,4 +1,4 @@
-// Where the chat is scrolled to: it stays at its end while something is written, unless a person looks further up.
+// The place that the chat is scrolled to: its end while something is written, unless a person looks further up.
 import { iconButton } from "./acts.js";
 import { byId, h } from "./dom.js";
 import { t } from "./language.js";
