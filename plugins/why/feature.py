@@ -293,8 +293,8 @@ async def without(ask: Ask) -> Reply:
     trials.expect(key, AnswerTrial(named, before.number, first.number, answer_of(first)))
     message = await ask.bot.turns.ask(key, ask.address, first.question)
     text = _(
-        "{turn} is asked again without {part}, in branch {number}: “{words}”. The first "
-        "answer is shown below the new one. /branches {before} goes back.",
+        "{turn} (“{words}”) is asked again without {part}, in branch {number}. The first answer "
+        "is shown below the new one. /branches {before} goes back.",
         turn=first.id,
         part=named,
         number=made.number,

@@ -450,7 +450,7 @@ async def test_a_file_that_can_not_be_imported_changes_nothing(tmp_path: Path) -
             "/etc/passwd": "leads out",
             "link.json": "symbolic link",
             "huge.json": "larger than 16 MB",
-            "broken.json": "It is not a context.json",
+            "broken.json": "This is not a context.json",
         }.items():
             reply = await bot.says(f"/context import {name}")
             assert reply.text.startswith("Nothing was imported from")
