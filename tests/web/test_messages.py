@@ -271,6 +271,17 @@ async def test_who_answers_is_in_sight_and_is_changed_here_or_everywhere(
         await expect(tab.page.locator("#model")).to_have_text("gpt-9-tiny")
 
 
+async def test_a_note_below_an_answer_is_shown_there_with_what_it_quotes(
+    site: Site, tab: Tab
+) -> None:
+    for text in ("I like red", "I like blue"):
+        await tab.asks(text, text)
+    await tab.writes("/without t1")
+    note = tab.page.locator(".turn[data-turn=t2] .asides")
+    await expect(note.locator("> p")).to_contain_text("With it, in branch 1, it was:")
+    await expect(note.locator("blockquote")).to_have_text("re: I like blue")
+
+
 # --- where the context was cut -----------------------------------------------------------------
 
 

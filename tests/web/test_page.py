@@ -320,6 +320,11 @@ async def test_a_locked_bot_asks_for_the_token_once(tmp_path: Path, browser: Bro
         await tab.page.fill("#dialog input[name=password]", "wrong")
         await tab.page.press("#dialog input[name=password]", "Enter")
         await tab.sees("#dialog:has-text('That is not the token')")
+        await tab.page.fill("#dialog input[name=name]", "ann")
+        await tab.presses("Sign in", "#dialog")
+        await tab.sees("#dialog:has-text('Wrong name or password')")
+        await expect(tab.page.locator("#dialog input[name=password]")).to_be_focused()
+        await tab.page.fill("#dialog input[name=name]", "")
         await tab.page.fill("#dialog input[name=password]", "a long random text")
         await tab.presses("Sign in", "#dialog")
         await tab.asks("one", "one")
@@ -404,7 +409,7 @@ async def test_the_page_says_why_nobody_is_let_in(tmp_path: Path, browser: Brows
     async with serving(tmp_path, echo) as site, browsing(browser) as tab:
         await tab.page.set_extra_http_headers({"X-Forwarded-For": "203.0.113.7"})
         await tab.page.goto(f"{site.url}/#main")
-        await tab.sees("#notice:has-text('This came through a proxy')")
+        await tab.sees("#log:has-text('This came through a proxy')")
         tab.faults.clear()
 
 

@@ -43,6 +43,11 @@ export class Chat {
     this.notice("");
   }
 
+  /** Say why there is nothing to be seen, for as long as it is so. */
+  refused(text) {
+    this.#log.replaceChildren(h("p", { class: "greeting", role: "alert" }, text));
+  }
+
   /** Draw the newest turns; returns where the events go on after them. */
   async load(session) {
     const told = this.#told;
@@ -288,8 +293,10 @@ export class Chat {
       const asked = article ? questionsIn(article) : [];
       turns.at(-1)?.querySelector(":scope > .question")?.after(...asked);
       const failed = turns.at(-1)?.querySelector(".ending.failed");
+      const said = messages.at(-1)?.text ?? "";
+      const isNoted = said && answer.text.startsWith(said) && answer.text.slice(said.length).trim();
       if (failed) failed.append(...waysOn(answer.actions ?? [], this.#page.run));
-      else if (answer.actions?.length) turns.at(-1)?.append(asides(answer, messages.at(-1)?.text ?? "", this.#page.run));
+      else if (answer.actions?.length || isNoted) turns.at(-1)?.append(asides(answer, said, this.#page.run));
       this.#log.querySelector(`[data-turn=${answer.turn}]`)?.remove();
       article ? article.replaceWith(...turns) : turns.forEach((turn) => this.#put(turn));
     } else if (article) {
