@@ -41,7 +41,7 @@ MOST_PENDING = 3
 """Strangers of one channel who may have a code at a time."""
 MINUTE = 60.0
 
-CLOSED = "You have no access to this bot; ask its owner for it."
+CLOSED = "You have no access to this bot; ask its owner for access."
 CROWDED = (
     "You have no access to this bot yet, and too many people are waiting for it. Write again in an "
     "hour."
@@ -52,11 +52,12 @@ TOO_FAST = (
     "taken; send it again in a moment."
 )
 KNOCK = (
-    "You have no access to this bot yet. Ask its owner to send it `/pair {code}` within an hour."
+    "You have no access to this bot yet. Ask the bot's owner to send `/pair {code}` to the bot "
+    "within an hour."
 )
 ASKED = (
-    "You have no access to this bot yet. You already have a code: its owner can send it with /pair "
-    "within an hour of when you got it."
+    "You have no access to this bot yet. You already have a code: the bot's owner can send /pair "
+    "with it to the bot within an hour of when you got it."
 )
 
 

@@ -37,6 +37,9 @@ SMALL = (
     "The demo model answers: it is small and often wrong. `python main.py init` connects another "
     "one."
 )
+BESIDE = "Also set up: {channels}; /status shows whether they are connected."
+TITLES = {"wecom": "WeCom", "whatsapp": "WhatsApp"}
+"""Messengers that have another capital letter than their first."""
 STARTERS = (
     "`/tour fill` fills a context with an example, `/tour forecast` shows the next compaction, "
     "`/tour compact` compacts it."
@@ -63,6 +66,14 @@ class BotStart(Struct, frozen=True):
     def has_telegram(self) -> bool:
         """Return whether there is a token for Telegram."""
         return bool(self.layers.secrets.get(TOKEN))
+
+    @property
+    def beside(self) -> str:
+        """Return a sentence about the messengers that are set up, too; "" without any."""
+        names = ["telegram"] * self.has_telegram
+        names += [entry["name"] for entry in self.settings.channels.messengers]
+        channels = ", ".join(TITLES.get(name, name.capitalize()) for name in names)
+        return BESIDE.format(channels=channels) if names else ""
 
     def set_up_logs(self, folder: Path) -> Callable[[], None]:
         """Set the logs up; returns what closes them."""
@@ -175,6 +186,7 @@ class BotStart(Struct, frozen=True):
     def _greet(self) -> str:
         is_small = Models(credentials(self.layers)).uses_embedded(choice_of(self.settings))
         hello = f"Parley {VERSION}. Just write; /help lists the commands, Ctrl-D quits."
+        hello = "\n".join(filter(None, (hello, self.beside)))
         starters = f"\n{STARTERS}" if "tour" in list_features() else ""
         answers = f"\n{SMALL}" if is_installed() else ""  # else the terminal says that none does
         return f"{hello}{answers}{starters}" if is_small else hello

@@ -127,8 +127,8 @@ def _describe_failure(failure: RecentFailure, zone: tzinfo) -> str:
 
 
 def seconds(number: float) -> str:
-    """0.2 s, 9.8 s, 45 s, 3 min."""
-    return figure(f"{number:.1f}") + " s" if number < 10 else duration(number)
+    """0.2 s, 9.8 s, 45 s, 3 min; never 0."""
+    return figure(f"{max(number, 0.1):.1f}") + " s" if number < 10 else duration(number)
 
 
 class ProcessInfo(Struct, frozen=True):

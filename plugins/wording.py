@@ -10,6 +10,7 @@ from typing import TypeVar
 import memory.turns
 from channels.language import _, explain, figure, number_of
 from memory.plain_text import literal as literal
+from memory.plain_text import words_of
 
 T = TypeVar("T")
 
@@ -22,6 +23,14 @@ def amount(number: int) -> str:
         if number < size * 999.95:
             return figure(f"{number / size:.1f}".removesuffix(".0")) + letter
     return f"{number / 1_000_000:.0f}M"
+
+
+def amounts(before: int, after: int) -> tuple[str, str]:
+    """Return two sizes of the same, in full where they are different and would read alike."""
+    said = amount(before), amount(after)
+    if before == after or said[0] != said[1]:
+        return said
+    return figure(f"{before:,}"), figure(f"{after:,}")
 
 
 def shrink(sizes: Sequence[int], total: int) -> list[int]:
@@ -125,6 +134,11 @@ def clip(text: str, most: int = 60) -> str:
     line = " ".join(text[: most * 4].split())
     is_whole = len(line) <= most and len(text) <= most * 4
     return line if is_whole else f"{line[: most - 1].rstrip()}…"
+
+
+def clip_words(text: str, most: int = 60) -> str:
+    """Return the first words of Markdown, without its signs."""
+    return clip(words_of(text[: most * 8]), most)
 
 
 def fence(text: str, language: str = "") -> str:

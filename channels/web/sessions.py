@@ -46,7 +46,7 @@ from channels.web.shapes import (
     session_item,
     transcript_item,
 )
-from channels.web.streams import follow, follow_answer, raw
+from channels.web.streams import follow, follow_answer, raw, render
 
 CHANNEL = "web"
 MOST = 200
@@ -281,7 +281,8 @@ class Sessions(Struct, frozen=True):
         requests = sent.data or {"requests": []}
         drawn: Reply = await self.bot.command(address, "/context map json")  # another feature's
         settings = await self._data_of(address, "/config")
-        shown = {"overview": overview, "map": drawn.data or {}}
+        summary = await render(overview["preface"])
+        shown = {"overview": {**overview, "preface_html": summary}, "map": drawn.data or {}}
         return as_json({**shown, **turns, **history, **requests, **settings})
 
     async def compact(self, request: Request) -> Response:

@@ -191,7 +191,7 @@ def _read(root: Path, exported: str, name: str) -> list[list[Message]]:
     except (ToolError, Unreadable) as error:
         raise CommandError(
             _(
-                "Nothing was imported from {name}: {error}",
+                "Nothing was imported from {name}. {error}",
                 name=name[:100],
                 error=explain(str(error)),
             )

@@ -123,7 +123,7 @@ def _complaint(error: ValidationError, name: str) -> str:
     path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in first["loc"])
     place = f"at {path.removeprefix('.')}: " if path else ""
     said = f"{place}{first['msg'][:1].lower()}{first['msg'][1:]}"
-    return f"It is not a {name} of Parley's: {said}."
+    return f"This is not a {name} saved by Parley ({said})."
 
 
 def _take_lines(turns: dict[str, list[Message]], lines: Iterable[_LogLineRow]) -> None:

@@ -25,7 +25,7 @@ from plugins.builtin.context import blocks
 from plugins.builtin.context.blocks import LOG, RANGE, RUNNING, SUMMARY, TURN, RequestBlock
 from plugins.builtin.context.overview import parts
 from plugins.builtin.context.state import States, states
-from plugins.wording import amount, clip, shrink
+from plugins.wording import amount, clip, clip_words, shrink
 
 MOST = 150
 """Blocks of turns, as many as can be told apart, and points of a line."""
@@ -72,7 +72,7 @@ def _in_front(part: str, tokens: int, block: RequestBlock | None, system: str) -
     shown = MapBlock(part, tokens, words=clip(system, _WORDS) if part == "system prompt" else "")
     if block is None:
         return shown
-    words = clip(block.text, _WORDS) if part == SUMMARY else ""
+    words = clip_words(block.text, _WORDS) if part == SUMMARY else ""
     return replace(_over(shown, block.turns), words=words)
 
 
@@ -80,7 +80,7 @@ def _inside(block: RequestBlock, tokens: int, where: States) -> MapBlock:
     if block.turn is not None:
         state = [*where.of(block.turn.number)]
         return _over(MapBlock(block.part, tokens, state=state), block.turns)
-    words = clip(block.text, _WORDS)
+    words = clip_words(block.text, _WORDS)
     return _over(MapBlock(RANGE, tokens, turns=spell(block.turns), words=words), block.turns)
 
 

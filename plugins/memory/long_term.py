@@ -26,7 +26,7 @@ from plugins.api import Action, Ask, CommandError, Form, Reply, command
 from plugins.memory.distiller import Distilled, Distilling, DistillProgress, Order
 from plugins.memory.operations import strip_invisible
 from plugins.memory.views import count_changes, day_of, list_reasons, origins, to_block, to_data
-from plugins.memory.wrong import ASKS, wrong
+from plugins.memory.wrong import wrong
 from plugins.wording import aside, clip, count, labelled, literal, money, sentence, series
 
 DIFF = Action("Show the changes", "/memory diff")
@@ -76,7 +76,7 @@ async def show_list(ask: Ask, rest: str) -> Reply:
         path=memory.path,
     )
     parts = (_("**Long-term memory**"), "\n".join(texts), more, where, _waits(state))
-    wrong_line = Action(_("Something is wrong"), ASKS)
+    wrong_line = Action(_("Something is wrong"), "/memory wrong")
     return Reply("\n\n".join(filter(None, parts)), data, (*_offers(state), wrong_line))
 
 
@@ -482,7 +482,7 @@ async def why(ask: Ask, rest: str) -> Reply:
     found = [await origins(ask, source, line) for source in line.sources]
     told = "\n\n".join(origin.text for origin in found)
     nobody = _("Nothing is known of where it comes from.")
-    wrong_line = Action(_("That's wrong"), f"/memory wrong {number} ?")
+    wrong_line = Action(_("That's wrong"), f"/memory wrong line {number}")
     data = {**_line_data(number, line), "sources": [origin.data for origin in found]}
     return Reply(f"**{number}.** {_show_line(line)}\n\n{told or nobody}", data, (wrong_line, LIST))
 

@@ -20,7 +20,7 @@ from memory.turns import Entry
 from plugins.api import Ask, CommandError, Reply, ToolContext, ToolError, tool
 from plugins.builtin.context.state import CLEARED, DROPPED, States, states
 from plugins.builtin.context.turns import name_role, role
-from plugins.wording import aside, clip, count, labelled, literal, series
+from plugins.wording import aside, clip, count, labelled, literal, quoted, series
 
 HITS = 10
 """Hits that are shown, of each kind."""
@@ -48,7 +48,9 @@ async def search(ask: Ask, rest: str) -> Reply:
     notes = [*map(_note, found.notes.hits)]
     data = {"total": total, "notes": notes, "said": told}
     if not total:
-        return Reply(_("Nothing in the memory contains {rest}.", rest=literal(clip(rest))), data)
+        return Reply(
+            _("Nothing in the memory contains {words}.", words=quoted(literal(clip(rest)))), data
+        )
     parts = (
         _part(_("In the daily memory"), found.notes.total, map(_note_line, notes)),
         _part(_("Said"), found.said.total, map(_format_line, told)),

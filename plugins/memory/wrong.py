@@ -27,9 +27,8 @@ from plugins.wording import format_list, literal
 
 LIST = Action("Show all", "/memory list")
 WHY = "/memory wrong"
-ASKS = "/memory wrong ?"
-"""Asks for what is wrong and what is right; with a number before the sign, for that line."""
-_ASKS = lazy(r"(?:(\d{1,9}) ?)?\?|")
+_ASKS = lazy(r"(?:line (\d{1,9}))?")
+"""Asks for what is wrong and what is right: of any words, or of a line."""
 _ARROW = lazy(r"\s*(?:->|→|=>)\s*")
 _SENTENCE = lazy(
     # A quotation or code is in one sentence as a whole; a date ("3. Mai") ends none.

@@ -37,7 +37,17 @@ from plugins.request_log.commands import (
 )
 from plugins.request_log.reading import Rebuilt
 from plugins.request_log.record import SentRequest
-from plugins.wording import amount, aside, clip, fence, format_turns, labelled, series, shorten
+from plugins.wording import (
+    amount,
+    amounts,
+    aside,
+    clip,
+    fence,
+    format_turns,
+    labelled,
+    series,
+    shorten,
+)
 
 _AFTER = ", after a summary"
 _MOST_NAMED = 5  # parts in a sentence
@@ -325,9 +335,8 @@ def _diff_lines(lines: Iterable[PartLine]) -> Iterator[str]:
 
 def _diff_line(line: PartLine) -> str:
     if line.sign == "~":
-        sizes = _(
-            "{before} → {after} tokens", before=amount(line.before), after=amount(line.tokens)
-        )
+        was, now = amounts(line.before, line.tokens)
+        sizes = _("{before} → {after} tokens", before=was, after=now)
         return labelled(f"! {_name_part(line.name)}", series((sizes, line.words)))
     size = _("{tokens} tokens", tokens=amount(line.tokens))
     return labelled(f"{line.sign} {_name_part(line.name)}", series((size, line.words)))

@@ -27,7 +27,7 @@ from plugins.request_log.reading import KeptRequests, Rebuilt
 from plugins.request_log.record import SentRequest
 from plugins.turn_names import ids, turns_of
 from plugins.why.parts import AnswerPart, find_part, list_parts
-from plugins.wording import amount, clip, literal, table
+from plugins.wording import amount, clip, clip_words, literal, table
 
 SHOWN = 12
 """Parts that are listed by themselves; the rest are summed."""
@@ -125,11 +125,11 @@ def _row(part: AnswerPart) -> tuple[str, str, str]:
     named = describe_part(part)
     if part.can_go and part.kind == "summary":
         named = f"{named} (`{part.name}`)"
-    return named, amount(part.tokens), literal(clip(part.words))
+    return named, amount(part.tokens), literal(clip_words(part.words))
 
 
 def _as_data(part: AnswerPart) -> dict[str, Any]:
-    return {**asdict(part), "words": clip(part.words), "turns": ids(part.turns)}
+    return {**asdict(part), "words": clip_words(part.words), "turns": ids(part.turns)}
 
 
 def _actions(answered: ExplainedAnswer) -> tuple[Action, ...]:
@@ -293,8 +293,8 @@ async def without(ask: Ask) -> Reply:
     trials.expect(key, AnswerTrial(named, before.number, first.number, answer_of(first)))
     message = await ask.bot.turns.ask(key, ask.address, first.question)
     text = _(
-        "{turn} is asked again without {part}, in branch {number}: “{words}”. The first "
-        "answer is shown below the new one. /branches {before} goes back.",
+        "{turn} (“{words}”) is asked again without {part}, in branch {number}. The first answer "
+        "is shown below the new one. /branches {before} goes back.",
         turn=first.id,
         part=named,
         number=made.number,

@@ -150,7 +150,7 @@ async def test_a_bad_file_is_refused_and_nothing_changes(
         (tmp_path / SESSION / "context.terse.json").write_text(terse)
     async with run_bot(tmp_path, echo) as bot:
         reply = await bot.says("/context import")
-        assert reply.text.startswith("Nothing was imported from context.json: ")
+        assert reply.text.startswith("Nothing was imported from context.json. ")
         assert sentence in reply.text
         assert len(reply.text) < 300
         assert "no turns yet" in (await bot.says("/context turns")).text

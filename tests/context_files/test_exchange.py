@@ -170,5 +170,5 @@ def test_what_is_no_such_file_is_refused_in_one_sentence() -> None:
     broken = file(messages=[{**USER, "content": "BROKEN"}]).replace(b"BROKEN", rb"\ud800")
     for content in (b"", b"not json", b"[]", other, b"\xff\xfe", b"[" * 100_000, broken):
         said = refusal(content)
-        assert "It is not a context.json of Parley's" in said
+        assert "This is not a context.json saved by Parley" in said
         assert len(said) < 300

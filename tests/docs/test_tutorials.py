@@ -82,7 +82,7 @@ async def test_whoever_writes_at_telegram_is_let_in_as_the_page_says(tmp_path: P
     async with at_telegram(tmp_path, lambda _: Say("Hello!")) as bot:
         eve = bot.telegram.person("Eve", 66)
         eve.says("Hi")
-        await bot.telegram.shown("Ask its owner to send it", chat=66)
+        await bot.telegram.shown("Ask the bot's owner to send", chat=66)
         refused = " ".join(str(one) for one in bot.telegram.made("sendMessage"))
         (code,) = set(re.findall(r"\b[A-Z0-9]{4}-[A-Z0-9]{4}\b", refused))
         bot.ann.says(typed.replace("K7QM-2XRD", code))

@@ -22,8 +22,9 @@ from plugins.api import CommandError
 from plugins.builtin.context.overview import parts
 from plugins.builtin.context.preview import list_messages
 from plugins.builtin.context.state import states
+from plugins.health import seconds
 from plugins.turn_names import turns_of
-from plugins.wording import clip, literal, shorten, shrink, table
+from plugins.wording import amount, amounts, clip, clip_words, literal, shorten, shrink, table
 
 NOON = datetime(2025, 11, 21, 12, tzinfo=UTC)
 
@@ -68,6 +69,24 @@ def test_parts_add_up_to_no_more_than_the_whole_and_none_is_negative(
     found = shrink(sizes, total)
     assert sum(found) == min(total, sum(sizes))
     assert all(0 <= less <= size for less, size in zip(found, sizes, strict=True))
+
+
+@given(st.integers(0, 10**7), st.integers(0, 300))
+def test_two_sizes_of_the_same_can_be_told_apart(before: int, less: int) -> None:
+    after = max(0, before - less)
+    was, now = amounts(before, after)
+    assert (was != now) == (before != after)
+    assert {was, now} == {amount(before), amount(after)} or amount(before) == amount(after)
+
+
+def test_the_first_words_of_a_summary_have_no_signs_of_markdown() -> None:
+    text = f"- **Lisbon** in November\n- {'Alfama ' * 40}"
+    assert clip_words(text, 40) == f"Lisbon in November {'Alfama ' * 2}Alfama…"
+
+
+@given(st.floats(0, 5))
+def test_no_time_is_said_to_be_nothing(time: float) -> None:
+    assert seconds(time) != "0.0 s"
 
 
 # --- states ---

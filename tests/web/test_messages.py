@@ -271,6 +271,17 @@ async def test_who_answers_is_in_sight_and_is_changed_here_or_everywhere(
         await expect(tab.page.locator("#model")).to_have_text("gpt-9-tiny")
 
 
+async def test_a_note_below_an_answer_is_shown_there_with_what_it_quotes(
+    site: Site, tab: Tab
+) -> None:
+    for text in ("I like red", "I like blue"):
+        await tab.asks(text, text)
+    await tab.writes("/without t1")
+    note = tab.page.locator(".turn[data-turn=t2] .asides")
+    await expect(note.locator("> p")).to_contain_text("With it, in branch 1, it was:")
+    await expect(note.locator("blockquote")).to_have_text("re: I like blue")
+
+
 # --- where the context was cut -----------------------------------------------------------------
 
 
@@ -428,12 +439,14 @@ async def test_a_receipt_names_what_is_missing_and_adds_it(
     site: Site, tab: Tab, model: Model
 ) -> None:
     def answer(request: Received) -> Answer:
-        return echo_in_bold(request) if request.is_turn else Say("They talked of a code.")
+        return echo_in_bold(request) if request.is_turn else Say("- They talked of a code.")
 
     model.script = answer
     for number in range(3):
         await site.says(f"The code of locker {number} is 47{number}1. {'many words ' * 40}")
     await tab.presses("Compact")
+    await tab.page.click("#preface summary")
+    await tab.sees("#preface li:has-text('They talked')")  # Markdown, as in an answer
     await tab.page.click(".receipt summary")
     await site.commands("/context pin t3")  # and the panel is drawn anew
     await tab.shows_state("t3", "pinned")

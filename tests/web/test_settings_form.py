@@ -103,7 +103,11 @@ async def test_all_others_are_searched_and_what_no_chat_may_change_looks_so(
     await expect(row(tab, "tools.shell")).to_be_visible()
     await expect(row(tab, "database")).to_be_hidden()
     await expect(row(tab, "tools.shell")).to_contain_text("Applies everywhere")
+    nothing = tab.page.locator("#preferences .nothing")
+    await search.fill("zeppelin")
+    await expect(nothing).to_be_visible()
     await search.fill("database")
+    await expect(nothing).to_be_hidden()
     await expect(row(tab, "database")).to_contain_text("Changed in the configuration, not here")
     assert await row(tab, "database").locator("input, select, textarea, button").count() == 0
     await search.fill("web.port")

@@ -79,8 +79,8 @@ async def test_a_stranger_is_told_in_one_sentence_how_to_be_let_in_and_gets_noth
         told = await bot.says("/context", "ann", "ann")
         assert (told.data, told.actions) == (None, ())
         assert re.fullmatch(
-            r"You have no access to this bot yet\. Ask its owner to send it `/pair \w{4}-\w{4}` "
-            r"within an hour\.",
+            r"You have no access to this bot yet\. Ask the bot's owner to send `/pair \w{4}-\w{4}` "
+            r"to the bot within an hour\.",
             told.text,
         )
         assert not bot.server.requests

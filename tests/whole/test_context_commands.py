@@ -243,11 +243,11 @@ async def test_the_history_names_who_did_what_and_what_was_undone(tmp_path: Path
         await say_all(bot, "/context pin t7", "/context drop t5", "/context undo")
         reply = await bot.says("/context history")
         events = (await data(bot, "/context history"))["events"]
-    assert [(e["kind"], e["actor"], e["undone"]) for e in events] == [
-        ("compact", "strategy", False),
-        ("pin", "person", False),
-        ("drop", "person", True),
-        ("undo", "person", False),
+    assert [(e["kind"], e["actor"], e["undone"], e["next"]) for e in events] == [
+        ("compact", "strategy", False, ""),
+        ("pin", "person", False, "undo"),
+        ("drop", "person", True, "redo"),
+        ("undo", "person", False, ""),
     ]
     assert {one["strategy"] for one in events} == {"trim"}
     assert "~~drop~~ undone · " in reply.text
@@ -450,7 +450,7 @@ async def test_a_file_that_can_not_be_imported_changes_nothing(tmp_path: Path) -
             "/etc/passwd": "leads out",
             "link.json": "symbolic link",
             "huge.json": "larger than 16 MB",
-            "broken.json": "It is not a context.json",
+            "broken.json": "This is not a context.json",
         }.items():
             reply = await bot.says(f"/context import {name}")
             assert reply.text.startswith("Nothing was imported from")

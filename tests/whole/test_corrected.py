@@ -160,10 +160,10 @@ async def test_a_button_asks_for_what_is_right(tmp_path: Path) -> None:
     async with run_bot(tmp_path, [Say("Hello.")], SETTINGS) as bot:
         await bot.says("Hi.")
         await bot.says("/remember The meeting is on 3 May.")
-        assert "/memory wrong ?" in commands(await bot.says("/memory list"))
+        assert "/memory wrong" in commands(await bot.says("/memory list"))
         shown = await bot.says("/memory why 1")
-        asked = await bot.says("/memory wrong 1 ?")
-        assert "/memory wrong 1 ?" in commands(shown)
+        asked = await bot.says("/memory wrong line 1")
+        assert "/memory wrong line 1" in commands(shown)
         assert asked.form
         assert (asked.form.command, asked.form.text) == (
             "/memory wrong 1",
@@ -173,7 +173,7 @@ async def test_a_button_asks_for_what_is_right(tmp_path: Path) -> None:
         (yes,) = [one for one in commands(shown) if one.startswith("/memory wrong yes")]
         await bot.says(yes)
         assert "The meeting is on 4 May." in file_of(tmp_path).read_text()
-        assert "There is no line 7" in (await bot.says("/memory wrong 7 ?")).text
+        assert "There is no line 7" in (await bot.says("/memory wrong line 7")).text
 
 
 async def test_sentences_that_say_what_is_wrong_are_taken_out(tmp_path: Path) -> None:

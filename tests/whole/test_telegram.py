@@ -187,7 +187,7 @@ async def test_a_stranger_is_refused_and_nothing_is_fetched_for_them(tmp_path: P
     async with at_telegram(tmp_path) as bot:
         eve = bot.telegram.person("Eve", 66)
         eve.sends(eve.document("large.bin", "application/x-large", b"x" * 1_000))
-        await bot.telegram.shown("Ask its owner to send it", chat=66)
+        await bot.telegram.shown("Ask the bot's owner to send", chat=66)
         assert bot.telegram.made("getFile") == []
 
 

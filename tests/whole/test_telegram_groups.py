@@ -107,7 +107,7 @@ async def test_other_bots_are_not_answered_and_hidden_administrators_are_the_gro
         robot = {"id": 77, "is_bot": True, "first_name": "Robot"}
         ann.sends({**ann.message("@parley_bot hello"), "from": robot})
         ann.sends(ann.message("@parley_bot hello") | hidden(bot))
-        await bot.telegram.shown("Ask its owner to send it")
+        await bot.telegram.shown("Ask the bot's owner to send")
         await bot.is_idle()
         assert len(bot.telegram.texts) == 1
 
@@ -271,7 +271,7 @@ async def test_a_stranger_in_a_group_neither_branches_nor_asks_nor_sees_anything
         await bot.telegram.called("answerCallbackQuery", 2)
         await bot.is_idle()
         (told,) = bot.telegram.texts[shown:]
-        assert "Ask its owner to send it" in told
+        assert "Ask the bot's owner to send" in told
         assert "Plan" not in told
         ann.says("/branches")
         listed = await bot.telegram.shown("You are in branch 2. /branches N")

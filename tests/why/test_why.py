@@ -76,8 +76,8 @@ async def test_an_answer_is_explained_by_its_parts_the_largest_first(tmp_path: P
     kinds = {part["kind"] for part in found}
     assert kinds == {"system prompt", "tools", "turn", "memory", "question", "result"}
     assert {part["words"] for part in found if part["kind"] == "memory"} == {
-        "- 2026-11-20: Ann lives in Lisbon.",
-        "- 2026-11-20: Ann likes green.",
+        "2026-11-20: Ann lives in Lisbon.",
+        "2026-11-20: Ann likes green.",
     }
     assert next(part["name"] for part in found if part["kind"] == "result") == "current_time"
     assert "| turn t1 |" in shown.text

@@ -74,19 +74,24 @@ export const waysOn = (actions, run) => actions.filter(({ command }) => !/^\/ret
     if (!asksFirst || await asked({ question: t("{label}: are you sure?", { label }), action: label }) !== null) await run(command);
   } }, label));
 
-/** A question of the bot below an answer: whether to keep a rule, for example. A question
-    goes when it was answered. `said` is the answer itself. */
-export function asides({ text, actions }, said, run) {
+/** Notes of the bot below an answer: the question whether to keep a rule, for example, which goes when it was
+    answered. `said` is the answer itself. */
+export function asides({ text, html, actions }, said, run) {
   const lines = (text.startsWith(said) ? text.slice(said.length) : text).split("\n\n").filter((line) => line.trim());
-  const element = h("div", { class: "asides" }, ...lines.map((line) => h("p", { dir: "auto" }, plain(line))));
+  const quotes = [...cleaned(html).querySelectorAll(":scope > blockquote")].slice(-lines.filter(isQuote).length);
+  const element = h("div", { class: "asides" }, ...lines.map((line, at) => (isQuote(line)
+    ? h("div", { class: "text" }, quotes.shift())
+    : h("p", { dir: "auto" }, isQuote(lines[at + 1]) ? line : plain(line)))));
   const buttons = actions.map(({ label, command }) => h("button", { type: "button", onclick: async () => {
     if (!await run(command)) return;
     buttons.forEach((button, at) => lastWord(actions[at].command) === lastWord(command) && button.remove());
     if (!element.querySelector("button")) element.remove();
   } }, label));
-  element.append(h("div", { class: "choices" }, ...buttons));
+  if (buttons.length) element.append(h("div", { class: "choices" }, ...buttons));
   return element;
 }
+
+const isQuote = (line) => line?.startsWith("> ");
 
 /** Return the name that the buttons of one question share. */
 const lastWord = (line) => line.replace(/ once$/, "").split(" ").at(-1);

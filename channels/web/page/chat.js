@@ -1,6 +1,6 @@
 // The middle column: what was said, and the answer that is being written.
 import * as api from "./api.js";
-import { arrows, facts, iconButton, variants } from "./acts.js";
+import { arrows, facts, variants } from "./acts.js";
 import { asides, card, field, plain, settle, waysOn } from "./cards.js";
 import { greeting } from "./connect.js";
 import { cuts } from "./cuts.js";
@@ -8,6 +8,7 @@ import { byId, h, nextTask } from "./dom.js";
 import { Draft } from "./draft.js";
 import { drawnFiles } from "./files.js";
 import { t } from "./language.js";
+import { Scroll } from "./scroll.js";
 import { drawnTurn, question, turnsOf, waiting } from "./turns.js";
 
 const OUT = ["summarised", "cleared", "dropped", "gone", "in the log"]; // states of turns that are out of the context
@@ -21,11 +22,8 @@ export class Chat {
   #session = "";
   #older = null;
   #draft = null;
-  #isAtEnd = true; // as it was scrolled last: asking the log itself makes the browser lay it out at once
-  #frame = 0; // in which it is scrolled to its end
+  #scroll = new Scroll(this.#log);
   #told = 0; // answers and deletions that were told: what was asked for before one does not know of it
-  #end = 0; // where that was last, in pixels
-  #endButton = iconButton("end", t("To the end"), () => this.#toEnd(true), { id: "end", hidden: true });
   #fading = 0;
   #top = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#older?.click(), { root: byId("log"), rootMargin: "600px 0px 0px" });
   #marked = new WeakMap(); // what an article shows of that
@@ -34,20 +32,20 @@ export class Chat {
 
   constructor(page) {
     this.#page = page;
-    byId("notice").before(h("div", { class: "to-end" }, this.#endButton));
-    this.#log.addEventListener("scroll", () => {
-      this.#scrolled();
-      if (!this.#isAtEnd && this.#log.scrollTop < this.#end) this.#leaveEnd(); // a person looks further up
-    }, { passive: true });
   }
 
   clear(session) {
     this.#session = session;
     this.#log.replaceChildren();
-    this.#end = 0;
+    this.#scroll.restart();
     this.#known.clear();
     this.#page.running(false);
     this.notice("");
+  }
+
+  /** Say why there is nothing to be seen, for as long as it is so. */
+  refused(text) {
+    this.#log.replaceChildren(h("p", { class: "greeting", role: "alert" }, text));
   }
 
   /** Draw the newest turns; returns where the events go on after them. */
@@ -62,12 +60,12 @@ export class Chat {
     this.#known.clear(); // in another branch the same name is another turn
     const written = this.#beingWritten();
     this.#log.replaceChildren(...drawn);
-    this.#end = 0; // until this has been scrolled
+    this.#scroll.restart();
     this.#offerOlder(messages);
     if (!messages.length) this.#log.append(greeting(this.#page));
     this.mark(this.#page.known());
     this.#page.loaded();
-    this.#toEnd(true);
+    this.#scroll.toEnd();
     written();
     return event;
   }
@@ -165,7 +163,7 @@ export class Chat {
     for (const one of this.#log.querySelectorAll(".found")) one.classList.remove("found");
     found?.scrollIntoView({ block: found.offsetHeight > this.#log.clientHeight ? "start" : "center" });
     found?.classList.add("found");
-    this.#leaveEnd();
+    this.#scroll.leaveEnd();
     if (!found || !isFocused) return;
     found.tabIndex = -1;
     found.focus({ preventScroll: true });
@@ -190,7 +188,7 @@ export class Chat {
     this.#find(id)?.remove();
     this.#put(h("article", { class: "turn pending", "data-id": id }, question(text, drawnFiles(files)), waiting()));
     this.#page.running(true);
-    this.#toEnd(true);
+    this.#scroll.toEnd();
   }
 
   /** A message that is not on disk yet; `state` says why, and what can be done. */
@@ -237,7 +235,7 @@ export class Chat {
 
   /** The answer so far: what is new of it. */
   draft({ id, question: text, parts }) {
-    const isAtEnd = this.#isAtEnd;
+    const { isAtEnd } = this.#scroll;
     let article = this.#find(id);
     if (!article) {
       const begun = this.#log.querySelector(`.turn:not([data-id])[data-open]`);
@@ -253,7 +251,7 @@ export class Chat {
     article.replaceChildren(article.firstChild, ...questionsIn(article), parts.length ? this.#draft.element : waiting());
     this.#page.running(true);
     if (byId("status").textContent !== t("Parley is writing.")) byId("status").textContent = t("Parley is writing.");
-    this.#toEnd(isAtEnd);
+    this.#scroll.toEnd(isAtEnd);
   }
 
   /** Show again what a tool has asked in a turn that ran before it was opened here. */
@@ -282,7 +280,7 @@ export class Chat {
 
   /** An answer is whole: its turn is drawn as the transcript has it. */
   async done(answer) {
-    const isAtEnd = this.#isAtEnd;
+    const { isAtEnd } = this.#scroll;
     const session = this.#session;
     this.#told += 1;
     let article = this.#find(answer.id);
@@ -295,8 +293,10 @@ export class Chat {
       const asked = article ? questionsIn(article) : [];
       turns.at(-1)?.querySelector(":scope > .question")?.after(...asked);
       const failed = turns.at(-1)?.querySelector(".ending.failed");
+      const said = messages.at(-1)?.text ?? "";
+      const isNoted = said && answer.text.startsWith(said) && answer.text.slice(said.length).trim();
       if (failed) failed.append(...waysOn(answer.actions ?? [], this.#page.run));
-      else if (answer.actions?.length) turns.at(-1)?.append(asides(answer, messages.at(-1)?.text ?? "", this.#page.run));
+      else if (answer.actions?.length || isNoted) turns.at(-1)?.append(asides(answer, said, this.#page.run));
       this.#log.querySelector(`[data-turn=${answer.turn}]`)?.remove();
       article ? article.replaceWith(...turns) : turns.forEach((turn) => this.#put(turn));
     } else if (article) {
@@ -307,7 +307,7 @@ export class Chat {
     }
     this.#page.running(this.#log.querySelector(".pending") !== null);
     byId("status").textContent = t("The answer is complete.");
-    this.#toEnd(isAtEnd);
+    this.#scroll.toEnd(isAtEnd);
   }
 
   /** Show the answer of a command as a card. */
@@ -317,10 +317,10 @@ export class Chat {
     this.#put(told);
     told.tabIndex = -1;
     if (isAsked) told.focus({ preventScroll: true });
-    this.#toEnd(true);
+    this.#scroll.toEnd();
     if (told.offsetHeight <= this.#log.clientHeight) return;
     told.scrollIntoView(); // a long one is read from its beginning
-    this.#leaveEnd();
+    this.#scroll.leaveEnd();
   }
 
   /** A line that goes by itself. */
@@ -332,7 +332,7 @@ export class Chat {
 
   /** Show what is known of the turns: their states and costs, and where a cut is. */
   mark({ states, turns = [], ...context }) {
-    const isAtEnd = this.#isAtEnd;
+    const { isAtEnd } = this.#scroll;
     for (const known of turns) this.#known.set(known.turn, known);
     for (const article of this.#log.querySelectorAll("[data-turn]")) {
       const { turn } = article.dataset;
@@ -351,7 +351,7 @@ export class Chat {
       for (const act of article.querySelectorAll("[data-act]")) act.hidden = !isIn;
     }
     cuts(this.#log, context, { run: this.#page.run, ask: this.#page.ask, act: this.#act });
-    this.#toEnd(isAtEnd);
+    this.#scroll.toEnd(isAtEnd);
     this.#learn(context.newest ?? 0, turns);
   }
 
@@ -368,14 +368,14 @@ export class Chat {
   /** Show where other branches have said something else. */
   branches(all) {
     const found = variants(all);
-    const isAtEnd = this.#isAtEnd;
+    const { isAtEnd } = this.#scroll;
     for (const article of this.#log.querySelectorAll("[data-turn]")) {
       const { turn } = article.dataset;
       const variant = found.get(Number(turn.slice(1)));
       const go = (branch) => this.#act(`/branches ${branch}`, { turn });
       article.querySelector(".between").replaceChildren(...(variant ? [arrows(variant, turn, go)] : []));
     }
-    this.#toEnd(isAtEnd);
+    this.#scroll.toEnd(isAtEnd);
   }
 
   #put(element) {
@@ -385,31 +385,6 @@ export class Chat {
 
   #find(id) {
     return this.#log.querySelector(`[data-id="${CSS.escape(id)}"]`);
-  }
-
-  #scrolled() {
-    this.#isAtEnd = this.#log.scrollHeight - this.#log.scrollTop - this.#log.clientHeight < 80;
-    this.#endButton.hidden = this.#isAtEnd;
-  }
-
-  /** Show the end, from the next frame on, unless something else is shown before. */
-  #toEnd(should) {
-    if (!should) return;
-    this.#isAtEnd = true;
-    this.#frame ||= requestAnimationFrame(() => {
-      this.#frame = 0;
-      if (this.#log.querySelector(":scope > .greeting")) return; // it is read from its beginning
-      this.#log.scrollTop = this.#log.scrollHeight;
-      this.#end = this.#log.scrollTop;
-      this.#log.querySelector(":focus-visible")?.scrollIntoView({ block: "nearest" }); // the keyboard is there
-    });
-  }
-
-  /** Something else than the end was scrolled to. */
-  #leaveEnd() {
-    cancelAnimationFrame(this.#frame);
-    this.#frame = 0;
-    this.#scrolled();
   }
 }
 

@@ -2,6 +2,7 @@
 import { card } from "./cards.js";
 import { h } from "./dom.js";
 import { t } from "./language.js";
+import { cleaned } from "./text.js";
 
 const SAID = { summarised: t("summarised"), cleared: t("cleared"), gone: t("out of the context"), "in the log": t("in the activity log, a line each") };
 const MOVES = ["undo", "redo"];
@@ -35,7 +36,7 @@ async function nameOf(turn, page) {
   return found.find(({ place, turns }) => place === "at its position" && turns.includes(turn))?.name ?? "";
 }
 
-function drawn(key, { first, last, state: [state] }, event, { summarised_in_place: inPlace = [], preface }, page) {
+function drawn(key, { first, last, state: [state] }, event, { summarised_in_place: inPlace = [], preface, preface_html: html }, page) {
   const isOne = first === last;
   const below = h("div", {});
   const button = (label, onclick) => h("button", { type: "button", onclick }, label);
@@ -59,7 +60,7 @@ function drawn(key, { first, last, state: [state] }, event, { summarised_in_plac
       h("span", { class: "acts" }, hasSummary && button(t("Show"), () => show("/context summary")),
       hasSummary && button(t("Edit"), () => show("/context summary edit")),
       state === "in the log" && preface && button(t("Show"), () => (below.firstChild
-        ? below.replaceChildren() : below.replaceChildren(h("blockquote", { dir: "auto" }, preface)))),
+        ? below.replaceChildren() : below.replaceChildren(h("blockquote", {}, cleaned(html))))),
       event && button(t("Undo"), () => page.act(`/context undo ${event.id}`)))),
     below);
 }

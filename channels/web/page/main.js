@@ -360,9 +360,13 @@ function addressed() {
   }
 }
 
+/** Say why a session can't be shown, in its place unless another one is shown by now. */
+const refused = (name, { message }) => (name === session ? chat.refused(message) : chat.notice(message));
+
 addEventListener("hashchange", () => {
   if (location.hash.startsWith("#join=")) return location.reload(); // somebody was let in
-  return addressed() && open(addressed()).catch((error) => chat.notice(error.message));
+  const name = addressed();
+  return name && open(name).catch((error) => refused(name, error));
 });
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault(); // or the address would name another conversation
@@ -370,15 +374,15 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 });
 await arrive();
 await showAccount();
-const named = addressed();
+let first = addressed();
 try {
   const newest = async () => (await listed()).find(({ channel }) => channel === "web")?.name;
-  const first = named || await newest() || recall("session") || Sessions.fresh();
-  if (!session) await open(first); // or somebody was quicker
-  listed();
+  first ||= await newest() || recall("session") || Sessions.fresh();
+  if (!session) await open(first).finally(() => { listed(); }); // or somebody was quicker
   if (await showAccount()) composer.open(session);
   outbox.start();
 } catch (error) { // why nobody is let in, for one
-  chat.notice(error.message);
+  refused(first, error);
+  if (error.status === 404) outbox.start(); // it is this session alone that is not there
 }
 keepPage();

@@ -8,6 +8,7 @@ import { drawMap, leaveMap } from "./map.js";
 import { showModel } from "./models.js";
 import { receipt, timeline } from "./records.js";
 import { nameOfStrategy } from "./settings.js";
+import { cleaned } from "./text.js";
 import { isUsual, locale, nameOfActor, nameOfEvent, nameOfPart, nameOfState, marks, pieces, t } from "./language.js";
 
 const NEWEST = 20; // changes that are listed
@@ -126,7 +127,7 @@ export class Panel {
       h("p", { class: "faint" }, t("When the conversation gets long"), marks.colon, nameOfStrategy(overview.strategy)),
       this.#costs.element,
       overview.preface
-        ? h("details", { id: "preface" }, h("summary", {}, t("The summary at the beginning")), h("blockquote", {}, overview.preface))
+        ? h("details", { id: "preface" }, h("summary", {}, t("The summary at the beginning")), h("blockquote", {}, cleaned(overview.preface_html)))
         : null);
   }
 
@@ -138,13 +139,13 @@ export class Panel {
   }
 
   #controls(overview, events) {
-    const last = events.findLast((event) => event.kind !== "redo");
+    const [undo, redo] = ["undo", "redo"].map((way) => events.find(({ next }) => next === way));
     const controls = [
       [t("Compact"), "/context compact", t("Replace older turns by a summary"), overview.turns.length > 0],
       [t("Free up"), "/context free", t("Remove all but the newest messages at once"), overview.turns.length > 0],
       [t("Clear"), "/context clear", t("Remove all turns from the context; nothing is deleted"), overview.turns.length > 0],
-      [t("Undo"), "/context undo", t("Undo the last change"), events.some(canBeUndone)],
-      [t("Redo"), "/context redo", t("Redo the last undo"), last?.kind === "undo"],
+      [t("Undo"), `/context undo ${undo?.id}`, undo ? t("Undo: {kind}", { kind: titleOf(undo) }) : t("Undo the last change"), undo],
+      [t("Redo"), `/context redo ${redo?.id}`, redo ? t("Redo: {kind}", { kind: titleOf(redo) }) : t("Redo the last undo"), redo],
     ];
     return h("div", { class: "controls", role: "group", "aria-label": t("Change the context") },
       controls.map(([label, line, title, isOffered]) =>
@@ -166,13 +167,12 @@ export class Panel {
       badges.length > 0 && h("span", { class: "badges" }, badges.map((word) => h("span", { class: "badge", "data-state": word }, nameOfState(word)))));
   }
 
-  /** The newest changes; the last one that holds can be undone where it stands. */
+  /** The newest changes; the one that is undone next can be so where it stands. */
   #events(events) {
-    const last = events.findLast(canBeUndone);
     return events.toReversed().slice(0, NEWEST).map((event) => h("li", { class: event.undone ? "undone" : "", title: event.reason },
       drawnEvent(event),
       receipt(event, (line) => this.#run(line)),
-      event === last && h("button", { type: "button", "aria-label": t("Undo: {kind}", { kind: nameOfEvent(event.kind) }), onclick: () => this.#run(`/context undo ${event.id}`) }, t("Undo"))));
+      event.next === "undo" && h("button", { type: "button", "aria-label": t("Undo: {kind}", { kind: titleOf(event) }), onclick: () => this.#run(`/context undo ${event.id}`) }, t("Undo"))));
   }
 
   async #run(line, isAsked = false) {
@@ -199,19 +199,20 @@ function expanded(runs) {
 
 const numberOf = (turn) => Number(turn?.turn.slice(1) ?? 1);
 
-/** Events that follow from a setting, a prompt or a late summary, which no undo takes back. */
-const FOLLOWING = ["undo", "redo", "range", "hold", "strategy", "unfold", "prompt"];
-const canBeUndone = (event) => !event.undone && !FOLLOWING.includes(event.kind);
-
 /** A text of which a narrow window has the number `n` alone. */
 const brief = (text, values) => pieces(text, values).map((piece) => (piece === values.n ? piece : h("span", { class: "whole" }, piece)));
 
 const section = (title, ...content) => h("section", {}, h("h3", {}, title), ...content.filter(Boolean));
 
-function drawnEvent({ kind, actor, at, turns, tokens_before: before, tokens_after: after, undone }) {
+/** The turns that an event is about, and its name with them. */
+const spanOf = ({ turns }) => (turns.length > 2 ? t("{first} to {last}", { first: turns[0], last: turns.at(-1) }) : turns.join(marks.comma));
+const titleOf = (event) => `${nameOfEvent(event.kind)} ${spanOf(event)}`.trimEnd();
+
+function drawnEvent(event) {
+  const { kind, actor, at, tokens_before: before, tokens_after: after, undone } = event;
   const by = nameOfActor(actor);
   const change = h("b", {}, nameOfEvent(kind));
-  const name = turns.length > 2 ? t("{first} to {last}", { first: turns[0], last: turns.at(-1) }) : turns.join(marks.comma);
+  const name = spanOf(event);
   return [
     h("span", {}, undone ? pieces("{change} (undone)", { change }) : change, name && ` ${name}`),
     h("span", { class: "sizes" }, before === after ? "" : t("{before} → {after} tokens", { before: before.toLocaleString(locale), after: after.toLocaleString(locale) })),

@@ -52,7 +52,7 @@ export class People {
       const [channel, name] = one.id.replace(/^chat /, "").split(/\/(.*)/s);
       return h("li", {},
         h("span", {}, h("b", { dir: "auto" }, one.name || name), " ", h("span", { class: "chip" }, one.role === "owner" ? t("owner") : t("user")),
-          h("small", {}, channel === "web" ? theirs.length ? t("last seen {when}, {count} signed in", { when: moment(last * 1000), count: theirs.length }) : t("not signed in") : channel)),
+          h("small", {}, channel === "web" ? theirs.length ? t("last seen {when}; browsers signed in: {count}", { when: moment(last * 1000), count: theirs.length }) : t("not signed in") : channel)),
         h("button", { type: "button", "aria-label": t("Revoke {name}", { name: one.id }), onclick: async () => {
           const question = t("Remove {name}'s access? Their browsers are signed out at once.", { name: one.name || name });
           if (await asked({ question, action: t("Revoke") }) !== null) this.#run(`/revoke ${one.id}`);

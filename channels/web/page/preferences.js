@@ -28,7 +28,7 @@ export class Preferences {
     this.#dialog.replaceChildren(
       h("div", { class: "bar" }, h("h2", { id: "preferences-title" }, t("Settings")), this.#search,
         h("button", { type: "button", class: "icon", "aria-label": t("Close settings"), onclick: () => this.#dialog.close() }, "✕")),
-      h("div", { class: "sections" }, tabs, h("div", { class: "scroll" }, [...this.#panels.values()])),
+      h("div", { class: "sections" }, tabs, h("div", { class: "scroll" }, [...this.#panels.values()], h("p", { class: "nothing", role: "status" }, t("Nothing found.")))),
       this.#said);
     this.#show = tabbed(tabs, (panel) => {
       this.#shown = panel.replace("section-", "");

@@ -9,7 +9,7 @@ import { locale, t } from "./language.js";
 const PAUSE = 200; // milliseconds of silence after which a search begins
 const PAGE = 100; // that are read and drawn at once
 const DAY = 24 * 3600 * 1000;
-const CHANNELS = { terminal: t("Terminal"), telegram: "Telegram" };
+const CHANNELS = { terminal: t("Terminal"), wecom: "WeCom", whatsapp: "WhatsApp" };
 
 /** Return the name of a channel. */
 export const nameOf = (channel) => CHANNELS[channel] ?? channel.replace(/^./, (letter) => letter.toUpperCase());

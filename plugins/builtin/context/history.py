@@ -10,7 +10,7 @@ from typing import Any
 from channels.dates import say_moment
 from channels.language import _
 from memory.context.change import ViewEvent
-from memory.context.replay import list_effective, redoable
+from memory.context.replay import list_effective, newest_undoable, redoable
 from memory.context.view import View
 from memory.patterns import lazy
 from memory.record.search import Found, Hit
@@ -25,7 +25,7 @@ from plugins.builtin.context.turns import name_role, role
 from plugins.builtin.context.values import as_data, phrase, refusal, say_of
 from plugins.offers import numbers_in_context, with_offers
 from plugins.wording import (
-    amount,
+    amounts,
     aside,
     clip,
     count,
@@ -43,7 +43,8 @@ NEWEST = 40
 
 
 async def show(ask: Ask, rest: str) -> Reply:
-    """`/context history`"""
+    """`/context history`; in the data, `next` marks the event that `/context undo` or `redo` is
+    about where none is named."""
     del rest
     events = await ask.conversation.context.history()
     if not events:
@@ -65,9 +66,11 @@ async def show(ask: Ask, rest: str) -> Reply:
     text = "\n".join(lines[:NEWEST])
     if len(lines) > NEWEST:
         text += _("\n\nThe newest {newest} of {n} are shown.", newest=NEWEST, n=len(lines))
+    ways = {"undo": newest_undoable(events), "redo": redoable(events)}
+    offered = {event.id: way for way, event in ways.items() if event}
     data = [
         event_data(e)
-        | {"undone": e.id in undone, "cost": cache.data(costs[e.id])}
+        | {"undone": e.id in undone, "next": offered.get(e.id, ""), "cost": cache.data(costs[e.id])}
         | {"receipt": as_data(kept.get(e.id))}
         for e in events
     ]
@@ -176,7 +179,10 @@ async def _report_move(done: str, event: ViewEvent, before: View, ask: Ask) -> R
         by=by(event),
     )
     text = _("Undone: the {event}." if is_undo else "Redone: the {event}.", event=what)
-    sizes = _("{before} → {after} tokens", before=amount(before.tokens), after=amount(after.tokens))
+    was, now = amounts(before.tokens, after.tokens)
+    sizes = _("{before} → {after} tokens", before=was, after=now)
+    if before.tokens == after.tokens:
+        sizes = _("{n} tokens, as before", n=now)
     text += f" {sentence(_compare(before, after) + sizes)}"
     if until := hold(after, limits, conversation):
         text += f" {explain_hold(until)}"

@@ -18,7 +18,7 @@ from plugins.builtin.context.overview import Hold, effect, hold, plan_data
 from plugins.builtin.context.show import coming_reason, explain_hold
 from plugins.builtin.context.turns import name_role, role, summarize
 from plugins.builtin.context.values import say_of
-from plugins.wording import amount, clip, count, literal, shorten, shrink, table
+from plugins.wording import amount, clip, clip_words, count, literal, shorten, shrink, table
 
 Row = tuple[str, str, int | None, str]
 """Turn, message, tokens (None: not known yet), beginning."""
@@ -75,7 +75,7 @@ def list_messages(view: View, prefix: PromptPrefix, *, is_asked: bool = True) ->
             rows.append(("", LOG, part(block.raw), words))
         else:
             name = name_run(block.turns) if block.part == RANGE else ""
-            rows.append((name, SUMMARY, part(block.raw), clip(block.text)))
+            rows.append((name, SUMMARY, part(block.raw), clip_words(block.text)))
     if not is_asked:
         rows[-1] = (rows[-1][0], "user", None, _("(your next message)"))
     sizes = [row[2] or 0 for row in rows]

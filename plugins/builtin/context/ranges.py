@@ -22,7 +22,7 @@ from plugins.builtin.context.show import explain_hold, undo_of
 from plugins.builtin.context.summary import name_author
 from plugins.builtin.context.values import phrase, pick, refusal, say_of
 from plugins.turn_names import turns_of
-from plugins.wording import amount, clip, format_turns, literal
+from plugins.wording import amount, amounts, clip, format_turns, literal
 
 SHOWN = 20
 """Lines of the tree that are shown; `data` has all."""
@@ -307,13 +307,14 @@ def _explain_away(numbers: Turns) -> str:
 
 def _tell_opened(what: str, opened: Expanded, before: View, ask: Ask) -> Reply:
     view = ask.conversation.context.view()
+    was, now = amounts(before.tokens, view.tokens)
     text = say_of(
         opened.back,
         "Expanded{what}: {turns} is back in context. {before} → {after} tokens.",
         "Expanded{what}: {turns} are back in context. {before} → {after} tokens.",
         what=f" {what}" if what else "",
-        before=amount(before.tokens),
-        after=amount(view.tokens),
+        before=was,
+        after=now,
     )
     if opened.left:
         text += say_of(

@@ -68,7 +68,7 @@ KINDS: Mapping[Name, str] = {
     "unfold": "return from the log",
     "new": "new start",
     "restart": "restart",
-    "range": "range summary",
+    "range": "new summary",
     "edit": "edit of the summary",
     "hold": "compaction declined",
     "expand": "expansion of a summary",

@@ -21,7 +21,7 @@ from plugins.builtin.context.show import undo_of
 from plugins.builtin.context.state import say_gone
 from plugins.builtin.context.values import phrase, pick, refusal, say_of
 from plugins.turn_names import ids, split_turns, turns_of
-from plugins.wording import amount, clip, count, format_list, format_turns, literal
+from plugins.wording import amount, amounts, clip, count, format_list, format_turns, literal
 
 
 async def compact(ask: Ask, focus: str) -> Reply:
@@ -189,7 +189,7 @@ async def free(ask: Ask, rest: str) -> Reply:
         keep_recent = conversation.context.limits.context.keep_recent
         return Reply(_explain_unfreeable(view, keep_recent), {"turns": [], "freed": 0})
     data = ranges.describe_freed(event)
-    sizes = f"({amount(event.tokens_before)} → {amount(event.tokens_after)})"
+    sizes = f"({' → '.join(amounts(event.tokens_before, event.tokens_after))})"
     squeezed = say_of(
         event.touched,
         "{turns} was shortened to question and reply",

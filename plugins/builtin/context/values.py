@@ -18,9 +18,10 @@ from channels.language import _
 from memory.context.receipt import Receipt
 from plugins.api import CommandError
 from plugins.turn_names import ids
-from plugins.wording import amount, format_turns
+from plugins.wording import amount, amounts, format_turns
 
 _PLACE = re.compile(r"\{(\w+)")
+_SIZES = ("tokens_before", "tokens_after")
 
 
 def as_data(value: Any) -> Any:
@@ -51,6 +52,8 @@ def phrase(value: Struct, one: str, many: str = "", **more: Any) -> str:
     fields = {name: getattr(value, name) for name in names}
     turns = next((field for field in fields.values() if isinstance(field, tuple)), ())
     said = {name: _say(name, field) for name, field in fields.items()}
+    if set(_SIZES) <= said.keys():
+        said |= zip(_SIZES, amounts(*(fields[name] for name in _SIZES)), strict=True)
     return _(many if many and len(turns) != 1 else one, **said, **more)
 
 
