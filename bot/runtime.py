@@ -155,9 +155,6 @@ class RuntimeConfig(Struct, frozen=True):
         settings = self.book.effective(key.id)
         return self.spending.choice(key, settings) or choice_of(settings)
 
-    def settings(self, key: ConversationKey) -> Settings:
-        return self.book.effective(key.id)
-
     def limits(self, key: ConversationKey) -> Limits:
         return self.at(key).limits
 
@@ -299,7 +296,7 @@ class RuntimeConfig(Struct, frozen=True):
     ) -> None:
         """Ask a person there, where the settings say so; one who speaks through a key can't be
         asked. Raises ToolError."""
-        if self.settings(key).tools.approve != "ask":
+        if self.book.effective(key.id).tools.approve != "ask":
             return
         is_by_key = address.channel == PAGE and address.user
         if is_by_key or not self.approvals:

@@ -114,7 +114,7 @@ class TurnRunner:
         afterwards. Returns what kept it from an answer, if anything did."""
         output = TurnOutput(self.bus, key, self._branches, self.recent, self.rules)
         started = time.monotonic()
-        seconds = self.rules.settings(key).turn_timeout
+        seconds = self.rules.book.effective(key.id).turn_timeout
         with speaking(ENGLISH):  # whatever plugins say in there, the model may read
             task = asyncio.create_task(agent.answer(turn, output))
         # When the bot shuts down meanwhile, the turn stays open and goes on at the next start.

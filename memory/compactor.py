@@ -285,7 +285,8 @@ class Compactor:
         elif ready is not None and change.makes("summary"):
             change = change.with_summary(ready.id)
             after = replace(view.apply(change), preface=state.preface_of(ready, snapshot))
-        is_same = (after.turns, after.log, after.ranges) == (view.turns, view.log, view.ranges)
+        then, now = after.layout.ranges, view.layout.ranges
+        is_same = (after.turns, after.log, then) == (view.turns, view.log, now)
         is_vain = ready and after.raw_tokens >= view.raw_tokens
         if is_same or (is_vain and not keeps_turn_limit(view, after, state.limits)):
             return None

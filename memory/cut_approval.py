@@ -69,7 +69,7 @@ class CutApproval:
         if proposal.actor == "strategy" and not is_wanted:
             return False  # turns were taken back, say, or a limit was raised
         there = {turn.number for turn in view.complete} | {*view.logged}
-        there.update(turn for one in view.ranges for turn in one.turns)
+        there.update(turn for one in view.layout.ranges for turn in one.turns)
         return (
             there.issuperset(plan.leaving)
             and self._forecaster.spec(plan, proposal.actor) == proposal.spec

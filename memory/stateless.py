@@ -133,5 +133,4 @@ class StatelessTurn(UnrecordedTurn):
 
     async def close(self) -> None:
         """Tell the listeners that were told of its tools that it is over."""
-        if self.log.is_heard("session_end"):
-            await self.log.tell(Event("session_end", self.log.state.key))
+        await self.log.services.events.emit(Event("session_end", self.log.state.key))

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from memory.calibration import Calibration, CutPrompt
 from memory.compactor import Compactor
+from memory.context.limits import Limits
 from memory.context.meter import PromptPrefix
 from memory.context.view import View
 from memory.context_state import ContextState
@@ -275,27 +276,19 @@ class TurnLog:
 
     # --- listeners -------------------------------------------------------------------------------
 
-    def is_heard(self, name: EventName) -> bool:
-        """Return whether anyone wants to hear such an event; where no one does, none need be
-        made."""
-        return self.services.events.minds(name)
-
-    async def tell(self, event: Event) -> Verdict:
-        """Tell who listens that something happens in this conversation."""
-        return await self.services.events.emit(event)
-
     async def begin_session(self) -> Verdict:
         """Tell who listens that this is the first turn since the conversation was loaded."""
         if self.is_in_session:
             return NOTHING
         self.is_in_session = True
-        return await self.tell(Event("session_start", self.state.key, self.state.current))
+        begins = Event("session_start", self.state.key, self.state.current)
+        return await self.services.events.emit(begins)
 
     async def end_session(self) -> None:
         """Tell who listens that the session that was begun is over."""
         if self.is_in_session:
             self.is_in_session = False
-            await self.tell(Event("session_end", self.state.key))
+            await self.services.events.emit(Event("session_end", self.state.key))
 
 
 def describe_cut_prompt(model: str, cut: CutPrompt) -> str:
@@ -351,6 +344,7 @@ class OpenTurn:
         self._has_seen_outside = False
         self._cut = ""
         self._event = 0  # the newest when the view of the next request was made
+        self._limits: Limits  # of the step, once its request is fitted
         self._sent: list[Any] = []  # rows of requests that are not recorded yet
 
     @property
@@ -420,11 +414,13 @@ class OpenTurn:
         is_error: bool = False,
     ) -> Verdict:
         """Tell who listens that something happens in this turn; costs nothing where no one does."""
-        if not self.log.is_heard(name):
+        events = self.log.services.events
+        if not (listeners := events.find_minding(name)):
             return NOTHING
         tool, arguments = (call.name, call.arguments) if call else ("", "")
         key = self.log.state.key
-        return await self.log.tell(Event(name, key, self.number, text, tool, arguments, is_error))
+        event = Event(name, key, self.number, text, tool, arguments, is_error)
+        return await events.emit(event, listeners)
 
     async def note(self, texts: Iterable[str]) -> None:
         """Record what the bot says to the model. Never between a call and its results: some
@@ -435,14 +431,15 @@ class OpenTurn:
     async def fit(self, prefix: PromptPrefix) -> View:
         """Return the view that the model sees at this step, within the limits in force now. Raises
         NoRoom."""
-        view = self._note_seen(await self.log.fitter.fit(prefix))
+        view, self._limits = await self.log.fitter.fit(prefix)
+        self._note_seen(view)
         self._event = self.log.state.last_event
         return view
 
     @property
     def keeps_requests(self) -> bool:
         """Return whether what is sent for it is kept, as far as a person can look at it."""
-        return not self.is_alone and self.log.requests.is_on(self.log.state.limits)
+        return not self.is_alone and self.log.requests.is_on(self._limits)
 
     def note_sent(
         self,
@@ -455,7 +452,7 @@ class OpenTurn:
         """Note that the request made from `view` goes out now. It is on disk with its outcome, in
         the same commit."""
         sent = OutgoingRequest(view, self._event, prefix, pictures, body, content)
-        self._sent.append(self.log.requests.describe(sent, self.log.state.limits))
+        self._sent.append(self.log.requests.describe(sent, self._limits))
 
     def _note_seen(self, view: View) -> View:
         """Note that the view is sent next, and return it: messages that are written from now on are

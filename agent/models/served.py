@@ -89,11 +89,11 @@ class EndpointModel(Model):
     @property
     def takes_tools(self) -> bool:
         own = self._endpoint.takes_tools and self._known.takes_tools
-        return own and self.learnt.takes_tools
+        return own and self.learnt.facts.get("tools") is not False
 
     @property
     def sees(self) -> bool:
-        return self._known.sees and self.learnt.sees  # no package knows
+        return self._known.sees and self.learnt.facts.get("pictures") is not False
 
     @property
     def is_free(self) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from math import sqrt
 
 from msgspec import Struct
@@ -157,6 +158,7 @@ def _is_about_it(pair: Pair) -> bool:
     return is_plain or is_short or not pair.source.words.isdisjoint(pair.sentence.words)
 
 
+@lru_cache(maxsize=8)  # the transcript and `MEMORY.md` ask about the same message
 def may_correct(text: str) -> bool:
     """Return whether a message may have words by which people correct; half of all others have
     none, which is found out in no time."""

@@ -177,7 +177,7 @@ class StandingInstructions:
         return await self._meter.text(f"\n- {rule.text}")
 
     def settings(self, key: ConversationKey) -> RuleSettings:
-        return self._config.settings(key).section(RuleSettings)
+        return self._config.book.effective(key.id).section(RuleSettings)
 
     def get(self, key: ConversationKey, number: int) -> Instruction:
         """Return the rule of this number. Raises CommandError where none there has it."""

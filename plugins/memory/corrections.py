@@ -33,7 +33,7 @@ class MemoryCorrections:
             return
         why = f"corrected in t{said.turn}"
         changed = await conversation.long_term.correct(ended, why)
-        if changed and self._config.settings(said.key).memory.approve == "auto":
+        if changed and self._config.book.effective(said.key.id).memory.approve == "auto":
             await conversation.long_term.approve("")
         elif changed:
             while len(self._changed) >= KEPT:

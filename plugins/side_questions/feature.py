@@ -130,7 +130,7 @@ class SideQuestions:
         with in_turn(f"{key.id} aside"), speaking(ENGLISH):
             task = asyncio.create_task(agent.answer_aside(turn, _Unseen()))
         self._running[key.id].add(task)
-        seconds = self._config.settings(key).turn_timeout
+        seconds = self._config.book.effective(key.id).turn_timeout
         try:
             done, _pending = await asyncio.wait({task}, timeout=seconds)
             if not done:

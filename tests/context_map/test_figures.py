@@ -87,7 +87,7 @@ def test_the_blocks_are_the_request_in_its_order_and_add_up_to_its_size(
     assert sum(block.tokens for block in blocks) == view.tokens
     assert all(block.tokens >= 0 for block in blocks)
     told = [number for one in blocks for number in turns_of(one.turns, view.newest)]
-    written = [s for s in view.ranges if s.summary]
+    written = [s for s in view.layout.ranges if s.summary]
     steered = {*(t.number for t in view.complete), *(n for s in written for n in s.turns)}
     assert sorted(told) == sorted(steered)
     assert all(one.count == len(turns_of(one.turns, view.newest)) for one in blocks if one.turns)
