@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from agent.models.base import (
     ContextOverflow,
+    Finish,
     Model,
     ModelAnswerBroken,
     ModelError,
@@ -34,7 +35,6 @@ from agent.models.base import (
     unseen,
 )
 from agent.models.catalogue import price_reply
-from agent.models.finish import Finish
 from agent.pictures import Pictures, put_in
 from agent.prompt import SUBAGENT
 from agent.tools import ToolError

@@ -155,9 +155,6 @@ class RuntimeConfig(Struct, frozen=True):
         settings = self.book.effective(key.id)
         return self.spending.choice(key, settings) or choice_of(settings)
 
-    def limits(self, key: ConversationKey) -> Limits:
-        return self.at(key).limits
-
     def summary_choice(self, key: ConversationKey) -> ModelChoice:
         """Return the model that writes summaries."""
         settings = self.book.effective(key.id)

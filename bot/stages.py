@@ -16,7 +16,7 @@ from agent.skills import Library
 from agent.summarizer import ModelSummarizer
 from agent.tools.toolbox import Toolbox
 from bot.access import Access
-from bot.activity import EventBus
+from bot.activity import ContextFeed, EventBus
 from bot.alerts import Alerts
 from bot.answers import Answers
 from bot.app import VERSION
@@ -25,7 +25,6 @@ from bot.channel_state import ChannelWatch, StoredState
 from bot.choices import choice_of
 from bot.commands import CommandRunner
 from bot.completions import Completions
-from bot.context_feed import ContextFeed
 from bot.cut_notices import CutNotices
 from bot.delivery import Delivery, Languages
 from bot.forgetting import Forgetting
@@ -211,14 +210,9 @@ def open_memory(
         store,
         thinking.meter,
         ThriftySummarizer(summarizer, config),
-        config.limits,
-        config.prefix,
+        config,
         config.data,
-        config.zone,
-        config.restores_exactly,
         Events(plugins.listeners),
-        config.offloader,
-        config.plugin_offloader,
         thinking.hide,
         people.feed.show,
         recent.view_changed,

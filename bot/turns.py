@@ -29,7 +29,7 @@ from bot.queues import KeyedQueues
 from bot.received import Received
 from bot.recent import EndedTurn
 from bot.runs import RunHandler, find_handler
-from bot.turn_tasks import STOPPED
+from bot.turn_runner import STOPPED
 from channels.base import Done, TurnStarted, TurnUsage
 from channels.language import _, explain
 from channels.message import Address, Inbound, Problem, Reply
@@ -394,7 +394,7 @@ class Turns:
                 agent = await self._runs.prepare(received, context.conversation, agent)
             else:
                 turn.host = _Host(self, key, answer)
-            problem = await self.runner.run(key, turn, agent, received.address)
+            problem = await self.runner.run(key, turn, agent, received.address, waited)
         last = turn.reply
         assert last is not None, "a turn that was run has a reply"
         if answer.prepared is not None:

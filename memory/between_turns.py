@@ -87,7 +87,8 @@ class BetweenTurns:
         """Show the summaries that came late, and a reference to what left; between turns only, so
         that no request of a running turn is rewritten."""
         state, late = self._state, await self._forecaster.find_late()
-        layout, front = state.layout, state.layout.front
+        layout = state.replayed.layout
+        front = layout.front
         kept = self._new_reference(is_late=front in late)
         if not kept and not late:
             return

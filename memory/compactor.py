@@ -31,9 +31,8 @@ from memory.context.replay import list_effective
 from memory.context.summary_writer import SummaryWriter
 from memory.context.view import View
 from memory.context_state import ContextState
-from memory.cut_approval import PATIENCE, CutApproval
 from memory.events import Event
-from memory.forecaster import Forecaster
+from memory.forecaster import PATIENCE, CutApproval, Forecaster
 from memory.record.proposals import Proposal
 from memory.record.summaries import Job, Summary
 from memory.services import CutNotice, MemoryServices

@@ -254,7 +254,7 @@ class TurnLog:
         """AgentScope's limit: the model is shown the beginning, with the marker after it, which
         names the file that holds the whole."""
         key, meter = self.state.key, self.services.meter
-        offloader = self.services.offloader_for(key)
+        offloader = self.services.rules.offloader(key)
         file = ""
         if offloader is not None:
             file = await offload.attempt(lambda: offloader.offload_tool_result(key.id, message))

@@ -23,9 +23,8 @@ from memory.record.store import StoreError
 from memory.tasks import BackgroundTasks
 from plugins.api import CommandError, Person, SaidWords
 from plugins.instructions import record as rows
-from plugins.instructions.detect import find_instructions
+from plugins.instructions.detect import cut_forwarded, find_instructions, is_forwarded, normalise
 from plugins.instructions.endings import find_endings, find_rewordings
-from plugins.instructions.own_words import cut_forwarded, is_forwarded, normalise
 from plugins.instructions.record import (
     Instruction,
     InstructionChange,

@@ -16,8 +16,7 @@ from bot.kernel import Kernel
 from bot.logs import in_turn
 from bot.problems import BROKEN
 from bot.runtime import RuntimeConfig
-from bot.turn_runner import describe_timeout
-from bot.turn_tasks import STOPPED
+from bot.turn_runner import STOPPED, describe_timeout
 from channels.dates import say_moment
 from channels.language import ENGLISH, _, explain, speaking
 from memory.context.change import Change

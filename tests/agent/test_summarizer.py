@@ -9,8 +9,7 @@ from typing import get_args
 import pytest
 from msgspec.structs import replace
 
-from agent.models.base import ContextOverflow, ModelRefused, ModelReply, ModelRequest, Usage
-from agent.models.finish import Finish
+from agent.models.base import ContextOverflow, Finish, ModelRefused, ModelReply, ModelRequest, Usage
 from agent.summarizer import ModelSummarizer
 from memory.context.continued import Beginning
 from memory.context.summary import SummaryRequest, behind

@@ -37,7 +37,7 @@ from plugins.instructions.record import InstructionRows
 from plugins.jobs import feature as job_feature
 from plugins.jobs import recurrence, wording
 from plugins.loader import load
-from plugins.spending import commands as usage
+from plugins.spending import feature as usage
 from plugins.tour import feature as tour_feature
 
 ROOT = Path(__file__).parents[2]

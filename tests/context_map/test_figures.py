@@ -20,9 +20,9 @@ from memory.messages import Message
 from memory.turns import Entry, Turn
 from plugins.builtin.context.state import STATES
 from plugins.builtin.context.turns import Row
-from plugins.context_map import picture
+from plugins.context_map import feature as context_map
+from plugins.context_map.feature import Picture, flow, render, svg
 from plugins.context_map.figures import find_limit, list_blocks, spell, spread, thin
-from plugins.context_map.picture import Picture, flow, render, svg
 from plugins.turn_names import turns_of
 from tests.fakes.openai_server import Answer, Received, Say
 from tests.tables import each_row
@@ -224,7 +224,7 @@ def test_blocks_flow_like_words_and_never_overlap(widths: list[float]) -> None:
     boxes = flow(widths, top=100, line=38)
     for one, other in pairwise(boxes):
         assert other.y > one.y or other.x >= one.x + one.width
-    assert all(box.x + box.width <= picture.WIDTH for box in boxes)
+    assert all(box.x + box.width <= context_map.WIDTH for box in boxes)
 
 
 def test_the_map_is_rendered_as_a_png_with_letters_of_its_own() -> None:

@@ -26,7 +26,7 @@ from memory.context.strategies import STRATEGIES, next_plan
 from memory.context.summary import SummaryRequest
 from memory.context.view import View
 from memory.conversation import Conversation
-from memory.cut_approval import PATIENCE
+from memory.forecaster import PATIENCE
 from memory.keys import ConversationKey
 from memory.ledger import Spent
 from memory.messages import Message, ToolCall
