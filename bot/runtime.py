@@ -171,11 +171,12 @@ class RuntimeConfig(Struct, frozen=True):
 
     def prefix(self, key: ConversationKey) -> PromptPrefix:
         """Return the part of a request that precedes the conversation."""
-        return self._prefix(key, self.skills.of(self.folder(key)))
+        return self._prefix(key, self.at(key), self.skills.of(self.folder(key)))
 
-    def _prefix(self, key: ConversationKey, there: tuple[Skill, ...]) -> PromptPrefix:
+    def _prefix(
+        self, key: ConversationKey, now: TurnConfig, there: tuple[Skill, ...]
+    ) -> PromptPrefix:
         """Return the same where these skills are there."""
-        now = self.at(key)
         has_tools = now.model.takes_tools and now.settings.tools.offer != "none"
         skills = there if has_tools else ()
         known = self._prefixes.get(key.id)
@@ -212,7 +213,7 @@ class RuntimeConfig(Struct, frozen=True):
         skills = self.skills.of(workspace)
         return Agent(
             model=now.model,
-            prefix=self._prefix(key, skills),
+            prefix=self._prefix(key, now, skills),
             toolbox=now.toolbox.beside(now.remote and self.remote_for(key, address)),
             surroundings=ToolContext(
                 key,

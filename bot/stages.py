@@ -17,7 +17,7 @@ from agent.summarizer import ModelSummarizer
 from agent.tools.toolbox import Toolbox
 from bot.access import Access
 from bot.activity import ContextFeed, EventBus
-from bot.alerts import Alerts
+from bot.alerts import Alerts, CutNotices
 from bot.answers import Answers
 from bot.app import VERSION
 from bot.branching import Branching
@@ -25,7 +25,6 @@ from bot.channel_state import ChannelWatch, StoredState
 from bot.choices import choice_of
 from bot.commands import CommandRunner
 from bot.completions import Completions
-from bot.cut_notices import CutNotices
 from bot.delivery import Delivery, Languages
 from bot.forgetting import Forgetting
 from bot.forms import Forms
@@ -193,14 +192,8 @@ def open_memory(
     recent: RecentActivity,
 ) -> Conversations:
     config = thinking.config
-    summarizer = ModelSummarizer(
-        config.summary_model,
-        config.summary_window,
-        partial(people.loaded.models.tokens, thinking.meter),
-        recent.model_refused,
-        recent.summary_failed,
-        config.summarizes_itself,
-    )
+    count = partial(people.loaded.models.tokens, thinking.meter)
+    summarizer = ModelSummarizer(config, recent, count)
 
     def book(key: ConversationKey, person: str, call: Spent) -> None:
         config.spending.book(key, person, call)

@@ -272,7 +272,7 @@ class ContextState:
             turns = (turn for turn in self.whole if turn.number in fresh)
             self._lines += log_lines(turns, self._services.meter)
         self.newest = entries[-1].turn
-        self.notify()
+        self._services.on_change(self.key)
 
     def notify(self) -> None:
         """Tell who watches."""

@@ -115,8 +115,7 @@ class Conversation:
             self.context,
             self.calibration,
             self.compactor,
-            self._turn_ended,
-            self._said,
+            self,
         )
 
     async def restore(self, is_restart: bool, evicted: EvictedState | None = None) -> None:
@@ -163,7 +162,7 @@ class Conversation:
         await self.context.load(row, events, bill, caches=caches)
         self.compactor.load(row.id, row.fingerprint, jobs, reference, last, pending)
 
-    def _turn_ended(self) -> None:
+    def turn_ended(self) -> None:
         self._shared.indexer.turn_ended(self.context.row)
         self._shared.mirror.touch(self)
 
@@ -179,7 +178,7 @@ class Conversation:
         there = await asyncio.to_thread(ended.read, path)
         return [one for one in there if one.conversation == self.key.id and one.value.turn == turn]
 
-    async def _said(self, texts: Sequence[str]) -> None:
+    async def words_said(self, texts: Sequence[str]) -> None:
         """Keep what a person corrected in these messages, if they did."""
         if any(map(may_correct, texts)):
             await self._keep_corrections()

@@ -51,7 +51,7 @@ class StatelessLog(TurnLog):
         state = ContextState(services, key, calibration)
         state.person = person
         compactor = Compactor(services, state)
-        super().__init__(services, state, calibration, compactor, on_end=lambda: None)
+        super().__init__(services, state, calibration, compactor, None)
 
     async def begin_call(self, turn: int, call: str, *, is_once: bool) -> None:
         """Nothing: such a turn is never taken up again."""

@@ -4,7 +4,7 @@ agent sees it and records in it."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -56,10 +56,22 @@ class TurnHost(Protocol):
         ...
 
 
+class TurnOwner(Protocol):
+    """The conversation that the turns are of."""
+
+    def turn_ended(self) -> None:
+        """Hear that a turn is over, or that whole turns were added."""
+        ...
+
+    async def words_said(self, texts: Sequence[str]) -> None:
+        """Hear what people said, once it is on disk."""
+        ...
+
+
 class TurnLog:
-    """Opens turns and adds to them; each entry is on disk before it is known here. `on_end` hears
-    that a turn is over, or that whole turns were added. `is_in_session` says whether listeners were
-    told of a session that is not over; `on_said` hears what people said once it is on disk."""
+    """Opens turns and adds to them; each entry is on disk before it is known here. Turns without an
+    `owner` are of no conversation. `is_in_session` says whether listeners were
+    told of a session that is not over."""
 
     def __init__(
         self,
@@ -67,11 +79,10 @@ class TurnLog:
         state: ContextState,
         calibration: Calibration,
         compactor: Compactor,
-        on_end: Callable[[], None],
-        on_said: Callable[[Sequence[str]], Awaitable[None]] | None = None,
+        owner: TurnOwner | None,
     ) -> None:
         self.services, self.state, self.calibration = services, state, calibration
-        self.compactor, self._on_end, self._on_said = compactor, on_end, on_said
+        self.compactor, self._owner = compactor, owner
         self.fitter = RequestFitter(services, state, calibration, compactor)
         self.requests = services.request_log(services.hide)
         self.is_in_session = False
@@ -89,7 +100,11 @@ class TurnLog:
         """Open a turn. One that was opened for the same inbox row before a crash goes on where it
         was; another that was left open is closed with a mark. `person` is who pays for it."""
         state = self.state
-        if inbox is not None and (known := await self._find_known_turn(inbox)) is not None:
+        if (
+            inbox is not None
+            and inbox <= state.last_inbox  # rows are numbered upwards
+            and (known := await self._find_known_turn(inbox)) is not None
+        ):
             return known
         await self._close_left_open()
         async with state.changing:
@@ -141,21 +156,19 @@ class TurnLog:
         await self.services.store.write(lambda db: transcript.insert(db, state.row, entries))
         state.append(entries)
         await self._tell_said(entries)
-        self._on_end()
+        if self._owner is not None:
+            self._owner.turn_ended()
         return state.whole[-len(turns) :]
 
     async def _tell_said(self, entries: Sequence[Entry]) -> None:
         """Tell who wants to know what people said in these, which are on disk."""
         texts = [entry.message.text for entry in entries if entry.message.role == "user"]
-        if texts and self._on_said is not None:
-            await self._on_said(texts)
+        if texts and self._owner is not None:
+            await self._owner.words_said(texts)
 
     async def _find_known_turn(self, inbox: int) -> OpenTurn | None:
-        """Return the turn that was opened for this inbox row, if one was. Rows are numbered
-        upwards."""
+        """Return the turn that was opened for this inbox row, if one was."""
         row = self.state.row
-        if inbox > self.state.last_inbox:
-            return None
 
         def find(db: Any) -> tuple[list[Entry], dict[str, bool]]:
             number = transcript.turn_of_inbox(db, row, inbox)
@@ -191,7 +204,8 @@ class TurnLog:
             self.state.idle.set()
         self.compactor.after_turn()
         self.state.notify()
-        self._on_end()
+        if self._owner is not None:
+            self._owner.turn_ended()
 
     async def add(
         self,
@@ -332,7 +346,7 @@ class OpenTurn:
     ) -> None:
         self.log = log
         self.begun = dict(begun)
-        self.number = turn.number
+        self.number, self.id = turn.number, turn.id
         self.entries = list(turn.entries)
         self.is_resumed = is_resumed
         self.host: TurnHost | None = None
@@ -346,10 +360,6 @@ class OpenTurn:
         self._event = 0  # the newest when the view of the next request was made
         self._limits: Limits  # of the step, once its request is fitted
         self._sent: list[Any] = []  # rows of requests that are not recorded yet
-
-    @property
-    def id(self) -> str:
-        return f"t{self.number}"
 
     @property
     def reply(self) -> Message | None:
@@ -402,7 +412,8 @@ class OpenTurn:
         if len(self.entries) == 1:
             session = await self.log.begin_session()
             turn = await self.tell("turn_start", self.entries[0].message.text)
-            await self.note(session.plus(turn).inject)
+            if inject := session.inject + turn.inject:
+                await self.note(inject)
             await self.log.compactor.at_turn_start()
 
     async def tell(

@@ -19,6 +19,7 @@ from msgspec.structs import astuple
 
 from agent.models import chat_thoughts
 from agent.models.base import ModelReply, Usage, read_finish
+from agent.models.chat_thoughts import ThoughtFilter, may_have_marks, split_thoughts
 from agent.models.partial_calls import LONGEST_NAME, PartialCalls, Piece, pieces_of
 from agent.models.shapes import (
     as_mapping,
@@ -29,7 +30,6 @@ from agent.models.shapes import (
     read_thoughts,
     unwrap,
 )
-from agent.models.tags import ThoughtFilter, may_have_marks, split_thoughts
 
 _MOST_TOKENS = 10**9  # in one answer
 _LONGEST = 24  # characters of a number
@@ -42,6 +42,7 @@ _CACHED = (
     *("cache_read_tokens", "cachedContentTokenCount", "cached_prompt_tokens"),
 )
 _WRITTEN = ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
+_TOTAL = ("total_tokens", "totalTokenCount")
 _REASONING = ("reasoning_tokens", "thoughtsTokenCount", "thinking_tokens")
 
 
@@ -64,15 +65,14 @@ def read_usage(fields: Mapping[str, Any], before: Usage | None) -> Usage | None:
     if not fields:
         return before
     details, said = _inner(fields, _DETAILS), _inner(fields, _SAID)
-    prompt, completion = _any(fields, _PROMPT), _any(fields, _COMPLETION)
-    cached = _any(details, _CACHED) or _any(fields, _CACHED)
-    reasoning = _any(said, _REASONING) or _any(fields, _REASONING)
-    total = count(fields, "total_tokens") or count(fields, "totalTokenCount")
+    prompt, completion = _any(_PROMPT, fields), _any(_COMPLETION, fields)
+    cached, reasoning = _any(_CACHED, details, fields), _any(_REASONING, said, fields)
+    total = _any(_TOTAL, fields)
     read = Usage(
         prompt=prompt,
         completion=with_thoughts(completion, prompt, cached, total, reasoning),
         cached=cached,
-        written=_any(details, _WRITTEN) or _any(fields, _WRITTEN),
+        written=_any(_WRITTEN, details, fields),
         reasoning=reasoning,
     )
     if before is None:
@@ -99,8 +99,9 @@ def _inner(fields: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, An
     return next((one for one in found if isinstance(one, dict)), {})
 
 
-def _any(fields: Mapping[str, Any], names: tuple[str, ...]) -> int:
-    return next(filter(None, (count(fields, name) for name in names if name in fields)), 0)
+def _any(names: tuple[str, ...], *places: Mapping[str, Any]) -> int:
+    counts = (count(fields, name) for fields in places for name in names if name in fields)
+    return next(filter(None, counts), 0)
 
 
 def count(fields: Mapping[str, Any], key: str) -> int:
@@ -205,8 +206,18 @@ class Answer:
 
     def add(self, chunk: object) -> str:
         """Take a chunk in; return the text that it brought."""
-        if type(chunk) is PlainChunk:
-            return self._add_plain(chunk)  # nearly always
+        if type(chunk) is not PlainChunk:
+            return self._add_other(chunk)
+        (choice,) = chunk.choices
+        self.thought = ""
+        if not self._model and chunk.model:
+            self._model = chunk.model[:LONGEST_NAME]
+        if self._number is None:
+            self._number = choice.index
+        is_own = choice.index is None or choice.index == self._number
+        return self._add_text(choice.delta.content) if is_own else ""
+
+    def _add_other(self, chunk: object) -> str:
         fields = chunk if isinstance(chunk, dict) and "choices" in chunk else unwrap(chunk)
         if not self._model and (model := fields.get("model")):
             self._model = model[:LONGEST_NAME] if isinstance(model, str) else ""
@@ -233,16 +244,6 @@ class Answer:
         if delta.keys() <= _ONLY_TEXT and (content is None or isinstance(content, str)):
             return self._add_text(content)  # nearly always
         return self._add_delta(delta)
-
-    def _add_plain(self, chunk: PlainChunk) -> str:
-        (choice,) = chunk.choices
-        self.thought = ""
-        if not self._model and chunk.model:
-            self._model = chunk.model[:LONGEST_NAME]
-        if self._number is None:
-            self._number = choice.index
-        is_own = choice.index is None or choice.index == self._number
-        return self._add_text(choice.delta.content) if is_own else ""
 
     def _choice(self, chunk: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the choice that is the answer, of several the first."""

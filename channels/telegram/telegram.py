@@ -51,11 +51,9 @@ from channels.language import ENGLISH
 from channels.message import Address
 from channels.settings import TelegramSettings
 from channels.splitting import split
-from channels.telegram.buttons import LONGEST_DATA, keyboard
-from channels.telegram.incoming import Me, Reader
+from channels.telegram.incoming import LONGEST_DATA, Me, Reader, keyboard
 from channels.telegram.rendering import LONGEST, Rendered, measure, rendered
-from channels.telegram.rhythm import Rhythm
-from channels.telegram.updates import KINDS, Counter, Take, poll
+from channels.telegram.updates import KINDS, Counter, Rhythm, Take, poll
 
 _MOST_PARTS = 2_000
 """Objects and lists of an update. A message has a hundred entities and a hundred buttons at most,

@@ -1,13 +1,18 @@
 """The web channel: a server on a socket of this machine.
 
 The files of a session: those that came with messages, and what tools wrote.
+
+The page's own words: which there are, and what they are in a browser's language.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import cache, partial
+from html import unescape
+from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
 
@@ -22,11 +27,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from channels.base import KEY_PREFIX, Bot, WebhookCall, WithWebhook
-from channels.guessing import Lanes, Throttle
+from channels.guessing import SHORTEST_TOKEN, Lanes, Throttle, is_weak
+from channels.language import ENGLISH, choose, words_of
 from channels.listening import Caps, ListeningSocket, open_listener, share_of_descriptors
 from channels.message import LARGEST_ATTACHMENT, MOST_ATTACHMENTS, Address, Outbound
 from channels.serving import HttpServer, Patience, refusal
-from channels.tokens import SHORTEST_TOKEN, is_weak
 from channels.web import pages
 from channels.web.accounts import Accounts
 from channels.web.completions import CompletionOperations
@@ -46,7 +51,42 @@ from channels.web.responses import ResponseOperations
 from channels.web.sessions import CHANNEL_OF, ONE, SESSION, Sessions, address_of, main_of
 from channels.web.shapes import FileList, State, address_of_file
 from channels.web.streams import render
-from channels.web.words import give_words
+
+PAGE = Path(__file__).parent / "page"
+_MARKED = re.compile(r"\b(?:t|pieces|brief)\(\s*\"((?:[^\"\\]|\\.)+)\"")
+_TEXT = re.compile(r">([^<>]*[A-Za-z]{2}[^<>]*)<")
+_ATTRIBUTE = re.compile(r"\b(?:aria-label|placeholder|title|data-away)=\"([^\"]+)\"")
+_NAMES = frozenset({"Parley"})
+
+
+def list_words() -> Iterator[str]:
+    """Every English text of the page: in its HTML, and what its scripts say by `t` or in pieces."""
+    html = (PAGE / "index.html").read_text("utf-8")
+    body = html[html.index("<body") :]
+    for found in (*_TEXT.findall(body), *_ATTRIBUTE.findall(body)):
+        text = unescape(" ".join(found.split()))
+        if text not in _NAMES:
+            yield text
+    for path in sorted(PAGE.glob("*.js")):
+        for found in _MARKED.findall(path.read_text("utf-8")):
+            yield found.replace('\\"', '"')
+
+
+async def give_words(request: Request) -> Response:
+    """Return the words in the language that is asked for, or in that of the browser; none for
+    English, and nothing of anybody's."""
+    wanted = request.query_params.get("language") or request.headers.get("accept-language", "")
+    language = choose(wanted) or ENGLISH
+    response = as_json({"language": language, "words": _translate(language)})
+    response.headers.update({"Cache-Control": "no-cache", "Vary": "Accept-Language"})
+    return response
+
+
+@cache
+def _translate(language: str) -> dict[str, str]:
+    known = words_of(language)
+    return {text: known[text] for text in list_words() if text in known}
+
 
 _PATH = Parameter("path", "query", "As the list of files or a message names it.", {})
 _PIECE = 256_000  # bytes that are read at once

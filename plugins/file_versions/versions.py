@@ -13,7 +13,7 @@ from msgspec import Struct
 from agent.tools import ToolError
 from agent.tools.allowance import MEGABYTE, refusal
 from agent.tools.base import ToolContext
-from agent.tools.changes import FileKeeper
+from agent.tools.toolbox import FileKeeper
 from agent.tools.workspace import resolve
 from bot.kernel import Kernel
 from channels.language import _, explain

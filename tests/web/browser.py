@@ -24,7 +24,7 @@ USUAL = "in context"
 """The state of a turn that the page does not mark."""
 PHONE: ViewportSize = {"width": 390, "height": 844}
 OVERTAKEN = ("ERR_ABORTED", "interrupted by another navigation", "Not attached to an active page")
-"""What Chromium says of a navigation that another one of the same page has overtaken."""
+"""The words of Chromium for a navigation that another one of the same page has overtaken."""
 
 needs_chromium = pytest.mark.skipif(
     not CHROMIUM.exists(), reason="needs Chromium at /usr/bin/chromium: apt install chromium"
