@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from agent.models.base import (
     ContextOverflow,
+    Finish,
     Model,
     ModelAnswerBroken,
     ModelError,
@@ -34,7 +35,6 @@ from agent.models.base import (
     unseen,
 )
 from agent.models.catalogue import price_reply
-from agent.models.finish import Finish
 from agent.pictures import Pictures, put_in
 from agent.prompt import SUBAGENT
 from agent.tools import ToolError
@@ -143,14 +143,15 @@ class Agent(Struct, frozen=True):
                 continue
             if turn.host is not None:
                 await turn.host.before_step(turn)
+            limits = self.limits()
             if not self.toolbox.wire:
-                await self._step(turn, output)
+                await self._step(turn, output, limits)
             elif _is_cut_again(turn):
-                await self._conclude(turn, output, CUT_CALLS)
-            elif turn.steps < self.limits().steps:
-                await self._step(turn, output)
+                await self._conclude(turn, output, limits, CUT_CALLS)
+            elif turn.steps < limits.steps:
+                await self._step(turn, output, limits)
             else:
-                await self._conclude(turn, output, self._out_of_steps(turn))
+                await self._conclude(turn, output, limits, _out_of_steps(turn, limits.steps))
         return reply
 
     async def answer_aside(self, turn: OpenTurn, output: Output) -> Message:
@@ -158,31 +159,26 @@ class Agent(Struct, frozen=True):
         Raises ModelError."""
         await self.model.ready()
         await self._measure(turn)
-        view, reply = await self._ask_model(turn, "none", output)
+        view, reply = await self._ask_model(turn, "none", output, self.limits())
         note = _describe_shortfall(reply, len(reply.tool_calls))
         if reply.tool_calls:
             note = NO_TOOLS.format(name=reply.tool_calls[0].name)
         await self._record(turn, view, replace(reply, tool_calls=()), note)
         return turn.entries[-1].message
 
-    async def _step(self, turn: OpenTurn, output: Output) -> None:
-        view, reply = await self._ask_model(turn, "auto", output)
-        most = self.limits().calls
-        note = _describe_shortfall(reply, most)
-        if len(reply.tool_calls) > most:
-            reply = replace(reply, tool_calls=reply.tool_calls[:most])
+    async def _step(self, turn: OpenTurn, output: Output, limits: StepLimits) -> None:
+        view, reply = await self._ask_model(turn, "auto", output, limits)
+        note = _describe_shortfall(reply, limits.calls)
+        if len(reply.tool_calls) > limits.calls:
+            reply = replace(reply, tool_calls=reply.tool_calls[: limits.calls])
         await self._record(turn, view, reply, note)
 
-    def _out_of_steps(self, turn: OpenTurn) -> str:
-        most = self.limits().steps
-        if turn.steps == 1:
-            return f"I stopped after one step; the limit, `agent_max_steps`, is {most}."
-        return f"I stopped after {turn.steps} steps; the limit, `agent_max_steps`, is {most}."
-
-    async def _conclude(self, turn: OpenTurn, output: Output, note: str) -> None:
+    async def _conclude(
+        self, turn: OpenTurn, output: Output, limits: StepLimits, note: str
+    ) -> None:
         """Make one last request in which no tool may be called; `note` says why."""
         try:
-            view, reply = await self._ask_model(turn, "none", output)
+            view, reply = await self._ask_model(turn, "none", output, limits)
         except ModelAnswerBroken:
             if self.wishes is not None:
                 raise
@@ -191,7 +187,7 @@ class Agent(Struct, frozen=True):
         await self._record(turn, view, replace(reply, tool_calls=()), note, "steps")
 
     async def _ask_model(
-        self, turn: OpenTurn, tool_choice: ToolChoice, output: Output
+        self, turn: OpenTurn, tool_choice: ToolChoice, output: Output, limits: StepLimits
     ) -> tuple[View, ModelReply]:
         """Ask, with what fits; when the provider says that it did not fit, make room and ask
         again, as often as the emergency ladder has steps. A refusal that nobody understands may
@@ -201,7 +197,7 @@ class Agent(Struct, frozen=True):
         while True:
             view = await turn.fit(self.prefix)
             try:
-                return view, await self._ask_once(turn, view, tool_choice, output)
+                return view, await self._ask_once(turn, view, tool_choice, output, limits)
             except (ContextOverflow, UnexplainedRefusal) as error:
                 output.step_restarted()
                 if not await turn.make_room(view, self.prefix, _to_overflow(error)):
@@ -219,14 +215,19 @@ class Agent(Struct, frozen=True):
         await turn.measure(view, await self.model.count(request), self.model.name)
 
     async def _ask_once(
-        self, turn: OpenTurn, view: View, tool_choice: ToolChoice, output: Output
+        self,
+        turn: OpenTurn,
+        view: View,
+        tool_choice: ToolChoice,
+        output: Output,
+        limits: StepLimits,
     ) -> ModelReply:
         """Ask the model; an answer that breaks off or is empty is asked for once more. What came to
         nothing is booked, also where the turn is stopped."""
         tools = self.prefix.tools
-        named = view.to_wire(self.prefix)
-        pictures = await self.pictures.parts(named, self.model.sees, self.limits().pictures)
-        messages = put_in(named, pictures, self.model.sees)
+        named, sees = view.to_wire(self.prefix), self.model.sees
+        pictures = await self.pictures.parts(named, sees, limits.pictures)
+        messages = put_in(named, pictures, sees)
         lost: list[ModelReply] = []
         talk = self.surroundings.conversation
         request = ModelRequest(
@@ -361,6 +362,12 @@ class Agent(Struct, frozen=True):
             from_outside=helpers.mark,
             has_outside=lambda: turn.has_outside,
         )
+
+
+def _out_of_steps(turn: OpenTurn, most: int) -> str:
+    if turn.steps == 1:
+        return f"I stopped after one step; the limit, `agent_max_steps`, is {most}."
+    return f"I stopped after {turn.steps} steps; the limit, `agent_max_steps`, is {most}."
 
 
 def _describe_shortfall(reply: ModelReply, most_calls: int) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -23,13 +23,12 @@ from agent.models.base import (
     ModelUnreachable,
 )
 from agent.models.catalogue import input_price, parameters_of
-from agent.models.patience import TokenCount, ask_for_work
+from agent.models.patience import TokenCount, WorkModels, WorkWatch, ask_for_work
 from memory.context.continued import Beginning, pays
 from memory.context.receipt import Receipt
 from memory.context.shapes import find_kind
 from memory.context.summary import SummaryRequest, SummaryResult, behind, split_answer
 from memory.context.terse import extract
-from memory.keys import ConversationKey
 
 log = logging.getLogger(__name__)
 
@@ -48,42 +47,37 @@ tokens."""
 
 
 class ModelSummarizer(Struct, frozen=True):
-    """Asks the model that is in force for the conversation; `window_of` is in tokens, and `count`
-    says how many tokens a text has for the model of a name.
+    """Asks the model that is in force for the conversation; `count` says how many tokens a text has
+    for the model of a name.
 
-    `on_refused` hears of a refused key or account, of which nobody is told in the chat, `on_failed`
-    of every summary that no model has written.
-    `answers` says whether that is the model that answers in the conversation, which has the turns
-    at hand; nobody else is shown the conversation's prompt. `unstructured` are the names of models
+    Only a model that answers in the conversation, and has the turns at hand, is shown the
+    conversation's prompt. `unstructured` are the names of models
     that refused a JSON Schema: they are asked in words; `misses` says how often in a row one was
     asked in the conversation in vain: it called a tool or refused that, or its provider had nothing
     of it at hand.
     """
 
-    model_of: Callable[[ConversationKey], Model]
-    window_of: Callable[[ConversationKey], int]
+    models: WorkModels
+    watch: WorkWatch
     count: TokenCount
-    on_refused: Callable[[str], None] = lambda sentence: None
-    on_failed: Callable[[], None] = lambda: None
-    answers: Callable[[ConversationKey], bool] = lambda key: False
     unstructured: set[str] = field(default_factory=set)
     misses: Counter[str] = field(default_factory=Counter)
 
     async def summarize(self, request: SummaryRequest) -> SummaryResult:
         """Summarise, in one call where the window allows it; otherwise piece by piece: each piece's
         summary stands before the next piece. A model that is too small is not asked."""
-        model = self.model_of(request.key)
+        model = self.models.summary_model(request.key)
         if 0 < parameters_of(model.name) < request.least_parameters:
             return SummaryResult("", model.name, finish="small")
         await model.ready()
-        work = _Work(self, model, request, self.window_of(request.key), model.name)
+        work = _Work(self, model, request, self.models.summary_window(request.key), model.name)
         try:
             text = await work.go_on() or await work.run()
         except ModelError as error:
             log.warning("a summary failed: %s", error)
-            self.on_failed()
+            self.watch.summary_failed()
             if isinstance(error, AccountRefused):
-                self.on_refused(str(error))
+                self.watch.model_refused(str(error))
             return SummaryResult("", model.name, finish="failed")
         left_out = frozenset(work.left_out)
         return SummaryResult(text, work.model_name, work.new, left_out, work.finish)
@@ -119,7 +113,7 @@ class ModelSummarizer(Struct, frozen=True):
 
     async def pays(self, model: Model, request: SummaryRequest, beginning: Beginning) -> bool:
         """Return whether the summary is much cheaper there."""
-        is_at_hand = model.caches_by_itself and self.answers(request.key)
+        is_at_hand = model.caches_by_itself and self.models.summarizes_itself(request.key)
         if not is_at_hand or self.misses[model.name] >= _MOST_MISSES:
             return False
         texts = (behind(request.task, request.appended), f"{request.task}\n{request.text}")

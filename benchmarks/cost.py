@@ -28,7 +28,6 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +48,7 @@ from memory.ledger import Spent
 from memory.messages import Message, ToolCall
 from memory.record.store import Store
 from memory.services import MemoryServices
+from tests.memory.rooms import Lodge, LodgeRules
 
 TAU = 600
 """Tokens of a turn: 200 of the person, 400 of the model."""
@@ -224,11 +224,8 @@ async def ours(
             store,
             Meter(),
             Bookkeeper(provider),
-            lambda key: limits,
-            lambda key: frame,
+            LodgeRules(Lodge(data, limits, frame=frame)),
             data,
-            zone=lambda: UTC,
-            restores_exactly=lambda: True,
         )
         conversations = Conversations(room)
         conversation = await conversations.get(KEY)

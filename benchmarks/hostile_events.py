@@ -31,13 +31,13 @@ from channels.feishu import reading as at_feishu
 from channels.feishu.frames import WireFrame
 from channels.kit.frames import ODD_SHAPE
 from channels.kit.platform import Author, Location
-from channels.mail.opening import open_letter
+from channels.mail.mail import open_letter
 from channels.mail.reading import read as read_mail
 from channels.matrix import reading as at_matrix
 from channels.pipe import BadLine, inbound_of
 from channels.slack import incoming as at_slack
 from channels.telegram.incoming import Me, Reader
-from channels.telegram.reading import readable
+from channels.telegram.telegram import readable
 from channels.wecom import reading as at_wecom
 from channels.whatsapp import reading as at_whatsapp
 

@@ -15,7 +15,7 @@ from typing import cast
 from benchmarks.hostile_requests import SIZES, ReadCost, cpu
 from bot.apart import read_apart
 from channels.base import Bot
-from channels.mail.opening import SMALL, is_small, open_letter
+from channels.mail.mail import SMALL, is_small, open_letter
 from channels.mail.reading import read
 
 MOST = 0.25

@@ -21,13 +21,13 @@ from zlib import crc32
 import numpy as np
 
 from benchmarks.learning import Floats, Integers, descend, write
-from plugins.instructions import scorer
+from plugins.instructions import detect
 from plugins.instructions.detect import find_instructions, language_of
 from plugins.instructions.sentences import mask_foreign_words, read_sentences
 
 HERE = Path(__file__).parent / "instructions"
 TESTS = HERE.parent.parent / "tests" / "instructions"
-WEIGHTS = Path(scorer.__file__).with_name(scorer.NAME)
+WEIGHTS = Path(detect.__file__).with_name(detect.NAME)
 PENALTY = 0.01
 """The share of a weight by which it is drawn to nothing in a step: the smaller, the closer the
 weights follow the sentences they are learnt from."""
@@ -77,7 +77,7 @@ def read_messages(rows: Sequence[Row]) -> Sentences:
     for _, kind, message in rows:
         first = len(sizes)
         for sentence in read_sentences(mask_foreign_words(message)):
-            features = set(scorer.features(sentence, language_of(sentence.text)))
+            features = set(detect.features(sentence, language_of(sentence.text)))
             hashes.extend(crc32(feature.encode()) for feature in features)
             owners.extend([len(sizes)] * len(features))
             sizes.append(len(features))
@@ -88,7 +88,7 @@ def read_messages(rows: Sequence[Row]) -> Sentences:
         np.array(hashes, np.int64),
         np.array(owners, np.int64),
         np.array(is_rule, np.float64),
-        1 / np.sqrt(np.array(sizes, np.float64) + scorer.LENGTH),
+        1 / np.sqrt(np.array(sizes, np.float64) + detect.LENGTH),
         tuple(messages),
     )
 

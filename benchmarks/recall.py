@@ -26,7 +26,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import UTC
 from functools import partial
 from pathlib import Path
 from statistics import fmean, median
@@ -52,6 +51,7 @@ from memory.record.store import Store
 from memory.services import MemoryServices
 from plugins.recall.feature import Filling, VectorLikeness
 from plugins.recall.record import TABLES
+from tests.memory.rooms import Lodge, LodgeRules
 from tests.servers.postgresql import running_server
 
 DEPTHS = (5, 10, 20)
@@ -82,11 +82,8 @@ async def memory(limits: Limits, provider: Provider) -> AsyncIterator[Conversati
                 store,
                 METER,
                 Bookkeeper(provider),
-                lambda key: limits,
-                lambda key: FRAME,
+                LodgeRules(Lodge(Path(folder), limits, frame=FRAME)),
                 Path(folder),
-                zone=lambda: UTC,
-                restores_exactly=lambda: True,
                 likeness=likeness,
             )
         )

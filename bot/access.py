@@ -177,11 +177,9 @@ class Access:
     def identify(self, address: Address) -> Person | None:
         """Return the person who speaks, or None for a stranger. In a chat that was let in as a
         whole everybody is a user."""
-        if is_local(address):
-            return Person(address.channel, "owner")
-        name = name_of(address)
         if not address.user:
-            return None
+            return Person(address.channel, "owner") if address.channel in LOCAL else None
+        name = name_of(address)
         if name in self._settings().owners:
             return Person(name, "owner")
         if one := self._known.get(("person", name)):

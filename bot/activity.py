@@ -1,4 +1,7 @@
-"""The events of conversations, for all who watch: bounded, never waited for."""
+"""The events of conversations, for all who watch: bounded, never waited for.
+
+The context of a chat is shown to whoever watches it.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,21 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from channels.base import Activity, Delta, Notice, Thought, TurnStarted
+from msgspec import Struct
+
+from channels.base import (
+    Activity,
+    BranchChanged,
+    ContextChanged,
+    Delta,
+    Notice,
+    Thought,
+    TurnStarted,
+)
+from memory.conversation import Conversation
+from memory.conversations import LoadedConversations
 from memory.keys import ConversationKey
+from plugins.context_usage import usage_of
 
 MOST = 10_000
 """Events that a watcher may leave unread before its oldest deltas are dropped."""
@@ -114,3 +130,32 @@ class _Watcher:
                 yield self._unread.popleft()
             self._arrived.clear()
             await self._arrived.wait()
+
+
+class ContextFeed(Struct, frozen=True):
+    """The numbers of the conversations in memory, for whoever watches their chats."""
+
+    bus: EventBus
+    loaded: LoadedConversations
+
+    def show(self, key: ConversationKey) -> None:
+        """Show the context of a conversation where its chat leads to it and is watched."""
+        if not self.bus.is_watched(key.home):
+            return
+        conversation = self.loaded.find(key)
+        if conversation is None:
+            return
+        if self.loaded.branches.is_current(key):
+            self.bus.publish(key.home, ContextChanged(usage_of(conversation.context)))
+
+    def show_all(self) -> None:
+        """Show the contexts of all conversations in memory."""
+        for conversation in list(self.loaded.alive.values()):
+            self.show(conversation.key)
+
+    def show_branch(self, conversation: Conversation) -> None:
+        """Show that a chat leads to this conversation now."""
+        key = conversation.key
+        self.bus.publish(key.home, BranchChanged(key.number))
+        if self.bus.is_watched(key.home):
+            self.bus.publish(key.home, ContextChanged(usage_of(conversation.context)))

@@ -1,10 +1,14 @@
 """Messages to an owner about what only an owner can mend: a refused key, an empty account, a
-channel that is down."""
+channel that is down.
+
+Cuts: people are told that one waits for their word, or that one was made.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 
 from bot.access import LOCAL, Access
 from bot.delivery import Delivery
@@ -13,10 +17,37 @@ from bot.sending import address_of
 from channels.language import _, explain
 from channels.message import Address, Outbound
 from channels.trouble import MessageLeftOut, reason_of
-from memory.record import people
+from memory.keys import ConversationKey
+from memory.record import mailbox, people
 from memory.record.mailbox import AddressColumns
 from memory.record.store import Store, StoreError
+from memory.services import CutNotice
 from memory.tasks import BackgroundTasks
+from plugins.api import InForce
+from plugins.builtin.context.approval import describe
+from plugins.builtin.context.receipts import add_in_force
+
+
+class CutNotices:
+    """Puts them to the chat of the conversation, where somebody wrote last."""
+
+    def __init__(self, store: Store, delivery: Delivery, in_force: Sequence[InForce] = ()) -> None:
+        self._store, self._delivery, self._in_force = store, delivery, in_force
+
+    async def tell(self, key: ConversationKey, notice: CutNotice) -> None:
+        """Tell the people in a conversation of a cut; one they can't be told of is in the log and
+        in `/context`."""
+        try:
+            place = await self._store.read(lambda db: mailbox.last_place(db, key.id))
+            if place is None:
+                log.info("%s: nobody is there to be told of a cut", key.id)
+                return
+            with self._delivery.speaking_to(address_of(place), key.id):
+                said = add_in_force(describe(notice), key, self._in_force)
+            await self._delivery.tell(address_of(place), said.text, said.actions)
+        except StoreError:
+            log.exception("%s: nobody could be told of a cut", key.id)
+
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from bot.context_feed import ContextFeed
+from bot.activity import ContextFeed
 from bot.settings import SettingsStore
 from bot.settings.book import OF_USERS
 from bot.turns import Turns

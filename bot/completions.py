@@ -22,7 +22,7 @@ from agent.loop import Agent
 from agent.models.base import (
     ModelError,
 )
-from agent.models.tags import without_markup
+from agent.models.chat_thoughts import without_markup
 from bot.access import CLOSED, PAGE, TOO_FAST, Access, name_of
 from bot.logs import in_turn
 from bot.problems import BROKEN, problem_of

@@ -206,7 +206,8 @@ class Delivery:
         """Send an answer that is in the outbox."""
         received, turn = answer.received, answer.turn
         for number, (row, part) in enumerate(zip(answer.ids, answer.parts, strict=True)):
-            self.send(Outbound(row, received.address, part, received.id, turn, part=number))
+            whole = Outbound(row, received.address, part, received.id, turn, part=number)
+            self.sender.send(whole)
 
     async def _parts(self, address: Address, reply: Reply) -> Sequence[Reply]:
         """Return the reply as its channel will send it. One that is surely short enough need not be

@@ -63,7 +63,7 @@ class Intake:
         form = self._forms.claim(inbound, line)
         taken: tuple[Received, bool] | None = None
         try:
-            taken = await self._take(inbound, line, form)
+            taken = await self._take(inbound, key, line, form)
         except StoreError as error:
             self._refuse(inbound, Reply(explain(str(error)), problem="failed"))
         except AttachmentRefused as error:
@@ -75,10 +75,14 @@ class Intake:
         return taken
 
     async def _take(
-        self, inbound: Inbound, line: CommandLine | None, form: AwaitedText | None
+        self,
+        inbound: Inbound,
+        key: ConversationKey,
+        line: CommandLine | None,
+        form: AwaitedText | None,
     ) -> tuple[Received, bool] | None:
         """Take a message in, which may end a form: as its text, or as its command with a text."""
-        key, is_text = self._turns.lead(inbound.address), form is not None and line is None
+        is_text = form is not None and line is None
         if form is not None and is_text:
             line = fill(form, inbound.text)
         refusal = await self._refusal(inbound, key, line, form if is_text else None)

@@ -29,8 +29,7 @@ from bot.problems import BROKEN, problem_of
 from bot.queues import KeyedQueues
 from bot.received import CommandLine, Received, unescape_slash
 from bot.runtime import RuntimeConfig
-from bot.turn_runner import describe_timeout
-from bot.turn_tasks import STOPPED, StoppableTasks
+from bot.turn_runner import STOPPED, StoppableTasks, describe_timeout
 from channels.base import (
     Delta,
     Done,

@@ -155,12 +155,6 @@ class RuntimeConfig(Struct, frozen=True):
         settings = self.book.effective(key.id)
         return self.spending.choice(key, settings) or choice_of(settings)
 
-    def settings(self, key: ConversationKey) -> Settings:
-        return self.book.effective(key.id)
-
-    def limits(self, key: ConversationKey) -> Limits:
-        return self.at(key).limits
-
     def summary_choice(self, key: ConversationKey) -> ModelChoice:
         """Return the model that writes summaries."""
         settings = self.book.effective(key.id)
@@ -177,11 +171,12 @@ class RuntimeConfig(Struct, frozen=True):
 
     def prefix(self, key: ConversationKey) -> PromptPrefix:
         """Return the part of a request that precedes the conversation."""
-        return self._prefix(key, self.skills.of(self.folder(key)))
+        return self._prefix(key, self.at(key), self.skills.of(self.folder(key)))
 
-    def _prefix(self, key: ConversationKey, there: tuple[Skill, ...]) -> PromptPrefix:
+    def _prefix(
+        self, key: ConversationKey, now: TurnConfig, there: tuple[Skill, ...]
+    ) -> PromptPrefix:
         """Return the same where these skills are there."""
-        now = self.at(key)
         has_tools = now.model.takes_tools and now.settings.tools.offer != "none"
         skills = there if has_tools else ()
         known = self._prefixes.get(key.id)
@@ -218,7 +213,7 @@ class RuntimeConfig(Struct, frozen=True):
         skills = self.skills.of(workspace)
         return Agent(
             model=now.model,
-            prefix=self._prefix(key, skills),
+            prefix=self._prefix(key, now, skills),
             toolbox=now.toolbox.beside(now.remote and self.remote_for(key, address)),
             surroundings=ToolContext(
                 key,
@@ -299,7 +294,7 @@ class RuntimeConfig(Struct, frozen=True):
     ) -> None:
         """Ask a person there, where the settings say so; one who speaks through a key can't be
         asked. Raises ToolError."""
-        if self.settings(key).tools.approve != "ask":
+        if self.book.effective(key.id).tools.approve != "ask":
             return
         is_by_key = address.channel == PAGE and address.user
         if is_by_key or not self.approvals:

@@ -144,9 +144,10 @@ class BudgetedModel(Struct):
         await self.model.ready()
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
-        price = None if self.is_free else input_price(self.name, self.provider)
+        model = self.model
+        price = None if model.is_free else input_price(model.name, model.provider)
         self.budget.check(price.cached * self._read if price else 0.0)
-        reply = await self.model.reply(request, on_delta)
+        reply = await model.reply(request, on_delta)
         self._read = reply.usage.prompt if reply.usage else 0
         return reply
 

@@ -16,8 +16,8 @@ from agent.skills import Library
 from agent.summarizer import ModelSummarizer
 from agent.tools.toolbox import Toolbox
 from bot.access import Access
-from bot.activity import EventBus
-from bot.alerts import Alerts
+from bot.activity import ContextFeed, EventBus
+from bot.alerts import Alerts, CutNotices
 from bot.answers import Answers
 from bot.app import VERSION
 from bot.branching import Branching
@@ -25,8 +25,6 @@ from bot.channel_state import ChannelWatch, StoredState
 from bot.choices import choice_of
 from bot.commands import CommandRunner
 from bot.completions import Completions
-from bot.context_feed import ContextFeed
-from bot.cut_notices import CutNotices
 from bot.delivery import Delivery, Languages
 from bot.forgetting import Forgetting
 from bot.forms import Forms
@@ -194,14 +192,8 @@ def open_memory(
     recent: RecentActivity,
 ) -> Conversations:
     config = thinking.config
-    summarizer = ModelSummarizer(
-        config.summary_model,
-        config.summary_window,
-        partial(people.loaded.models.tokens, thinking.meter),
-        recent.model_refused,
-        recent.summary_failed,
-        config.summarizes_itself,
-    )
+    count = partial(people.loaded.models.tokens, thinking.meter)
+    summarizer = ModelSummarizer(config, recent, count)
 
     def book(key: ConversationKey, person: str, call: Spent) -> None:
         config.spending.book(key, person, call)
@@ -211,14 +203,9 @@ def open_memory(
         store,
         thinking.meter,
         ThriftySummarizer(summarizer, config),
-        config.limits,
-        config.prefix,
+        config,
         config.data,
-        config.zone,
-        config.restores_exactly,
         Events(plugins.listeners),
-        config.offloader,
-        config.plugin_offloader,
         thinking.hide,
         people.feed.show,
         recent.view_changed,

@@ -1,12 +1,19 @@
 """Has the agent answer a turn: within its time, until somebody stops it, with its output shown
-while it runs. Whatever happens, the turn is over afterwards."""
+while it runs. Whatever happens, the turn is over afterwards.
+
+The tasks that run in each conversation now, and can be stopped: a voice message is heard, the model
+answers, an answer is read aloud.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from io import StringIO
+from typing import Any
 
 from msgspec import Struct
 
@@ -16,7 +23,6 @@ from bot.activity import EventBus
 from bot.problems import BROKEN, problem_of
 from bot.recent import RecentActivity
 from bot.runtime import RuntimeConfig
-from bot.turn_tasks import StoppableTask, StoppableTasks
 from channels.base import Activity, Delta, StepRestarted, Thought, ToolEnded, ToolStarted
 from channels.language import ENGLISH, speaking
 from channels.message import Address, Problem
@@ -27,6 +33,76 @@ from memory.messages import Mark, Message, ToolCall
 from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait
 from memory.turn_log import OpenTurn
+
+STOPPED = "Stopped, as you asked."
+
+
+class StoppableTask(Struct):
+    """`stopped` says why it was stopped, if it was."""
+
+    task: asyncio.Task[Any]
+    stopped: str = ""
+
+
+class _Begun(Struct):
+    """A turn that is under way, with or without a task yet. `stopped` as in `StoppableTask`."""
+
+    is_open: Callable[[], bool]
+    stopped: str = ""
+
+
+class StoppableTasks:
+    """The one task of each conversation."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, StoppableTask] = {}
+        self._begun: dict[str, _Begun] = {}
+
+    def has(self, key: ConversationKey) -> bool:
+        """Return whether anything runs in this conversation."""
+        return key.id in self._running or self._find_begun(key) is not None
+
+    def _find_begun(self, key: ConversationKey) -> _Begun | None:
+        """Return the turn that is open and has no task yet."""
+        begun = self._begun.get(key.id)
+        return begun if begun is not None and begun.is_open() else None
+
+    def stop(self, key: ConversationKey, why: str = STOPPED) -> bool:
+        """End what runs in this conversation, if anything does; a turn that is open and has no task
+        yet ends as soon as it has one."""
+        running = self._running.get(key.id)
+        if running is None:
+            if (begun := self._find_begun(key)) is not None:
+                begun.stopped = begun.stopped or why
+            return begun is not None
+        running.stopped = running.stopped or why
+        running.task.cancel()
+        return True
+
+    @contextmanager
+    def turn(self, key: ConversationKey, is_open: Callable[[], bool]) -> Iterator[None]:
+        """Let the turn that is opened and answered in here be stopped before its task begins, too.
+        `is_open` says whether people see it yet, and it has no answer."""
+        self._begun[key.id] = _Begun(is_open)
+        try:
+            yield
+        finally:
+            del self._begun[key.id]
+
+    @contextmanager
+    def running(self, key: ConversationKey, task: asyncio.Task[Any]) -> Iterator[StoppableTask]:
+        """Let the task be stopped in here, and not go on outside: also when the bot shuts down, and
+        who waits for it is cancelled."""
+        self._running[key.id] = running = StoppableTask(task)
+        if (begun := self._find_begun(key)) is not None and begun.stopped:
+            running.stopped = begun.stopped
+            task.cancel()
+        try:
+            yield running
+        finally:
+            del self._running[key.id]
+            task.cancel()
+
 
 log = logging.getLogger(__name__)
 
@@ -108,18 +184,24 @@ class TurnRunner:
         self.tasks = StoppableTasks()
 
     async def run(
-        self, key: ConversationKey, turn: OpenTurn, agent: Agent, address: Address
+        self,
+        key: ConversationKey,
+        turn: OpenTurn,
+        agent: Agent,
+        address: Address,
+        waited: float,
     ) -> Problem:
         """Let the agent answer who asked at this address; whatever happens, the turn is over
-        afterwards. Returns what kept it from an answer, if anything did."""
+        afterwards. `waited` is how long the conversation's turns have waited for people before.
+        Returns what kept it from an answer, if anything did."""
         output = TurnOutput(self.bus, key, self._branches, self.recent, self.rules)
         started = time.monotonic()
-        seconds = self.rules.settings(key).turn_timeout
+        seconds = self.rules.book.effective(key.id).turn_timeout
         with speaking(ENGLISH):  # whatever plugins say in there, the model may read
             task = asyncio.create_task(agent.answer(turn, output))
         # When the bot shuts down meanwhile, the turn stays open and goes on at the next start.
         with self.tasks.running(key, task) as running:
-            done = await self._is_done(task, key, seconds)
+            done = await self._is_done(task, key, seconds, waited)
             if not done:
                 await cancel_and_wait(task)
         if ending := _judge_ending(running, seconds, is_late=not done):
@@ -136,11 +218,11 @@ class TurnRunner:
         return ending.problem if ending else ""
 
     async def _is_done(
-        self, task: asyncio.Task[Message], key: ConversationKey, seconds: float
+        self, task: asyncio.Task[Message], key: ConversationKey, seconds: float, waited: float
     ) -> bool:
         """Wait until the task is done, or has taken so long; what it waits for a person is not
         counted."""
-        end, left = time.monotonic() + seconds - self.rules.count_waited(key), seconds
+        end, left = time.monotonic() + seconds - waited, seconds
         while left > 0:
             if (await asyncio.wait({task}, timeout=left))[0]:
                 return True

@@ -29,7 +29,7 @@ from bot.queues import KeyedQueues
 from bot.received import Received
 from bot.recent import EndedTurn
 from bot.runs import RunHandler, find_handler
-from bot.turn_tasks import STOPPED
+from bot.turn_runner import STOPPED
 from channels.base import Done, TurnStarted, TurnUsage
 from channels.language import _, explain
 from channels.message import Address, Inbound, Problem, Reply
@@ -39,7 +39,7 @@ from memory.messages import Mark, Message
 from memory.record.store import StoreError
 from memory.tasks import run_shielded
 from memory.turn_log import AnswerRows, OpenTurn
-from plugins.api import CommandError, SaidWords
+from plugins.api import CommandError, Person, SaidWords
 
 log = logging.getLogger(__name__)
 
@@ -63,11 +63,12 @@ PUT_ASIDE = (
 
 class _Said(Struct, eq=False):
     """A message that waits for its turn since `at` (monotonic seconds), with what reaches the model
-    of it; `unheard` says why nobody has listened to all of it, `is_stopped` that a person did not
-    want it."""
+    of it; `person` is who said it, once they are let in; `unheard` says why nobody has listened to
+    all of it, `is_stopped` that a person did not want it."""
 
     received: Received
     text: str
+    person: Person | None = None
     unheard: str = ""
     is_stopped: bool = False
     at: float = field(default_factory=time.monotonic)
@@ -152,7 +153,7 @@ class Turns:
         """Add a message to its conversation's line; `text` is what reaches the model of it."""
         key, said = received.key, _Said(received, text)
         self._waiting[key.id].append(said)
-        if self.runner.rules.settings(key).when_busy == "interrupt" and not received.run:
+        if self.runner.rules.book.effective(key.id).when_busy == "interrupt" and not received.run:
             self.stop(key, INTERRUPTED)
         self.queues.put(key.id, lambda: self._carry_out(key, said))
 
@@ -161,9 +162,9 @@ class Turns:
         model, where one is named)."""
         rules, is_free = self.runner.rules, None
         if model:
-            settings = rules.settings(key).model_copy(update={"model": model})
+            settings = rules.book.effective(key.id).model_copy(update={"model": model})
             is_free = rules.models.of(choice_of(settings)).is_free
-        _user, refusal = self._admit(key, address, is_free)
+        _person, refusal = self._admit(key, address, is_free)
         if refusal:
             raise CommandError(refusal)
 
@@ -237,8 +238,9 @@ class Turns:
         """Answer a message, or say why it is not answered: `refusal`, if there is one already."""
         received = said.received
         try:
-            user, why = self._admit(key, received.address)
-            if refusal := refusal or why:
+            said.person, why = self._admit(key, received.address)
+            refusal = refusal or why
+            if refusal or said.person is None:
                 problem: Problem = "refused" if refusal == _(CLOSED) else "spent"
                 await self._reply(received, Reply(refusal, problem=problem))
                 return
@@ -246,7 +248,7 @@ class Turns:
             conversation = await self._conversations.get(key)
             with self._tasks.turn(key, lambda: bool(conversation.context.current)):
                 turn = await self._open(conversation, said)
-                context = TurnContext(key, said.received, user, conversation)
+                context = TurnContext(key, said.received, said.person.limited, conversation)
                 with in_turn(f"{key.id} {turn.id}"):
                     await self._answer(context, turn, said)
         except StoreError as error:
@@ -260,14 +262,14 @@ class Turns:
 
     def _admit(
         self, key: ConversationKey, address: Address, is_free: bool | None = None
-    ) -> tuple[str, str]:
-        """Return the user whose limits hold for a message from this address ("": an owner), and why
-        it is not answered ("": it is); `is_free` as in `SpendingRules.refusal`."""
+    ) -> tuple[Person | None, str]:
+        """Return who speaks at this address, and why a message from there is not answered ("": it
+        is); `is_free` as in `SpendingRules.refusal`."""
         person = self._access.identify(address)
         if person is None:  # let in no more since
-            return name_of(address), _(CLOSED)
+            return None, _(CLOSED)
         spending = self.runner.rules.spending
-        return person.limited, spending.refusal(key, person.limited, is_free=is_free)
+        return person, spending.refusal(key, person.limited, is_free=is_free)
 
     def _find_speech(self, received: Received) -> SpeechToText | None:
         return next((speech for speech in self._speech if speech.is_wanted(received)), None)
@@ -317,7 +319,7 @@ class Turns:
 
     async def take_in(self, key: ConversationKey, turn: OpenTurn) -> None:
         """Let a turn have what was said since: at any step (`steer`), or before its first."""
-        mode = self.runner.rules.settings(key).when_busy
+        mode = self.runner.rules.book.effective(key.id).when_busy
         if self._waiting[key.id] and (mode == "steer" or (mode != "queue" and not turn.steps)):
             ready = await self._find_ready(key)
             await run_shielded(self._hand_over(key, turn, ready))
@@ -327,7 +329,8 @@ class Turns:
         listen to: it gets a turn of its own, in which it is said why."""
         ready = []
         for said in [*self._waiting[key.id]]:
-            if said.received.run or self._admit(key, said.received.address)[1]:
+            said.person, why = self._admit(key, said.received.address)
+            if said.received.run or why:
                 continue
             if speech := self._find_speech(said.received):
                 try:
@@ -356,8 +359,7 @@ class Turns:
     ) -> None:
         """Let features hear what people themselves have said."""
         for said in heard:
-            received, key = said.received, conversation.key
-            person = self._access.identify(received.address)
+            received, key, person = said.received, conversation.key, said.person
             spoken = tuple(file.heard for file in received.files if file.heard)
             is_own = not (
                 received.run or received.is_outside or received.id.startswith(ASKED_AGAIN)
@@ -383,15 +385,16 @@ class Turns:
         answer = TurnAnswer(self.answers, context, besides)
         if turn.reply is None:
             await self._tell_said(context.conversation, turn, [asked])
-            rules.spending.begin(key, context.user)
+            spending = rules.spending
+            spending.begin(key, context.user)
             agent = rules.agent(context.conversation, received.address)
-            model = rules.spending.limit(agent.model, key, context.user)
+            model = spending.limit(agent.model, key, context.user)
             agent = agent if model is agent.model else replace(agent, model=model)
             if received.run:  # nobody attends that, and it may do less than who writes meanwhile
                 agent = await self._runs.prepare(received, context.conversation, agent)
             else:
                 turn.host = _Host(self, key, answer)
-            problem = await self.runner.run(key, turn, agent, received.address)
+            problem = await self.runner.run(key, turn, agent, received.address, waited)
         last = turn.reply
         assert last is not None, "a turn that was run has a reply"
         if answer.prepared is not None:

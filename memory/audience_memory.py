@@ -146,7 +146,7 @@ class AudienceMemory:
         return await self._find(replace(self._scope, is_model=True), text, most)
 
     async def _find(self, scope: Scope, text: str, most: int) -> Remembered:
-        zone, read = self._services.zone(), self._services.store.read
+        zone, read = self._services.rules.zone(), self._services.store.read
         likeness, corrections = self._services.likeness, await self._corrections()
 
         def find(database: Database) -> Found:
@@ -172,7 +172,7 @@ class AudienceMemory:
         gone = ended.read(ended.path_of(self._services.data, self._audience))
         if gone:
             everything = [replace(note, text=ended.show_note(note, gone)) for note in everything]
-        zone = self._services.zone()
+        zone = self._services.rules.zone()
         return self._indexer.notes.find(self._audience, everything, text, most, zone)
 
     async def status(self) -> MemoryStatus:

@@ -8,6 +8,7 @@ from typing import Any
 
 from memory.context import compaction
 from memory.context.change import Change, ViewEvent
+from memory.context.limits import Limits
 from memory.context.meter import PromptFingerprint, PromptPrefix, describe_change, fingerprint
 from memory.context.plan import Plan
 from memory.context.summary_writer import SummaryWriter
@@ -40,8 +41,8 @@ class BetweenTurns:
     async def settle(self) -> None:
         """Do what is due."""
         if self._state.waits_for_strategy:
-            await self._switch(self._services.limits_for(self._state.key).strategy)
-        await self.note_changed_prompt(self._state.prefix)
+            await self._switch(self._state.limits_as_set.strategy)
+        await self.note_changed_prompt(self._state.prefix, self._state.limits)
         await self._show_late()
 
     async def _switch(self, strategy: str) -> None:
@@ -57,9 +58,9 @@ class BetweenTurns:
         event = compaction.event_of(plan, before, state.limits, "person", "setting")
         await state.store(state.count_broken(event, before))
 
-    async def note_changed_prompt(self, prefix: PromptPrefix) -> None:
+    async def note_changed_prompt(self, prefix: PromptPrefix, limits: Limits) -> None:
         """Record that something else stands before the conversation than in its last request."""
-        state, limits = self._state, self._state.limits
+        state = self._state
         if prefix is self._fingerprint_of and limits.model == self._fingerprint.get("model"):
             return  # nearly always: a prefix is made anew only where something has changed
         now = fingerprint(prefix, limits.model)
@@ -86,7 +87,8 @@ class BetweenTurns:
         """Show the summaries that came late, and a reference to what left; between turns only, so
         that no request of a running turn is rewritten."""
         state, late = self._state, await self._forecaster.find_late()
-        layout, front = state.layout, state.layout.front
+        layout = state.replayed.layout
+        front = layout.front
         kept = self._new_reference(is_late=front in late)
         if not kept and not late:
             return

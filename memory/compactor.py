@@ -31,9 +31,8 @@ from memory.context.replay import list_effective
 from memory.context.summary_writer import SummaryWriter
 from memory.context.view import View
 from memory.context_state import ContextState
-from memory.cut_approval import PATIENCE, CutApproval
 from memory.events import Event
-from memory.forecaster import Forecaster
+from memory.forecaster import PATIENCE, CutApproval, Forecaster
 from memory.record.proposals import Proposal
 from memory.record.summaries import Job, Summary
 from memory.services import CutNotice, MemoryServices
@@ -285,7 +284,8 @@ class Compactor:
         elif ready is not None and change.makes("summary"):
             change = change.with_summary(ready.id)
             after = replace(view.apply(change), preface=state.preface_of(ready, snapshot))
-        is_same = (after.turns, after.log, after.ranges) == (view.turns, view.log, view.ranges)
+        then, now = after.layout.ranges, view.layout.ranges
+        is_same = (after.turns, after.log, then) == (view.turns, view.log, now)
         is_vain = ready and after.raw_tokens >= view.raw_tokens
         if is_same or (is_vain and not keeps_turn_limit(view, after, state.limits)):
             return None

@@ -80,7 +80,7 @@ class ContextEditor:
         async with self._change():
             view = state.view()
             gone = view.complete
-            summed = (turn for one in view.ranges for turn in one.turns)
+            summed = (turn for one in view.layout.ranges for turn in one.turns)
             cleared = Cleared(
                 tuple(sorted({*view.logged, *summed, *(turn.number for turn in gone)})),
                 sum(len(turn.entries) for turn in gone),

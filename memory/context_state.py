@@ -93,7 +93,7 @@ class ContextState:
         """The limits in force now: a window that the provider has named is believed, a changed
         strategy holds from the next turn on, and turns fold one by one, and not when it pays,
         until the provider reports that it caches."""
-        limits = self._services.limits_for(self.key)
+        limits = self._services.rules.at(self.key).limits
         folds = limits.fold_turns or (0 if self.bill.cached or self._caches else 1)
         is_named = bool(self._calibration.models.windows)
         window = self._calibration.window(limits) if is_named else limits.window
@@ -106,7 +106,7 @@ class ContextState:
     @property
     def limits_as_set(self) -> Limits:
         """The limits as the settings have them, whatever was learned since."""
-        return self._services.limits_for(self.key)
+        return self._services.rules.at(self.key).limits
 
     @property
     def last_complete(self) -> int:
@@ -122,7 +122,7 @@ class ContextState:
     @property
     def waits_for_strategy(self) -> bool:
         """Return whether another strategy is in force from the next turn on."""
-        return self._strategy != self._services.limits_for(self.key).strategy
+        return self._strategy != self._services.rules.at(self.key).limits.strategy
 
     @property
     def layout(self) -> Layout:
@@ -132,7 +132,7 @@ class ContextState:
     @property
     def prefix(self) -> PromptPrefix:
         """Return the prompt prefix that would be sent besides the conversation now."""
-        return self._services.prefix_for(self.key)
+        return self._services.rules.prefix(self.key)
 
     @property
     def chat_bill(self) -> Bill:
@@ -267,12 +267,12 @@ class ContextState:
         is_all = self._shown is self.whole
         self.whole = with_entries(self.whole, entries)
         self._shown = self.whole if is_all else with_entries(self._shown, entries)
-        if self.strategy.preface == "exchange":
+        if STRATEGIES[self._strategy].preface == "exchange":
             fresh = {entry.turn for entry in entries}
             turns = (turn for turn in self.whole if turn.number in fresh)
             self._lines += log_lines(turns, self._services.meter)
         self.newest = entries[-1].turn
-        self.notify()
+        self._services.on_change(self.key)
 
     def notify(self) -> None:
         """Tell who watches."""

@@ -115,8 +115,7 @@ class Conversation:
             self.context,
             self.calibration,
             self.compactor,
-            self._turn_ended,
-            self._said,
+            self,
         )
 
     async def restore(self, is_restart: bool, evicted: EvictedState | None = None) -> None:
@@ -128,7 +127,7 @@ class Conversation:
             self.compactor.summaries.written_ahead = evicted.prepared
         if is_restart and self.context.replayed.taken_away != NOTHING_AWAY:
             await self._follow(self.context.replayed.taken_away)  # a crash may have come between
-        if is_restart and not self._services.restores_exactly():
+        if is_restart and not self._services.rules.restores_exactly():
             await self.compactor.restore_recent()
 
     async def _load(self) -> None:
@@ -163,7 +162,7 @@ class Conversation:
         await self.context.load(row, events, bill, caches=caches)
         self.compactor.load(row.id, row.fingerprint, jobs, reference, last, pending)
 
-    def _turn_ended(self) -> None:
+    def turn_ended(self) -> None:
         self._shared.indexer.turn_ended(self.context.row)
         self._shared.mirror.touch(self)
 
@@ -179,7 +178,7 @@ class Conversation:
         there = await asyncio.to_thread(ended.read, path)
         return [one for one in there if one.conversation == self.key.id and one.value.turn == turn]
 
-    async def _said(self, texts: Sequence[str]) -> None:
+    async def words_said(self, texts: Sequence[str]) -> None:
         """Keep what a person corrected in these messages, if they did."""
         if any(map(may_correct, texts)):
             await self._keep_corrections()
@@ -187,7 +186,8 @@ class Conversation:
     async def _keep_corrections(self) -> bool:
         """Keep the values that were ended here beside what is remembered; return whether that was
         possible. Where it is not, what is remembered is shown as it was said."""
-        row, away, zone = self.context.row, self.context.replayed.taken_away, self._services.zone()
+        row, away = self.context.row, self.context.replayed.taken_away
+        zone = self._services.rules.zone()
         book, data, key = self._shared.indexer.corrections, self._services.data, self.key
 
         def read(db: Any) -> list[EndedInAudience]:
@@ -412,12 +412,12 @@ class Conversation:
     ) -> bool:
         """Tell a plugin that keeps removed turns what a person removed. False: it may hold some of
         it still."""
-        own = self._services.plugin_offloader
+        own = self._services.rules.plugin_offloader
         return own is None or await offload.forget_offloaded(own, self.key.id, turns, references)
 
     async def _put_back(self, turns: frozenset[int]) -> None:
         """Put turns that were brought back into the files again, as far as they stood there."""
-        offloader, row = self._services.offloader_for(self.key), self.context.row
+        offloader, row = self._services.rules.offloader(self.key), self.context.row
         if offloader is None or not turns:
             return
         entries = [e for turn in await self.context.turns([*turns]) for e in turn.entries]

@@ -81,36 +81,31 @@ class Events:
     def __init__(self, listeners: Sequence[Listener] = ()) -> None:
         self._given, self._sorted = listeners, tuple[Listener, ...]()
 
-    @property
-    def _listeners(self) -> tuple[Listener, ...]:
+    def find_minding(self, name: EventName) -> list[Listener]:
+        """Return the listeners that want to hear such an event; where none does, none need be
+        made."""
         if len(self._sorted) != len(self._given):
             self._sorted = tuple(sorted(self._given, key=lambda listener: listener.priority))
-        return self._sorted
+        minding = []
+        for listener in self._sorted:
+            try:
+                if listener.minds(name):
+                    minding.append(listener)
+            except Exception:
+                asked = "%s failed when asked whether it wants to hear %s"
+                log.exception(asked, listener.name, name)
+        return minding
 
-    def minds(self, name: EventName) -> bool:
-        """Return whether anyone wants to hear such an event; where no one does, none need be
-        made."""
-        return any(_minds(listener, name) for listener in self._listeners)
-
-    async def emit(self, event: Event) -> Verdict:
-        """Tell each listener, one after the other, and put together what they answer."""
+    async def emit(self, event: Event, listeners: Sequence[Listener] | None = None) -> Verdict:
+        """Tell each listener (None: those that want to hear it), one after the other, and put
+        together what they answer."""
         verdict = NOTHING
-        for listener in self._listeners:
+        for listener in self.find_minding(event.name) if listeners is None else listeners:
             verdict = verdict.plus(await _notify(listener, event))
         return verdict
 
 
-def _minds(listener: Listener, name: EventName) -> bool:
-    try:
-        return bool(listener.minds(name))
-    except Exception:
-        log.exception("%s failed when asked whether it wants to hear %s", listener.name, name)
-        return False
-
-
 async def _notify(listener: Listener, event: Event) -> Verdict:
-    if not _minds(listener, event.name):
-        return NOTHING
     try:
         async with asyncio.timeout(listener.timeout):
             return _checked(await listener.hear(event))

@@ -213,7 +213,8 @@ class Message(Struct, frozen=True):
     @property
     def sent_text(self) -> str:
         """The text as the model sees it."""
-        return mark_untrusted(self.shown_text, self.tool) if self.is_untrusted else self.shown_text
+        shown = self.shown_text if self.kept else self.text
+        return mark_untrusted(shown, self.tool) if self.is_untrusted else shown
 
     @property
     def unanswered_text(self) -> str:

@@ -62,37 +62,39 @@ class RequestFitter:
         )  # the newest entry as a turn was shortened blindly, and how often
         self._looked_in = 0  # the turn in which all that had left for a fallback was brought back
 
-    async def fit(self, prefix: PromptPrefix) -> View:
+    async def fit(self, prefix: PromptPrefix) -> tuple[View, Limits]:
         """Do what the strategy in force wants done now, see to it that the request is below the
-        ceiling, and return what the model sees then. A turn that is as long as what the model has
-        refused for a window that nobody knows is shortened at once. Raises NoRoom."""
-        view, limits = await self._fit(prefix), self._state.limits
+        ceiling, and return what the model sees then, and the limits that hold for this step. A turn
+        that is as long as what the model has refused for a window that nobody knows is shortened at
+        once. Raises NoRoom."""
+        view, limits = await self._fit(prefix)
         known = self._calibration.find_refused(view, limits.model)
         if known is None:
-            return view  # nearly always
+            return view, limits  # nearly always
         tighter = limits.but(window=known.target, output_reserved=0)
-        return await self._climb(prefix, tighter, emergency.STEPS[:1])
+        return await self._climb(prefix, tighter, emergency.STEPS[:1]), limits
 
-    async def _fit(self, prefix: PromptPrefix) -> View:
+    async def _fit(self, prefix: PromptPrefix) -> tuple[View, Limits]:
         state = self._state
         state.prefix_sent = prefix
-        await self._compactor.between.note_changed_prompt(prefix)
         limits = state.limits
+        await self._compactor.between.note_changed_prompt(prefix, limits)
         view = await self._climb(prefix, limits, emergency.STEPS[:1])
         if limits.strategy == "slim":
             await self._unfold(prefix, limits)
             view = state.view(prefix, limits)
         settled = await self._compactor.settle_proposal()
-        if settled is not None or state.limits is not limits:  # or a limit was changed meanwhile
-            limits = state.limits
-            view = state.view(prefix, limits)
+        now = state.limits
+        if settled is not None or now is not limits:  # or a limit was changed meanwhile
+            limits, view = now, state.view(prefix, now)
         if self._forecaster.due_in(view, limits) is not None:
             await self._compactor.compact_as_due(
                 self._forecaster.due_in, wait=state.strategy.waits, prefix=prefix
             )
         elif view.tokens <= limits.ceiling:
-            return view  # nearly always
-        return await self._climb(prefix, state.limits, emergency.STEPS[1:])
+            return view, limits  # nearly always
+        limits = state.limits
+        return await self._climb(prefix, limits, emergency.STEPS[1:]), limits
 
     async def _unfold(self, prefix: PromptPrefix, limits: Limits) -> None:
         """Bring back what `slim` has folded by lower settings than are in force now; one event says

@@ -7,11 +7,12 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import tzinfo
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct, field
 
 from memory.context.change import ViewEvent
-from memory.context.limits import LimitsFor
+from memory.context.limits import Limits
 from memory.context.meter import Meter, PromptPrefix
 from memory.context.summary import Summarizer
 from memory.events import Events
@@ -26,12 +27,47 @@ from memory.record.store import Store
 from memory.record.summaries import Summary
 from memory.request_log import RequestLog
 
-PrefixFor = Callable[[ConversationKey], PromptPrefix]
-OffloaderFor = Callable[[ConversationKey], Offloader | None]
 OnEvent = Callable[[ViewEvent], None]
 """Hears of every event that changes what the model sees of a conversation."""
 OnSpent = Callable[[ConversationKey, str, Spent], None]
 """Hears of every call to a model: in which conversation, who spoke last there, and the call."""
+
+
+class StepRules(Protocol):
+    """The rules of a conversation at one step."""
+
+    @property
+    def limits(self) -> Limits: ...
+
+
+class ConversationRules(Protocol):
+    """The rules for conversations, asked for at each step and never kept."""
+
+    def at(self, key: ConversationKey) -> StepRules:
+        """Return what holds in a conversation now."""
+        ...
+
+    def prefix(self, key: ConversationKey) -> PromptPrefix:
+        """Return the part of a request that precedes the conversation."""
+        ...
+
+    def zone(self) -> tzinfo:
+        """Return the time zone that people read."""
+        ...
+
+    def restores_exactly(self) -> bool:
+        """Return how a restart restores (`restore`)."""
+        ...
+
+    def offloader(self, key: ConversationKey) -> Offloader | None:
+        """Return who keeps what is removed; None: nobody."""
+        ...
+
+    @property
+    def plugin_offloader(self) -> Offloader | None:
+        """Return a plugin's, which hears of what a person removed, also where it is to keep nothing
+        now."""
+        ...
 
 
 class CutNotice(Struct, frozen=True):
@@ -53,12 +89,8 @@ async def _unheard(key: ConversationKey, notice: CutNotice) -> None:
 
 
 class MemoryServices(Struct, frozen=True):
-    """`limits_for` and `prefix_for` are asked at every step; `data` is the data folder; `zone` the
-    time zone that people read; `restores_exactly` says how a restart restores (`restore`); `events`
-    hears what happens;
-    `offloader_for` names who keeps what is removed (None: nobody), `plugin_offloader` is a
-    plugin's, which hears of what a person removed, also where it is to keep nothing now; `hide`
-    takes secrets out of what is exported. `on_change` hears that something in a conversation's
+    """`data` is the data folder; `events` hears what happens; `hide` takes secrets out of what is
+    exported. `on_change` hears that something in a conversation's
     context has changed, `on_cut` of cuts that a person is to hear of
     (`context.compaction_approval`); whoever
     holds an audience's lock in `telling` alone decides what it is told; `feature_rows` are rows
@@ -69,14 +101,9 @@ class MemoryServices(Struct, frozen=True):
     store: Store
     meter: Meter
     summarizer: Summarizer
-    limits_for: LimitsFor
-    prefix_for: PrefixFor
+    rules: ConversationRules
     data: Path
-    zone: Callable[[], tzinfo]
-    restores_exactly: Callable[[], bool]
     events: Events = field(default_factory=Events)
-    offloader_for: OffloaderFor = lambda key: None
-    plugin_offloader: Offloader | None = None
     hide: Callable[[str], str] = str
     on_change: Callable[[ConversationKey], None] = lambda key: None
     on_event: OnEvent = lambda event: None

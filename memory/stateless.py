@@ -51,7 +51,7 @@ class StatelessLog(TurnLog):
         state = ContextState(services, key, calibration)
         state.person = person
         compactor = Compactor(services, state)
-        super().__init__(services, state, calibration, compactor, on_end=lambda: None)
+        super().__init__(services, state, calibration, compactor, None)
 
     async def begin_call(self, turn: int, call: str, *, is_once: bool) -> None:
         """Nothing: such a turn is never taken up again."""
@@ -133,5 +133,4 @@ class StatelessTurn(UnrecordedTurn):
 
     async def close(self) -> None:
         """Tell the listeners that were told of its tools that it is over."""
-        if self.log.is_heard("session_end"):
-            await self.log.tell(Event("session_end", self.log.state.key))
+        await self.log.services.events.emit(Event("session_end", self.log.state.key))

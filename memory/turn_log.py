@@ -4,7 +4,7 @@ agent sees it and records in it."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from memory.calibration import Calibration, CutPrompt
 from memory.compactor import Compactor
+from memory.context.limits import Limits
 from memory.context.meter import PromptPrefix
 from memory.context.view import View
 from memory.context_state import ContextState
@@ -55,10 +56,22 @@ class TurnHost(Protocol):
         ...
 
 
+class TurnOwner(Protocol):
+    """The conversation that the turns are of."""
+
+    def turn_ended(self) -> None:
+        """Hear that a turn is over, or that whole turns were added."""
+        ...
+
+    async def words_said(self, texts: Sequence[str]) -> None:
+        """Hear what people said, once it is on disk."""
+        ...
+
+
 class TurnLog:
-    """Opens turns and adds to them; each entry is on disk before it is known here. `on_end` hears
-    that a turn is over, or that whole turns were added. `is_in_session` says whether listeners were
-    told of a session that is not over; `on_said` hears what people said once it is on disk."""
+    """Opens turns and adds to them; each entry is on disk before it is known here. Turns without an
+    `owner` are of no conversation. `is_in_session` says whether listeners were
+    told of a session that is not over."""
 
     def __init__(
         self,
@@ -66,11 +79,10 @@ class TurnLog:
         state: ContextState,
         calibration: Calibration,
         compactor: Compactor,
-        on_end: Callable[[], None],
-        on_said: Callable[[Sequence[str]], Awaitable[None]] | None = None,
+        owner: TurnOwner | None,
     ) -> None:
         self.services, self.state, self.calibration = services, state, calibration
-        self.compactor, self._on_end, self._on_said = compactor, on_end, on_said
+        self.compactor, self._owner = compactor, owner
         self.fitter = RequestFitter(services, state, calibration, compactor)
         self.requests = services.request_log(services.hide)
         self.is_in_session = False
@@ -88,7 +100,11 @@ class TurnLog:
         """Open a turn. One that was opened for the same inbox row before a crash goes on where it
         was; another that was left open is closed with a mark. `person` is who pays for it."""
         state = self.state
-        if inbox is not None and (known := await self._find_known_turn(inbox)) is not None:
+        if (
+            inbox is not None
+            and inbox <= state.last_inbox  # rows are numbered upwards
+            and (known := await self._find_known_turn(inbox)) is not None
+        ):
             return known
         await self._close_left_open()
         async with state.changing:
@@ -140,21 +156,19 @@ class TurnLog:
         await self.services.store.write(lambda db: transcript.insert(db, state.row, entries))
         state.append(entries)
         await self._tell_said(entries)
-        self._on_end()
+        if self._owner is not None:
+            self._owner.turn_ended()
         return state.whole[-len(turns) :]
 
     async def _tell_said(self, entries: Sequence[Entry]) -> None:
         """Tell who wants to know what people said in these, which are on disk."""
         texts = [entry.message.text for entry in entries if entry.message.role == "user"]
-        if texts and self._on_said is not None:
-            await self._on_said(texts)
+        if texts and self._owner is not None:
+            await self._owner.words_said(texts)
 
     async def _find_known_turn(self, inbox: int) -> OpenTurn | None:
-        """Return the turn that was opened for this inbox row, if one was. Rows are numbered
-        upwards."""
+        """Return the turn that was opened for this inbox row, if one was."""
         row = self.state.row
-        if inbox > self.state.last_inbox:
-            return None
 
         def find(db: Any) -> tuple[list[Entry], dict[str, bool]]:
             number = transcript.turn_of_inbox(db, row, inbox)
@@ -190,7 +204,8 @@ class TurnLog:
             self.state.idle.set()
         self.compactor.after_turn()
         self.state.notify()
-        self._on_end()
+        if self._owner is not None:
+            self._owner.turn_ended()
 
     async def add(
         self,
@@ -253,7 +268,7 @@ class TurnLog:
         """AgentScope's limit: the model is shown the beginning, with the marker after it, which
         names the file that holds the whole."""
         key, meter = self.state.key, self.services.meter
-        offloader = self.services.offloader_for(key)
+        offloader = self.services.rules.offloader(key)
         file = ""
         if offloader is not None:
             file = await offload.attempt(lambda: offloader.offload_tool_result(key.id, message))
@@ -275,27 +290,19 @@ class TurnLog:
 
     # --- listeners -------------------------------------------------------------------------------
 
-    def is_heard(self, name: EventName) -> bool:
-        """Return whether anyone wants to hear such an event; where no one does, none need be
-        made."""
-        return self.services.events.minds(name)
-
-    async def tell(self, event: Event) -> Verdict:
-        """Tell who listens that something happens in this conversation."""
-        return await self.services.events.emit(event)
-
     async def begin_session(self) -> Verdict:
         """Tell who listens that this is the first turn since the conversation was loaded."""
         if self.is_in_session:
             return NOTHING
         self.is_in_session = True
-        return await self.tell(Event("session_start", self.state.key, self.state.current))
+        begins = Event("session_start", self.state.key, self.state.current)
+        return await self.services.events.emit(begins)
 
     async def end_session(self) -> None:
         """Tell who listens that the session that was begun is over."""
         if self.is_in_session:
             self.is_in_session = False
-            await self.tell(Event("session_end", self.state.key))
+            await self.services.events.emit(Event("session_end", self.state.key))
 
 
 def describe_cut_prompt(model: str, cut: CutPrompt) -> str:
@@ -339,7 +346,7 @@ class OpenTurn:
     ) -> None:
         self.log = log
         self.begun = dict(begun)
-        self.number = turn.number
+        self.number, self.id = turn.number, turn.id
         self.entries = list(turn.entries)
         self.is_resumed = is_resumed
         self.host: TurnHost | None = None
@@ -351,11 +358,8 @@ class OpenTurn:
         self._has_seen_outside = False
         self._cut = ""
         self._event = 0  # the newest when the view of the next request was made
+        self._limits: Limits  # of the step, once its request is fitted
         self._sent: list[Any] = []  # rows of requests that are not recorded yet
-
-    @property
-    def id(self) -> str:
-        return f"t{self.number}"
 
     @property
     def reply(self) -> Message | None:
@@ -408,7 +412,8 @@ class OpenTurn:
         if len(self.entries) == 1:
             session = await self.log.begin_session()
             turn = await self.tell("turn_start", self.entries[0].message.text)
-            await self.note(session.plus(turn).inject)
+            if inject := session.inject + turn.inject:
+                await self.note(inject)
             await self.log.compactor.at_turn_start()
 
     async def tell(
@@ -420,11 +425,13 @@ class OpenTurn:
         is_error: bool = False,
     ) -> Verdict:
         """Tell who listens that something happens in this turn; costs nothing where no one does."""
-        if not self.log.is_heard(name):
+        events = self.log.services.events
+        if not (listeners := events.find_minding(name)):
             return NOTHING
         tool, arguments = (call.name, call.arguments) if call else ("", "")
         key = self.log.state.key
-        return await self.log.tell(Event(name, key, self.number, text, tool, arguments, is_error))
+        event = Event(name, key, self.number, text, tool, arguments, is_error)
+        return await events.emit(event, listeners)
 
     async def note(self, texts: Iterable[str]) -> None:
         """Record what the bot says to the model. Never between a call and its results: some
@@ -435,14 +442,15 @@ class OpenTurn:
     async def fit(self, prefix: PromptPrefix) -> View:
         """Return the view that the model sees at this step, within the limits in force now. Raises
         NoRoom."""
-        view = self._note_seen(await self.log.fitter.fit(prefix))
+        view, self._limits = await self.log.fitter.fit(prefix)
+        self._note_seen(view)
         self._event = self.log.state.last_event
         return view
 
     @property
     def keeps_requests(self) -> bool:
         """Return whether what is sent for it is kept, as far as a person can look at it."""
-        return not self.is_alone and self.log.requests.is_on(self.log.state.limits)
+        return not self.is_alone and self.log.requests.is_on(self._limits)
 
     def note_sent(
         self,
@@ -455,7 +463,7 @@ class OpenTurn:
         """Note that the request made from `view` goes out now. It is on disk with its outcome, in
         the same commit."""
         sent = OutgoingRequest(view, self._event, prefix, pictures, body, content)
-        self._sent.append(self.log.requests.describe(sent, self.log.state.limits))
+        self._sent.append(self.log.requests.describe(sent, self._limits))
 
     def _note_seen(self, view: View) -> View:
         """Note that the view is sent next, and return it: messages that are written from now on are

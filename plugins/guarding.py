@@ -21,12 +21,12 @@ class Guarded(Struct, frozen=True):
     plugin: str
     hook: str
     instead: Any = None
-    fits: Callable[[Any], bool] = lambda found: True
+    fits: Callable[[Any], bool] | None = None
 
     def __call__(self, *handed: Any, **named: Any) -> Any:
         try:
             found = self.function(*handed, **named)
-            if self.fits(found):
+            if self.fits is None or self.fits(found):
                 return found
             log.error("%s of the plugin %s returned %.200r", self.hook, self.plugin, found)
         except Exception:

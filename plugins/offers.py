@@ -39,4 +39,4 @@ def numbers_in_context(conversation: Conversation) -> list[int]:
     """Return the turns in context, and those for which a summary stands that is behind them."""
     view = conversation.context.view()
     numbers = [turn.number for turn in view.whole]
-    return [*numbers, *(turn for one in view.ranges for turn in one.turns)]
+    return [*numbers, *(turn for one in view.layout.ranges for turn in one.turns)]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bot.settings.schema import SETTINGS
-from channels.web.words import list_words
+from channels.web.channel import list_words
 from tests.tables import each_row
 
 ROOT = Path(__file__).parent.parent

@@ -1,16 +1,26 @@
-"""A streamed answer, put together from the chunks of OpenAI's chat-completions protocol."""
+"""A streamed answer, put together from the chunks of OpenAI's chat-completions protocol.
+
+A chunk of chat completions that brings a piece of text and nothing else, as nearly all do: it is
+parsed and checked at once, by its type. Pure.
+
+The tokens that were used, as providers report them. Pure.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from io import StringIO
+from math import isfinite
 from typing import Any
 
+from msgspec import Struct
+from msgspec.json import Decoder
+from msgspec.structs import astuple
+
 from agent.models import chat_thoughts
-from agent.models.base import ModelReply, Usage
-from agent.models.finish import read_finish
+from agent.models.base import ModelReply, Usage, read_finish
+from agent.models.chat_thoughts import ThoughtFilter, may_have_marks, split_thoughts
 from agent.models.partial_calls import LONGEST_NAME, PartialCalls, Piece, pieces_of
-from agent.models.plain_chunk import PlainChunk
 from agent.models.shapes import (
     as_mapping,
     choices_of,
@@ -20,8 +30,141 @@ from agent.models.shapes import (
     read_thoughts,
     unwrap,
 )
-from agent.models.tags import ThoughtFilter, may_have_marks, split_thoughts
-from agent.models.usage import find_usage, read_usage
+
+_MOST_TOKENS = 10**9  # in one answer
+_LONGEST = 24  # characters of a number
+_PROMPT = ("prompt_tokens", "input_tokens", "promptTokenCount", "prompt_token_count")
+_COMPLETION = ("completion_tokens", "output_tokens", "candidatesTokenCount", "generated_tokens")
+_DETAILS = ("prompt_tokens_details", "input_tokens_details")
+_SAID = ("completion_tokens_details", "output_tokens_details")
+_CACHED = (
+    *("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens"),
+    *("cache_read_tokens", "cachedContentTokenCount", "cached_prompt_tokens"),
+)
+_WRITTEN = ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
+_TOTAL = ("total_tokens", "totalTokenCount")
+_REASONING = ("reasoning_tokens", "thoughtsTokenCount", "thinking_tokens")
+
+
+def find_usage(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the report in a chunk: Moonshot has it in the choice, Groq in a field of its own."""
+    if (one := chunk.get("usage")) and isinstance(one, dict):
+        return one
+    choices, own = chunk.get("choices"), chunk.get("x_groq")
+    first = choices[0] if choices and isinstance(choices, list) else None
+    for place in (own, first) if own else (first,):
+        if isinstance(place, dict) and (one := place.get("usage")) and isinstance(one, dict):
+            return one
+    return {}
+
+
+def read_usage(fields: Mapping[str, Any], before: Usage | None) -> Usage | None:
+    """Return what was used. A report never takes back what one before it said: zeros in a last
+    chunk are none. What xAI and Gemini leave out of `completion_tokens`, which are thoughts, is in
+    the total (sub2api#5771, vercel/ai#6082)."""
+    if not fields:
+        return before
+    details, said = _inner(fields, _DETAILS), _inner(fields, _SAID)
+    prompt, completion = _any(_PROMPT, fields), _any(_COMPLETION, fields)
+    cached, reasoning = _any(_CACHED, details, fields), _any(_REASONING, said, fields)
+    total = _any(_TOTAL, fields)
+    read = Usage(
+        prompt=prompt,
+        completion=with_thoughts(completion, prompt, cached, total, reasoning),
+        cached=cached,
+        written=_any(_WRITTEN, details, fields),
+        reasoning=reasoning,
+    )
+    if before is None:
+        return read
+    return Usage(*(max(pair) for pair in zip(astuple(before), astuple(read), strict=True)))
+
+
+def with_thoughts(completion: int, prompt: int, cached: int, total: int, reasoning: int = 0) -> int:
+    """Return the tokens of an answer with those thoughts that are in the total alone. Where what is
+    cached is counted besides the prompt, it is in the total, too, and is none of them. Where the
+    number of thoughts is known, they are added if the total says so, or if they can't be a part of
+    what was said; no other total is believed."""
+    rest = total - prompt
+    if reasoning:
+        is_beside = rest in (completion + reasoning, completion + reasoning + cached)
+        return completion + reasoning if is_beside or reasoning > completion else completion
+    if not prompt or rest - cached == completion:
+        return completion
+    return max(completion, rest)
+
+
+def _inner(fields: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:
+    found = (fields.get(name) for name in names)
+    return next((one for one in found if isinstance(one, dict)), {})
+
+
+def _any(names: tuple[str, ...], *places: Mapping[str, Any]) -> int:
+    counts = (count(fields, name) for fields in places for name in names if name in fields)
+    return next(filter(None, counts), 0)
+
+
+def count(fields: Mapping[str, Any], key: str) -> int:
+    """Return a number of tokens, which some write as a float or as text; what can't be one (-1,
+    true, 10**40) counts as not reported."""
+    value = fields.get(key)
+    if isinstance(value, str) and len(value) <= _LONGEST and value.isascii():
+        try:
+            value = float(value)
+        except ValueError:
+            return 0
+    if isinstance(value, float) and isfinite(value) and abs(value) <= _MOST_TOKENS:
+        value = round(value)
+    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else 0
+
+
+Word = str | None
+
+
+class _Delta(Struct, frozen=True, forbid_unknown_fields=True):
+    content: str
+    role: Word = None
+    refusal: None = None
+    tool_calls: None = None
+    function_call: None = None
+    reasoning: None = None
+    reasoning_content: None = None
+
+
+class _Choice(Struct, frozen=True, forbid_unknown_fields=True):
+    delta: _Delta
+    index: int | None = None
+    finish_reason: None = None
+    native_finish_reason: None = None
+    stop_reason: None = None
+    logprobs: None = None
+
+
+class PlainChunk(Struct, frozen=True, forbid_unknown_fields=True):
+    """Such a chunk. Fields that may say more than the text are not there, or null."""
+
+    choices: tuple[_Choice]
+    model: Word = None
+    id: Word = None
+    object: Word = None
+    created: int | float | None = None
+    provider: Word = None
+    service_tier: Word = None
+    system_fingerprint: Word = None
+    obfuscation: Word = None
+    usage: None = None
+
+
+_DECODER = Decoder(PlainChunk)
+
+
+def read_plain(data: bytes) -> PlainChunk | None:
+    """Return the chunk that data are; None where they are another one, or none."""
+    try:
+        return _DECODER.decode(data)
+    except ValueError:
+        return None
+
 
 MOST_CHARACTERS = 2_000_000
 """Of one answer, with reasoning and arguments: more than any model writes (128,000 tokens)."""
@@ -63,8 +206,18 @@ class Answer:
 
     def add(self, chunk: object) -> str:
         """Take a chunk in; return the text that it brought."""
-        if type(chunk) is PlainChunk:
-            return self._add_plain(chunk)  # nearly always
+        if type(chunk) is not PlainChunk:
+            return self._add_other(chunk)
+        (choice,) = chunk.choices
+        self.thought = ""
+        if not self._model and chunk.model:
+            self._model = chunk.model[:LONGEST_NAME]
+        if self._number is None:
+            self._number = choice.index
+        is_own = choice.index is None or choice.index == self._number
+        return self._add_text(choice.delta.content) if is_own else ""
+
+    def _add_other(self, chunk: object) -> str:
         fields = chunk if isinstance(chunk, dict) and "choices" in chunk else unwrap(chunk)
         if not self._model and (model := fields.get("model")):
             self._model = model[:LONGEST_NAME] if isinstance(model, str) else ""
@@ -91,16 +244,6 @@ class Answer:
         if delta.keys() <= _ONLY_TEXT and (content is None or isinstance(content, str)):
             return self._add_text(content)  # nearly always
         return self._add_delta(delta)
-
-    def _add_plain(self, chunk: PlainChunk) -> str:
-        (choice,) = chunk.choices
-        self.thought = ""
-        if not self._model and chunk.model:
-            self._model = chunk.model[:LONGEST_NAME]
-        if self._number is None:
-            self._number = choice.index
-        is_own = choice.index is None or choice.index == self._number
-        return self._add_text(choice.delta.content) if is_own else ""
 
     def _choice(self, chunk: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the choice that is the answer, of several the first."""

@@ -9,12 +9,10 @@ from typing import Any
 import orjson
 from msgspec.structs import replace
 
-from agent.models.answer import Answer
-from agent.models.base import ModelReply, Usage
-from agent.models.finish import read_finish
+from agent.models.answer import Answer, count
+from agent.models.base import ModelReply, Usage, read_finish
 from agent.models.partial_calls import LONGEST_NAME
 from agent.models.shapes import as_mapping, get_string, join_halves
-from agent.models.usage import count
 from memory.messages import ToolCall
 
 PAUSED = "pause_turn"

@@ -5,14 +5,21 @@ refused.
 `Provider.thoughts` names the field: DeepSeek, Kimi and GLM want the thoughts themselves
 (`reasoning_content`), OpenRouter a list of what the provider behind it has signed, and MiniMax one
 of its thoughts (`reasoning_details`), and Gemini a signature with each call (`extra_content`).
+
+Thoughts in the text of an answer, where a server has no parser for its model (Ollama, LM Studio,
+vLLM): `<think>…</think>` and its relatives. Pure.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
+
+from agent.models.spoken_calls import is_code, without_calls
+from memory.patterns import lazy
 
 Json = dict[str, Any]
 
@@ -92,3 +99,156 @@ def _read(thoughts: str) -> Json:
     except ValueError:
         value = {}
     return value if isinstance(value, dict) else {}
+
+
+_NAMES = (
+    *("think", "thinking", "thought", "thoughts", "reasoning", "seed:think", "mm:think"),
+    *("antml:thinking", "reasoning_scratchpad", "longcat_think"),
+)
+_PAIRS: dict[str, str] = {f"<{name}>": f"</{name}>" for name in _NAMES} | {
+    "[think]": "[/think]",  # Mistral
+    "◁think▷": "◁/think▷",  # Kimi VL
+    "<|start_thinking|>": "<|end_thinking|>",  # Cohere
+    "<|begin_of_thought|>": "<|end_of_thought|>",
+    "<|think|>": "<|/think|>",
+    **{
+        f"{start}<|channel|>{channel}<|message|>": "<|end|>"  # gpt-oss
+        for start in ("", "<|start|>assistant")
+        for channel in ("analysis", "commentary")
+    },
+    "<|channel>thought": "<channel|>",  # Gemma 4
+}
+"""Tags that begin thoughts, and those that end them, in small letters."""
+_WRAPPERS = (
+    *("<|start|>assistant<|channel|>final<|message|>", "<|channel|>final<|message|>"),
+    *("<|start_response|>", "<|begin_of_solution|>"),
+)
+"""Signs that begin an answer and are no part of it."""
+_OPENERS = (*_PAIRS, *_WRAPPERS)
+_LONGEST_TAG = max(map(len, _OPENERS))
+_TAGS = "|".join(map(re.escape, _NAMES))
+_ENDS = "|".join(
+    re.escape(end) for end in {*_PAIRS.values()} if end[:2] != "</" and end != "<|end|>"
+)
+_CLOSES = lazy(
+    rf"(?:\A|\n)(?:(?:[^\n`]*[^\s`\"'“(])?</(?:{_TAGS})>[^\S\n]*"
+    rf"|(?:[^\n`]*?[^\s`\"'“(])?(?:{_ENDS})[^\S\n]*"
+    rf"|[^\n`]*(?:</(?:{_TAGS})>|{_ENDS})[^\S\n]*(?=\n|\Z))",
+    re.IGNORECASE,
+)
+"""The end of thoughts, which ends a word or a line; in a sentence it is only spoken of."""
+_OPENING = lazy("|".join(map(re.escape, _PAIRS)), re.IGNORECASE)
+_CLOSING = lazy(rf"(?:</\w+:?\w*>|{_ENDS})[^\S\n]*\Z", re.IGNORECASE)
+_UNMARKED = lazy(r"\Aanalysis(?=[A-Z])(.*?)assistantfinal(?=\S)", re.DOTALL)
+"""Of gpt-oss, where a server has left out the marks and nothing else."""
+_STOPS = lazy(
+    r"(?:<\|(?:end|return|im_end|eot_id|eom_id|endoftext|end_of_text|end_response|end_of_turn"
+    r"|end_of_solution)\|>|<｜end▁of▁sentence｜>|<end_of_turn>|\[/?INST\]|</(s|answer)>)\Z",
+    re.IGNORECASE,
+)
+"""Tokens that end an answer, where a server hands them on."""
+_LONGEST_STOP, _MOST_STOPS = 32, 4
+_MARKS = ("</", "[/", "◁/", "|>", "analysis", "<end_of_turn>", "｜>", "INST]")
+_MOST_BLANKS = 1_000  # characters in front of a tag
+
+
+class ThoughtFilter:
+    """Takes an answer's text in pieces of any size, and gives back what is answer of it; `thought`
+    is what the last piece brought of thoughts. Only an answer that begins with the tag has them."""
+
+    def __init__(self) -> None:
+        self._held: str | None = ""  # the beginning, until it is known; None from then on
+        self._end = ""  # the tag that ends the thoughts; "" outside of them
+        self._tail = ""  # what may be the beginning of that tag
+        self._has_thought = False
+        self.thought = ""
+        self.is_open = True  # until no thoughts can come any more: then a piece is the answer's
+
+    def feed(self, piece: str) -> str:
+        """Return what of the answer can be shown now."""
+        self.thought = ""
+        text = self._feed(piece)
+        self.is_open = self._held is not None or bool(self._end) or bool(self.thought)
+        return text
+
+    def _feed(self, piece: str) -> str:
+        if self._held is None and not self._end:
+            return piece
+        if not self._end:
+            return self._begin(piece)
+        text = self._tail + piece
+        place = text.lower().find(self._end)
+        if place < 0:
+            ends = (n for n in range(len(self._end) - 1, 0, -1) if _ends_in(text, self._end[:n]))
+            known = len(text) - next(ends, 0)
+            self.thought += text[:known]
+            self._tail = text[known:]
+            return ""
+        self.thought += text[:place]
+        rest = text[place + len(self._end) :]
+        self._end, self._tail, self._held, self._has_thought = "", "", "", True
+        return self._begin(rest)
+
+    def _begin(self, piece: str) -> str:
+        """Look at what may be the beginning of thoughts, or of an answer behind them."""
+        self._held = (self._held or "") + piece
+        begun = self._held.lstrip()
+        lowered = begun[:_LONGEST_TAG].lower()
+        known = (*_OPENERS, "<answer>") if self._has_thought else _OPENERS
+        opener = max((tag for tag in known if lowered.startswith(tag)), key=len, default="")
+        if opener:
+            rest = begun[len(opener) :]
+            self._end, self._held = _PAIRS.get(opener, ""), None if opener in _PAIRS else ""
+            self._has_thought = True
+            return self._feed(rest) if self._end else self._begin(rest)
+        is_short = len(self._held) < _MOST_BLANKS or self._has_thought
+        if is_short and any(tag.startswith(lowered) for tag in known):
+            return ""
+        text = begun if self._has_thought else self._held
+        self._held = None
+        return text
+
+    def finish(self) -> str:
+        """Return what was held back, at the end."""
+        held, self._held = self._held or "", None
+        self.thought, self._tail = self._tail, ""
+        return held.lstrip() if self._has_thought else held
+
+
+def _ends_in(text: str, tag: str) -> bool:
+    return text[-len(tag) :].lower() == tag
+
+
+def may_have_marks(text: str) -> bool:
+    """Return whether something in a text may have to be left out of it."""
+    return any(mark in text for mark in _MARKS)
+
+
+def split_thoughts(text: str) -> tuple[str, str]:
+    """Return an answer without thoughts whose beginning was not marked (the template of the model
+    had begun them) and without the token that ended it, and these thoughts."""
+    text = _without_stops(text)
+    if unmarked := _UNMARKED.match(text):
+        return text[unmarked.end() :], unmarked[1].strip()
+    found = _CLOSES.search(text)
+    if found is None or is_code(text, found.end()) or _OPENING.search(text, 0, found.end()):
+        return text, ""
+    end = found.end()
+    return text[end:].lstrip(), _CLOSING.sub("", text[:end]).strip()
+
+
+def _without_stops(text: str) -> str:
+    for _ in range(_MOST_STOPS):
+        bare = text.rstrip()
+        found = _STOPS.search(bare, max(0, len(bare) - _LONGEST_STOP))
+        if found is None or (found[1] and f"<{found[1]}>" in bare):
+            break
+        if is_code(bare, found.start()):
+            break
+        text = bare[: found.start()].rstrip()
+    return text
+
+
+def without_markup(text: str) -> str:
+    """Return a text without thoughts and calls, of whichever tools."""
+    return without_calls(split_thoughts(text)[0] if may_have_marks(text) else text)

@@ -23,9 +23,9 @@ from agent.models.base import (
     ModelUnreachable,
     UnexplainedRefusal,
     WantsResponses,
+    read_finish,
 )
 from agent.models.endpoint import Endpoint
-from agent.models.finish import read_finish
 from agent.models.overflow import is_overflow, parse_room, parse_window
 from agent.models.waits import find_wait
 from memory.escapes import decode_letters

@@ -3,7 +3,7 @@
 `normalize` makes of any list of messages in OpenAI's shape one in which all protocols can be
 written; `alternate` adds what chat completions want. `find_faults` checks a history against every
 rule, each with its source; tests check each request that is made (`check`). The rules of the other
-two protocols are about the body as it is sent: `anthropic_rules.py`, `responses_rules.py`.
+two protocols are about the body as it is sent: `anthropic_rules.py`, `responses_request.py`.
 """
 
 from __future__ import annotations

@@ -89,14 +89,6 @@ class Learnt:
         return untold
 
     @property
-    def takes_tools(self) -> bool:
-        return self.facts.get("tools") is not False
-
-    @property
-    def sees(self) -> bool:
-        return self.facts.get("pictures") is not False
-
-    @property
     def unwanted(self) -> frozenset[str]:
         """Parameters that are left out."""
         return frozenset(self.facts.get("without", ()))

@@ -1,17 +1,147 @@
-"""OpenAI's SDK in front of an endpoint; imported at the first request."""
+"""OpenAI's SDK in front of an endpoint; imported at the first request.
+
+An SDK without its hundreds of modules of types, which nothing here asks for.
+
+The SDK's packages of types import all of their modules, since somebody may want one; and each type
+is a pydantic model, which takes time and memory to be made. While `left_out` is entered, such a
+package is imported without its contents: a name is looked up when it is asked for, in the one
+module that has it. What cannot be understood that way is imported as it always was.
+"""
 
 from __future__ import annotations
 
+import ast
+import gc
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.abc import InspectLoader, Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from threading import RLock
+from types import ModuleType
 from typing import Any
 
 from msgspec.structs import replace
 
+from agent.models.answer import read_plain
 from agent.models.endpoint import Endpoint
-from agent.models.plain_chunk import read_plain
 from agent.models.sdk_client import Patient, Sdk, SdkClient
-from agent.models.sdk_types import left_out
+
+_lock = RLock()
+
+
+class _TypesPackage(ModuleType):
+    """A package whose contents are imported one by one."""
+
+    def __getattr__(self, name: str) -> Any:
+        with _lock:
+            if name == "__all__":  # `import *`, or somebody who looks around
+                self._load_all()
+            elif name not in self.__dict__ and not name.startswith("__"):
+                self._load(name)
+        try:
+            return self.__dict__[name]
+        except KeyError:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") from None
+
+    def __dir__(self) -> list[str]:
+        self._load_all()
+        return [*self.__dict__]
+
+    def _load(self, name: str) -> None:
+        places = self._loader.find_places(self.__name__)
+        if places is None:
+            self._load_all()
+        elif name in places:
+            module, original = places[name]
+            setattr(self, name, getattr(import_module(module, self.__name__), original))
+
+    def _load_all(self) -> None:
+        loader = self._loader
+        self.__class__ = ModuleType  # type: ignore[assignment] # it is one from now on
+        loader.run(self)
+
+    @property
+    def _loader(self) -> _TypesLoader:
+        loader = self.__spec__.loader if self.__spec__ else None
+        assert isinstance(loader, _TypesLoader)
+        return loader
+
+
+class _TypesLoader(Loader):
+    def __init__(self, usual: InspectLoader) -> None:
+        self._usual = usual
+        self._places: dict[str, tuple[str, str]] | None = {}
+        self._is_read = False
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _TypesPackage(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing is run before a name is asked for."""
+
+    def run(self, module: ModuleType) -> None:
+        self._usual.exec_module(module)
+
+    def find_places(self, package: str) -> dict[str, tuple[str, str]] | None:
+        """In which module each of the package's names is, and under which name; None where it does
+        something else than to import them."""
+        if not self._is_read:
+            self._places = read_places(self._usual.get_source(package) or "...")
+            self._is_read = True
+        return self._places
+
+
+def read_places(source: str) -> dict[str, tuple[str, str]] | None:
+    """Read where the names come from that this source imports from beside or below it; None where
+    it does anything else."""
+    places: dict[str, tuple[str, str]] = {}
+    for statement in ast.parse(source).body:
+        match statement:
+            case ast.ImportFrom(module="__future__") | ast.Expr(value=ast.Constant(value=str())):
+                pass
+            case ast.ImportFrom(module=str(module), level=level) if level:
+                for one in statement.names:
+                    places[one.asname or one.name] = ("." * level + module, one.name)
+            case _:
+                return None
+    return None if "*" in places else places
+
+
+class _TypesFinder(MetaPathFinder):
+    def __init__(self, package: str) -> None:
+        self._package = package
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != self._package and not name.startswith(f"{self._package}."):
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is None or spec.submodule_search_locations is None:
+            return spec
+        if isinstance(spec.loader, InspectLoader):
+            spec.loader = _TypesLoader(spec.loader)
+        return spec
+
+
+@contextmanager
+def left_out(package: str) -> Iterator[None]:
+    """Import the packages from this one on without their contents; those come when they are asked
+    for, also afterwards. Nor is garbage looked for meanwhile: there is none."""
+    finder = _TypesFinder(package)
+    sys.meta_path.insert(0, finder)
+    is_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_collecting:
+            gc.enable()
+        sys.meta_path.remove(finder)
+
 
 with left_out("openai.types"):
     from openai import (

@@ -6,16 +6,46 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
 from msgspec.structs import replace
 
 from agent.models.base import Model, ModelReply, ModelRequest, ModelSilent, Usage
 from agent.models.catalogue import price_reply
+from memory.keys import ConversationKey
 from memory.ledger import Spent
 
 LONGEST_WORK = 600.0
 """Seconds for one request, with all that is tried again and all fallbacks: a slow model on a small
 machine writes a summary in some minutes."""
+
+
+class WorkModels(Protocol):
+    """The models that do such work, as the settings of a conversation name them."""
+
+    def summary_model(self, key: ConversationKey) -> Model: ...
+
+    def summary_window(self, key: ConversationKey) -> int:
+        """Return its window in tokens."""
+        ...
+
+    def summarizes_itself(self, key: ConversationKey) -> bool:
+        """Return whether it is the model that answers in the conversation."""
+        ...
+
+
+class WorkWatch(Protocol):
+    """The hearer of work that came to nothing."""
+
+    def model_refused(self, sentence: str) -> None:
+        """Hear of a refused key or account, of which nobody is told in the chat."""
+        ...
+
+    def summary_failed(self) -> None:
+        """Hear of a summary that no model has written."""
+        ...
+
+
 TokenCount = Callable[[str, str], int]
 """Says how many tokens a text has for the model of a name."""
 OnSpent = Callable[[Spent], None]

@@ -10,12 +10,10 @@ import orjson
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from agent.models.answer import Answer
-from agent.models.base import ModelReply
-from agent.models.finish import read_finish
+from agent.models.answer import Answer, count, read_usage
+from agent.models.base import ModelReply, read_finish
 from agent.models.partial_calls import LONGEST_NAME, MOST_CALLS
 from agent.models.shapes import as_mapping, get_string, join_halves
-from agent.models.usage import count, read_usage
 from memory.messages import ToolCall
 
 _TEXTS = ("response.output_text.delta", "response.refusal.delta")

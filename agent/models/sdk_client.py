@@ -41,8 +41,8 @@ from msgspec.structs import replace
 from agent.models import failures, wire
 from agent.models.base import ModelError
 from agent.models.endpoint import Endpoint
-from agent.models.event_reader import is_words, parse_chunk, parse_chunks, split_events
 from agent.models.waits import read_wait
+from agent.models.wire import is_words, parse_chunk, parse_chunks, split_events
 
 log = logging.getLogger(__name__)
 

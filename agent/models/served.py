@@ -59,13 +59,16 @@ class EndpointModel(Model):
     """A model asked through an official SDK, which is loaded at the first request. `on_called`
     hears how each request ended."""
 
+    name = provider = ""
+    is_free = False
     revision = 0
     LIST = "/models"
     """The path at which the endpoint lists its models."""
 
     def __init__(self, endpoint: Endpoint, learnt: Learnt | None = None) -> None:
         """`learnt` is what is known of the model, and grows."""
-        self._endpoint = endpoint
+        self._endpoint, self.name, self.is_free = endpoint, endpoint.model, endpoint.is_free
+        self.provider = endpoint.provider or endpoint.base_url
         self.learnt = learnt or Learnt()
         self._known = find_provider(endpoint.provider, endpoint.base_url, endpoint.quirks)
         self._client: SdkClient | None = None
@@ -75,29 +78,17 @@ class EndpointModel(Model):
         self.on_called: OnCalled = uncalled
 
     @property
-    def name(self) -> str:
-        return self._endpoint.model
-
-    @property
     def window(self) -> int:
         return self._endpoint.window
 
     @property
-    def provider(self) -> str:
-        return self._endpoint.provider or self._endpoint.base_url
-
-    @property
     def takes_tools(self) -> bool:
         own = self._endpoint.takes_tools and self._known.takes_tools
-        return own and self.learnt.takes_tools
+        return own and self.learnt.facts.get("tools") is not False
 
     @property
     def sees(self) -> bool:
-        return self._known.sees and self.learnt.sees  # no package knows
-
-    @property
-    def is_free(self) -> bool:
-        return self._endpoint.is_free
+        return self._known.sees and self.learnt.facts.get("pictures") is not False
 
     async def first_listed_model(self) -> str | None:
         """Return the first model that the endpoint lists; None where it lists none, or fails."""

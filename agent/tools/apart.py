@@ -1,6 +1,11 @@
 """Processes that read what strangers made, under limits of memory and time, and that know nothing
 of the bot: documents, pages, mail, and lines that a pattern of the model is searched for in
-([why](../../docs/decisions/0011-foreign-patterns-in-a-process-of-their-own.md))."""
+([why](../../docs/decisions/0011-foreign-patterns-in-a-process-of-their-own.md)).
+
+Places for the processes that read what strangers have made: documents, pages, and lines that a
+pattern is searched for in. Each may take a gigabyte, so that only a few of them run at a time,
+whoever wants them.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +13,49 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
+from agent.tools import ToolError
 from agent.tools.limited import MEMORY
-from agent.tools.places import PATIENCE, take_place
+
+AT_ONCE = 4
+"""Processes that run at a time."""
+PATIENCE = 60.0
+"""Seconds for which a place is waited for."""
+BUSY = "Too many documents and pages are being read at once; try again in a minute."
+
+
+class _Taken(threading.local):
+    """A mark of a thread that has a place: what it reads on the way needs no second one."""
+
+    value = False
+
+
+_free, _taken = threading.BoundedSemaphore(AT_ONCE), _Taken()
+
+
+@contextmanager
+def take_place(patience: float | None = PATIENCE) -> Iterator[None]:
+    """Wait in this thread for a place (None: as long as it takes), and have it. Raises ToolError
+    where none becomes free."""
+    if _taken.value:
+        yield
+        return
+    if not _free.acquire(timeout=patience):
+        raise ToolError(BUSY)
+    _taken.value = True
+    try:
+        yield
+    finally:
+        _taken.value = False
+        _free.release()
+
 
 _LIMITED = Path(__file__).with_name("limited.py")
 SLOW = tuple(-getattr(signal, name, 1_000) for name in ("SIGXCPU", "SIGKILL"))

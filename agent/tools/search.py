@@ -14,8 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from agent.tools import ToolError
-from agent.tools.apart import ALONE, ReaderProcess
-from agent.tools.places import take_place
+from agent.tools.apart import ALONE, ReaderProcess, take_place
 from agent.tools.workspace import quote
 
 SECONDS = 5

@@ -6,8 +6,10 @@ import difflib
 import itertools
 import logging
 import re
+from abc import ABC, abstractmethod
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +18,6 @@ from pydantic_core import to_json
 
 from agent.tools import ToolError
 from agent.tools.base import Approve, Permission, RemoteTools, Tool, ToolContext
-from agent.tools.changes import watched
 from agent.tools.lean import GUIDE, list_groups, make_lean_tools, unwrap_call
 from agent.tools.schema import takes
 from agent.tools.settings import ToolSettings
@@ -24,6 +25,29 @@ from memory.messages import ToolCall
 from memory.patterns import lazy
 from memory.plain_text import without_controls
 from memory.tasks import is_stopped
+
+
+class FileKeeper(ABC):
+    """The feature that keeps versions of files: one of the services that features have opened."""
+
+    @abstractmethod
+    def watch(self, context: ToolContext, path: str | None) -> AbstractAsyncContextManager[None]:
+        """Keep what a tool changes in `files/` meanwhile: the file at `path`, as the model wrote
+        it, or any (None). It never keeps a tool from running."""
+
+
+def watched(
+    tool: Tool, arguments: Mapping[str, Any], context: ToolContext
+) -> AbstractAsyncContextManager[None]:
+    """Return what is entered while a tool runs. Without a conversation nothing is kept: there is no
+    turn that could be undone."""
+    if context.conversation is not None and tool.touches & {"writes", "shell"}:
+        for one in context.services.values():
+            if isinstance(one, FileKeeper):
+                path = arguments.get(tool.target) if tool.target else None
+                return one.watch(context, path if isinstance(path, str) else None)
+    return nullcontext()
+
 
 log = logging.getLogger(__name__)
 

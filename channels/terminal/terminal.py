@@ -1,4 +1,8 @@
-"""The terminal as a channel: what the bot does becomes what the screen shows."""
+"""The terminal as a channel: what the bot does becomes what the screen shows.
+
+The text that can be typed next, as the bot says it: asked for when it is needed, and kept until
+something is sent.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +13,73 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from msgspec.structs import replace
 from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.utils import is_dumb_terminal
 
-from channels.base import (
-    Bot,
-    ContextUsage,
-)
+from channels.base import Bot, ContextUsage
 from channels.language import ENGLISH, _, explain, speaking
 from channels.local_files import LocalFileError, read_attachment
-from channels.message import Attachment, Inbound, Outbound, Reply
+from channels.message import Address, Attachment, Inbound, Outbound, Reply
 from channels.terminal import conversations, copying, keys, mentions
-from channels.terminal.completion import Lines, Suggestion
+from channels.terminal.completion import (
+    SOURCES,
+    Lines,
+    Offer,
+    Suggestion,
+    Vocabulary,
+    choices,
+    find_kind,
+    is_known,
+    offers_in,
+)
 from channels.terminal.display import one_line
 from channels.terminal.dumb_screen import DumbScreen
 from channels.terminal.early import LEAVING, EarlyInput
-from channels.terminal.offers import Offers
 from channels.terminal.picker import Picker, PickerEntry
 from channels.terminal.screen import Screen
 from channels.terminal.scroll import Scroll
 from channels.terminal.theme import TerminalBackground, drawing_on
 from channels.terminal.turns import SeenTurns
+
+
+class Offers:
+    """The vocabulary of the conversation that the person is in."""
+
+    def __init__(self) -> None:
+        self._known: Vocabulary | None = None
+
+    def forget(self) -> None:
+        """Ask anew next time."""
+        self._known = None
+
+    async def find(self, bot: Bot, address: Address, line: str) -> Iterable[Suggestion]:
+        """Return the suggestions for the end of a line."""
+        known = self._known
+        if known is None:
+            commands = (await bot.command(address, "/help")).data or {}
+            settings = (await bot.command(address, "/config")).data or {}
+            own = [{"name": name, "summary": summary} for name, summary in keys.COMMANDS]
+            listed = (*(commands.get("commands") or ()), *own)
+            known = Vocabulary(listed, settings.get("settings") or (), {})
+        if (kind := find_kind(line)) and kind not in known.lists:
+            found = await _list(kind, known, bot, address)
+            known = replace(known, lists={**known.lists, kind: found})
+        self._known = known
+        return choices(line, known)
+
+
+async def _list(kind: str, known: Vocabulary, bot: Bot, address: Address) -> Sequence[Offer]:
+    """List what there is of a kind now."""
+    if kind == "conversations":
+        found = await bot.sessions(conversations.CHANNEL)
+        return [(one.chat, one.title) for one in found]
+    command, what = SOURCES[kind]
+    if not is_known(command, known):
+        return ()
+    data = (await bot.command(address, command)).data or {}
+    return offers_in(kind, data.get(what) or ())
+
 
 ADDRESS = conversations.address_of(conversations.MAIN)
 """The conversation of whoever names none."""

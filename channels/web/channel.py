@@ -1,44 +1,172 @@
-"""The web channel: a server on a socket of this machine."""
+"""The web channel: a server on a socket of this machine.
+
+The files of a session: those that came with messages, and what tools wrote.
+
+The page's own words: which there are, and what they are in a browser's language.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import cache, partial
+from html import unescape
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import quote
 
 from msgspec import Struct, field
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from channels.base import KEY_PREFIX, Bot, WebhookCall, WithWebhook
-from channels.guessing import Lanes, Throttle
+from channels.guessing import SHORTEST_TOKEN, Lanes, Throttle, is_weak
+from channels.language import ENGLISH, choose, words_of
 from channels.listening import Caps, ListeningSocket, open_listener, share_of_descriptors
-from channels.message import Address, Outbound
+from channels.message import LARGEST_ATTACHMENT, MOST_ATTACHMENTS, Address, Outbound
 from channels.serving import HttpServer, Patience, refusal
-from channels.tokens import SHORTEST_TOKEN, is_weak
 from channels.web import pages
 from channels.web.accounts import Accounts
 from channels.web.completions import CompletionOperations
 from channels.web.elsewhere import PlainPaths, describe_elsewhere, protocol_route
 from channels.web.feed import Bounds, Feeds
-from channels.web.files import FileOperations
-from channels.web.guard import (
-    AuthMiddleware,
-    Keys,
-    TokenAuth,
-    is_loopback,
+from channels.web.guard import AuthMiddleware, Keys, TokenAuth, is_loopback
+from channels.web.operations import (
+    Operation,
+    Parameter,
+    Problem,
+    as_json,
+    document,
+    guard_errors,
+    read_body,
 )
-from channels.web.operations import Operation, Problem, as_json, document, guard_errors, read_body
 from channels.web.responses import ResponseOperations
-from channels.web.sessions import Sessions, main_of
-from channels.web.shapes import State
+from channels.web.sessions import CHANNEL_OF, ONE, SESSION, Sessions, address_of, main_of
+from channels.web.shapes import FileList, State, address_of_file
 from channels.web.streams import render
-from channels.web.words import give_words
+
+PAGE = Path(__file__).parent / "page"
+_MARKED = re.compile(r"\b(?:t|pieces|brief)\(\s*\"((?:[^\"\\]|\\.)+)\"")
+_TEXT = re.compile(r">([^<>]*[A-Za-z]{2}[^<>]*)<")
+_ATTRIBUTE = re.compile(r"\b(?:aria-label|placeholder|title|data-away)=\"([^\"]+)\"")
+_NAMES = frozenset({"Parley"})
+
+
+def list_words() -> Iterator[str]:
+    """Every English text of the page: in its HTML, and what its scripts say by `t` or in pieces."""
+    html = (PAGE / "index.html").read_text("utf-8")
+    body = html[html.index("<body") :]
+    for found in (*_TEXT.findall(body), *_ATTRIBUTE.findall(body)):
+        text = unescape(" ".join(found.split()))
+        if text not in _NAMES:
+            yield text
+    for path in sorted(PAGE.glob("*.js")):
+        for found in _MARKED.findall(path.read_text("utf-8")):
+            yield found.replace('\\"', '"')
+
+
+async def give_words(request: Request) -> Response:
+    """Return the words in the language that is asked for, or in that of the browser; none for
+    English, and nothing of anybody's."""
+    wanted = request.query_params.get("language") or request.headers.get("accept-language", "")
+    language = choose(wanted) or ENGLISH
+    response = as_json({"language": language, "words": _translate(language)})
+    response.headers.update({"Cache-Control": "no-cache", "Vary": "Accept-Language"})
+    return response
+
+
+@cache
+def _translate(language: str) -> dict[str, str]:
+    known = words_of(language)
+    return {text: known[text] for text in list_words() if text in known}
+
+
+_PATH = Parameter("path", "query", "As the list of files or a message names it.", {})
+_PIECE = 256_000  # bytes that are read at once
+INERT = "default-src 'none'; style-src 'none'; sandbox"
+"""The policy of a file: whatever it holds, it does nothing if somebody opens it."""
+
+
+class FileOperations(Struct, frozen=True):
+    """The operations on files. `upload` is the most bytes of one message's files."""
+
+    bot: Bot
+    upload: int
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        return (
+            Operation(
+                "GET",
+                f"{ONE}/files",
+                "The files of the workspace, newest first, and how many a message may bring.",
+                self.list_files,
+                gives=FileList,
+                parameters=(SESSION, CHANNEL_OF),
+                problems=(404,),
+            ),
+            Operation(
+                "GET",
+                f"{ONE}/file",
+                "One file: of the workspace, or of a message.",
+                self.read_file,
+                parameters=(SESSION, CHANNEL_OF, _PATH),
+                problems=(404,),
+            ),
+        )
+
+    async def list_files(self, request: Request) -> Response:
+        address = address_of(request, self.bot)
+        found = await self.bot.list_files(address)
+        files = [
+            {
+                "name": file.path.partition("/")[2],
+                "address": address_of_file(address, file.path),
+                "size": file.size,
+                "at": file.at.isoformat(),
+            }
+            for file in found.files
+        ]
+        limits = {
+            "files": MOST_ATTACHMENTS,
+            "file_bytes": min(LARGEST_ATTACHMENT, self.upload, found.room),
+            "bytes": min(self.upload, found.room),
+        }
+        return as_json({"files": files, "limits": limits})
+
+    async def read_file(self, request: Request) -> Response:
+        path = request.query_params.get("path", "")
+        file = await self.bot.open_file(address_of(request, self.bot), path)
+        if file is None:
+            raise Problem(404, "There is no such file here, or not any more.")
+        kept = "inline" if file.picture else "attachment"
+        headers = {
+            "Content-Disposition": f"{kept}; filename*=UTF-8''{quote(file.name)}",
+            "Content-Length": str(file.size),
+            "Content-Security-Policy": INERT,
+        }
+        kind = (
+            file.picture or file.sound or "application/octet-stream"
+        )  # never one that a browser would run
+        closing = BackgroundTask(file.content.close)
+        pieces = _pieces(file.content, file.size)
+        return StreamingResponse(pieces, headers=headers, media_type=kind, background=closing)
+
+
+async def _pieces(content: BinaryIO, size: int) -> AsyncIterator[bytes]:
+    """As many bytes as were announced, also where it grows meanwhile."""
+    with content:
+        while size > 0 and (piece := await asyncio.to_thread(content.read, min(size, _PIECE))):
+            size -= len(piece)
+            yield piece
+
 
 MAKE_ONE = """To make a token: python -c "import secrets; print(secrets.token_urlsafe(32))\""""
 WEAK_TOKEN = (

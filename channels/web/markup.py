@@ -1,11 +1,18 @@
 """Markdown as HTML that can do nothing: no script, no style, nothing from another host; and
-pictures that the bot has shown, under names that tell nothing of this machine."""
+pictures that the bot has shown, under names that tell nothing of this machine.
+
+Code in colours: HTML with Pygments' classes, which the page's style sheet knows.
+
+Formulas of Markdown (`channels/formulas.py`) as MathML.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import logging
+import time
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from html import escape
 from pathlib import Path
@@ -17,9 +24,103 @@ from markdown_it.token import Token
 from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.tasklists import tasklists_plugin
 
+from channels.formulas import as_tex, as_written, find_formulas, is_alone
 from channels.splitting import has_vast_table, split
-from channels.web.code import highlight
-from channels.web.formulas import MATH_ATTRIBUTES, MATH_TAGS, by_token, formulas
+
+log = logging.getLogger(__name__)
+
+_TAGS = """
+math mfrac mi mmultiscripts mn mo mover mpadded mphantom mprescripts mroot mrow mspace msqrt
+mstyle msub msubsup msup mtable mtd mtext mtr munder munderover none menclose
+"""
+_FORMULA_ATTRIBUTES = """
+accent columnalign columnspacing depth display displaystyle fence form height largeop
+linethickness lspace mathvariant maxsize minsize movablelimits notation rowspacing rspace
+scriptlevel separator stretchy symmetric width
+"""
+MATH_TAGS, MATH_ATTRIBUTES = frozenset(_TAGS.split()), frozenset(_FORMULA_ATTRIBUTES.split())
+"""The tags and attributes that MathML needs to be let through."""
+
+
+def formulas(markdown: MarkdownIt) -> None:
+    """Teach Markdown what formulas are: a plugin of markdown-it."""
+    find_formulas(markdown)
+    markdown.add_render_rule("formula", by_token(_draw))
+
+
+def by_token(draw: Callable[[Token], str]) -> Callable[..., str]:
+    """Return a rule of markdown-it's that renders a token by what is in it alone."""
+
+    def rule(renderer: Any, tokens: Sequence[Token], at: int, *rest: object) -> str:
+        return draw(tokens[at])
+
+    return rule
+
+
+def _draw(token: Token) -> str:
+    math = mathml(as_tex(token), is_alone(token))
+    if not math:
+        written = escape(as_written(token))
+        return f"<pre>{written}</pre>\n" if token.block else f"<code>{written}</code>"
+    return f'<p class="formula">{math}</p>\n' if token.block else math
+
+
+@lru_cache(maxsize=512)
+def mathml(tex: str, is_block: bool) -> str:
+    """Return a formula as MathML; "" where it is none that can be read."""
+    from latex2mathml.converter import convert  # noqa: PLC0415 - slow, and seldom needed
+
+    try:
+        return str(convert(tex, display="block" if is_block else "inline"))
+    except Exception as error:  # noqa: BLE001 - its own kinds, IndexError, RecursionError, …
+        log.debug("a formula could not be read: %r", error)
+        return ""
+
+
+_NAMES = """
+bash c c++ clojure cmake console cpp cs csharp css dart docker dockerfile elixir go golang
+graphql haskell html http ini java javascript js json jsx julia kotlin latex lua make makefile
+matlab nginx nix objective-c perl php powershell protobuf ps1 py py3 pycon python python3 r rb
+rs ruby rust scala scss sh shell shell-session sql swift terraform tex toml ts tsx typescript
+vim xml yaml yml zig zsh
+"""
+LANGUAGES = frozenset(_NAMES.split())
+"""The names that are known, of some hundred that Pygments has: the patterns of those that hardly
+anybody writes were hardly tried by anybody."""
+_PATIENCE = 0.1
+"""Seconds of CPU for one block; what has no colour by then stays without."""
+_LONGEST_LINE = 1_000
+"""Characters; code with longer lines was made by a program, and is slow to read for another."""
+_PLAIN = frozenset({"", "n", "nx", "o", "p", "w"})
+"""Classes of what has the colour of the text: names, signs, space."""
+
+
+def highlight(code: str, language: str, attributes: str = "") -> str:
+    """Code as HTML; "" where it stays as it is, of a language that is not known."""
+    del attributes
+    name = language.lower()
+    if name not in LANGUAGES or max(map(len, code.split("\n"))) > _LONGEST_LINE:
+        return ""
+    return "".join(_coloured(code, name))
+
+
+def _coloured(code: str, language: str) -> Iterator[str]:
+    # Slow imports, at first use: most answers have no code, most bots no page.
+    from pygments.lexers import get_lexer_by_name  # noqa: PLC0415
+    from pygments.token import STANDARD_TYPES  # noqa: PLC0415
+
+    lexer = get_lexer_by_name(language)
+    end = time.thread_time() + _PATIENCE
+    done = 0
+    for at, kind, text in lexer.get_tokens_unprocessed(code):
+        done = at + len(text)
+        colour = STANDARD_TYPES.get(kind, "")
+        is_plain = colour in _PLAIN
+        yield escape(text) if is_plain else f'<span class="{colour}">{escape(text)}</span>'
+        if time.thread_time() > end:
+            break
+    yield escape(code[done:])
+
 
 _TEXT = frozenset({"a", "br", "code", "del", "em", "p", "s", "section", "span", "strong", "sup"})
 _BLOCKS = frozenset({"blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "pre"})

@@ -98,7 +98,7 @@ class Flaw(Struct, frozen=True):
 
 class Candidate(Struct, frozen=True):
     """A text that a model wrote, of so many tokens; `finish` says how it ended, as
-    `agent.models.finish` has it."""
+    `agent.models.base` has it."""
 
     text: str
     tokens: int

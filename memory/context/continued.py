@@ -56,7 +56,7 @@ def find_beginning(
     `prior` (0: none) is not what stands in front of them, they are not sent as they were said, or
     pictures are among them, or the provider has probably forgotten it by now."""
     view = sent.view
-    if not turns or view.layout.preface != prior or view.ranges or not _is_kept(view, now):
+    if not turns or view.layout.preface != prior or view.layout.ranges or not _is_kept(view, now):
         return None
     cut = _up_to_lines(view, turns) if of_log else _up_to_turns(view, turns)
     if cut is None:

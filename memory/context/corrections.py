@@ -71,6 +71,7 @@ def find_corrections(said: Sequence[str], answered: Sequence[str] = ()) -> list[
     return found[-MOST:]
 
 
+@lru_cache(maxsize=8)  # the transcript and `MEMORY.md` ask about the same message
 def may_correct(text: str) -> bool:
     """Return whether a message may correct a value; most others can't, which is found out in no
     time."""

@@ -59,8 +59,8 @@ def plan(view: View, limits: Limits, step: int) -> Plan:
     after = view.apply(change)
     stay = {turn.number: len(turn.entries) for turn in after.turns}
     leaving = tuple(t.number for t in view.turns if stay.get(t.number, 0) < len(t.entries))
-    ranges = {turn for one in view.ranges if one not in after.ranges for turn in one.turns}
-    leaving = tuple(sorted({*leaving, *ranges}))
+    gone = (one for one in view.layout.ranges if one not in after.layout.ranges)
+    leaving = tuple(sorted({*leaving, *(turn for one in gone for turn in one.turns)}))
     if leaving and not change.makes("summary"):
         change = summarise_in_front(view, ()).combine(change)
     return Plan(change.with_squeezed_told(leaving), REASON, leaving, after.tokens)
@@ -231,7 +231,7 @@ def _all_but_the_current(view: View, limits: Limits) -> Change:
 
 
 def _all_but_the_current_cut(view: View) -> Change:
-    if not view.complete and not view.ranges:
+    if not view.complete and not view.layout.ranges:
         return Change()
     return remove(view, view.complete, with_pinned=True).change
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from memory.context.settings import ContextSettings
-from memory.keys import ConversationKey
 from memory.messages import PICTURE_TOKENS
 
 DEFAULT_WINDOW = 128_000
 NearestLimit = Literal["turns", "tokens"]
 
 
-class Limits(Struct, frozen=True):
+class Limits(Struct, frozen=True, dict=True):
     """All sizes in tokens. `window` is the model's context window; `max_turns` (0: no limit) and
     `max_tokens` govern the strategy `trim` alone. `strategy`, `fold_turns` (0: as many as pays) and
     `auto_compact` are what is in force, whatever the section says. `picture` is what an image
@@ -40,17 +39,17 @@ class Limits(Struct, frozen=True):
         section = {name: value for name, value in changes.items() if name not in _OWN}
         return replace(self, context=self.context.model_copy(update=section), **own)
 
-    @property
+    @cached_property
     def ceiling(self) -> int:
         """The most that any request may hold, under every strategy."""
         return self.window - min(self.context.output_reserved, self.window // 4)
 
-    @property
+    @cached_property
     def budget(self) -> int:
         """Return the number of tokens that the meter is compared with and shown against."""
         return min(self.max_tokens, self.ceiling) if self.strategy == "trim" else self.ceiling
 
-    @property
+    @cached_property
     def threshold(self) -> int:
         """Tokens at which the strategy in force lets turns leave."""
         match self.strategy:
@@ -67,7 +66,7 @@ class Limits(Struct, frozen=True):
         by_rule = self.strategy in ("truncate", "summarize")
         return self.budget if by_rule and not self.auto_compact else self.threshold or self.budget
 
-    @property
+    @cached_property
     def most_turns(self) -> int:
         """The turns that may be in context; 0 where turns have no limit."""
         return self.max_turns if self.strategy == "trim" else 0
@@ -83,7 +82,7 @@ class Limits(Struct, frozen=True):
         of_turns = turns / self.most_turns if self.most_turns else 0.0
         return ("turns", of_turns) if of_turns > of_tokens else ("tokens", of_tokens)
 
-    @property
+    @cached_property
     def summary_tokens(self) -> int:
         """The most that a summary may hold: it must not fill what the cut has freed."""
         return min(self.context.summary_max_tokens, self.budget // 8)
@@ -105,5 +104,3 @@ class Limits(Struct, frozen=True):
 
 
 _OWN = frozenset(Limits.__struct_fields__)
-
-LimitsFor = Callable[[ConversationKey], Limits]

@@ -15,7 +15,7 @@ import importlib.util
 import json
 import zlib
 from binascii import a2b_base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
@@ -147,9 +147,10 @@ class Meter:
 
     async def text(self, *texts: str) -> int:
         """Tokens of texts of any length; nobody waits for long ones to be counted."""
-        if sum(map(len, texts)) <= _LONG:
-            return self._count_all(texts)
-        return await asyncio.to_thread(self._count_all, texts)
+        some = [text for text in texts if text]
+        if sum(map(len, some)) <= _LONG:
+            return sum(map(self.count, some))
+        return await asyncio.to_thread(lambda: sum(map(self.count, some)))
 
     def prefix(self, prefix: PromptPrefix) -> PrefixTokens:
         """Tokens of a prefix; counted once for each that is still the same object."""
@@ -185,9 +186,6 @@ class Meter:
         return PrefixTokens(
             system, self.count(tools), sections, per_call, direct or frozenset(), odd
         )
-
-    def _count_all(self, texts: Sequence[str]) -> int:
-        return sum(self.count(text) for text in texts if text)
 
 
 def _cut(text: str) -> Iterator[str]:

@@ -108,7 +108,7 @@ def count_staying(view: View) -> int:
     the tools, pinned turns and the running one."""
     movable = {turn.number for turn in view.movable}
     turns = (turn for turn in view.turns if turn.number not in movable)
-    written = (s.summary for s in view.ranges if s not in view.loose)
+    written = (s.summary for s in view.layout.ranges if s not in view.loose)
     summed = sum(view.summaries[one].tokens for one in written if one in view.summaries)
     raw = view.prefix.system + view.prefix.tools + sum(turn.tokens for turn in turns) + summed
     return view.scale.tokens(raw)
@@ -141,7 +141,7 @@ def remove(view: View, turns: Collection[Turn], *, with_pinned: bool = False) ->
     continues the one that is there."""
     gone = {turn.number for turn in turns}
     last = max(gone, default=0)
-    ranges = view.ranges if with_pinned else find_leaving_ranges(view, last, gone)
+    ranges = view.layout.ranges if with_pinned else find_leaving_ranges(view, last, gone)
     leaving = tuple(sorted(gone.union(*(one.turns for one in ranges))))
     return Removal(summarise_in_front(view, leaving), leaving)
 

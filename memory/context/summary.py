@@ -127,7 +127,7 @@ class SummaryRequest(Struct, frozen=True):
 class SummaryResult(Struct, frozen=True):
     """A summary as the model wrote it. `diary` is what of it the request's `prior` does not tell,
     where there was one and the model said so; `left_out` are the indexes of the parts that no model
-    would take. `finish` says how the answer ended, as `agent.models.finish` has it; or why there is
+    would take. `finish` says how the answer ended, as `agent.models.base` has it; or why there is
     none (`audit.NEVER_WRITTEN`)."""
 
     text: str

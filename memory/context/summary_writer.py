@@ -292,7 +292,7 @@ class SummaryWriter:
             )
 
     async def _carry_out(self, job: Job, spec: SummarySpec) -> None:
-        offloader = self._services.offloader_for(self._key)
+        offloader = self._services.rules.offloader(self._key)
         if job.style == "excerpt" and job.event:  # which another job of its event has kept
             offloader = None
         own, row = self._state.replayed.taken_away, self._row
@@ -404,13 +404,13 @@ class SummaryWriter:
             for entry in turn.entries
             if entry.at is not transcript.DAMAGED
         ]
-        at = max(times, default=datetime.now(UTC)).astimezone(self._services.zone())
+        at = max(times, default=datetime.now(UTC)).astimezone(self._services.rules.zone())
         return Section(self._key, at, format_turns(summary.turns), summary.section, job.id)
 
     async def _make(self, spec: SummarySpec) -> Summary:
         """Have a summary written, and store it."""
         source = await self._source(spec)
-        limits = self._services.limits_for(self._key).but(**dict(spec.once))
+        limits = self._services.rules.at(self._key).limits.but(**dict(spec.once))
         beginning, frame = self._find_beginning(spec, source), await self._state.count_frame()
         draft = await self._drafter.draft(spec, source, limits, beginning, frame)
         return await self._store(

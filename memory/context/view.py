@@ -121,20 +121,15 @@ class View(Struct, frozen=True, dict=True):
         return sum(call.name not in direct for one in self.messages for call in one.tool_calls)
 
     @property
-    def ranges(self) -> tuple[RangeSummary, ...]:
-        """The range summaries, also those that are still to be written."""
-        return self.layout.ranges
-
-    @property
     def loose(self) -> tuple[RangeSummary, ...]:
         """The range summaries that a strategy may remove: those of which no turn is pinned."""
         pinned = self.layout.pinned
-        return tuple(one for one in self.ranges if pinned.isdisjoint(one.turns))
+        return tuple(one for one in self.layout.ranges if pinned.isdisjoint(one.turns))
 
     @property
     def range_tokens(self) -> int:
         """Raw tokens of the range summaries."""
-        return self.count_ranges() if self.ranges else 0
+        return self.count_ranges() if self.layout.ranges else 0
 
     def count_ranges(self, before: int | None = None) -> int:
         """Raw tokens of the range summaries that are sent before this turn (None: of all)."""
@@ -144,7 +139,7 @@ class View(Struct, frozen=True, dict=True):
     @property
     def _written(self) -> list[RangeSummary]:
         """Return the range summaries that are sent: the others are still to be written."""
-        return [one for one in self.ranges if one.summary in self.summaries] if self.ranges else []
+        return [one for one in self.layout.ranges if one.summary in self.summaries]
 
     @property
     def front_tokens(self) -> int:

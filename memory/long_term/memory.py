@@ -441,4 +441,4 @@ class LongTermMemory:
         )
 
     def _now(self) -> datetime:
-        return datetime.fromtimestamp(time.time(), self._services.zone())
+        return datetime.fromtimestamp(time.time(), self._services.rules.zone())

@@ -111,21 +111,17 @@ class _Lane(threading.Thread):
         return group, False
 
     def _carry_out(self, database: Database, group: list[_Job[Any]]) -> None:
-        for is_alone, jobs in groupby(group, lambda job: job.is_alone or not self._writes):
+        for is_alone, some in groupby(group, lambda job: job.is_alone or not self._writes):
+            jobs = list(some)
             if is_alone:
                 for job in jobs:
                     _run_alone(database, job)
+            elif len(jobs) > 1:
+                self._carry_out_together(database, jobs)
             else:
-                self._write(database, list(jobs))
-
-    def _write(self, database: Database, group: list[_Job[Any]]) -> None:
-        if len(group) > 1:
-            self._carry_out_together(database, group)
-            return
-        (job,) = group
-        self.carry_out_lone(database, job)
-        if job.error is not None and database.tolerates(job.error):
-            self.carry_out_lone(database, job)
+                self.carry_out_lone(database, jobs[0])
+                if jobs[0].error is not None and database.tolerates(jobs[0].error):
+                    self.carry_out_lone(database, jobs[0])
 
     def carry_out_lone(self, database: Database, job: _Job[Any]) -> None:
         """Carry out a job in a transaction of its own, which its failure takes back."""

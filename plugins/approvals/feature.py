@@ -1,15 +1,324 @@
-"""The hooks of approvals, and the commands `/approve` and `/deny`."""
+"""The hooks of approvals, and the commands `/approve` and `/deny`.
+
+Questions about tool calls that need a person's yes: asked in the chat, answered by a command.
+
+Questions live in memory: a turn that goes on after a restart comes to its call again, and asks
+anew. Where several processes share the conversations, an answer may come to one that does not have
+the question; a question's name is chosen such that its owner is found by it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import asyncio
+import re
+import secrets
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Literal
 
+import msgspec
+from msgspec import Struct, field
+
+from agent.tools import ToolError
+from agent.tools.base import NOT_RUN, Permission
+from bot.access import ALPHABET
+from bot.delivery import Delivery
 from bot.kernel import Kernel
-from channels.language import _
-from channels.message import Inbound
+from bot.links import Links
+from bot.ports import Processes
+from channels.language import _, explain
+from channels.message import Action, Address, Inbound
 from memory.keys import ConversationKey
+from memory.record.store import StoreError
 from plugins.api import Ask, Command, CommandError, Person, Reply, command, hookimpl
-from plugins.approvals.approvals import ANSWER, ONCE, Answer, Approvals
+
+PATIENCE = 600.0
+"""Seconds for which an answer is waited for; then it is no."""
+_NAME_LENGTH = 4
+ONCE = "once"
+"""The word behind a question's name that allows exactly what was shown."""
+_SCHEME = re.compile(r"\w+://")
+_SEARCH = "search "  # before the address, where a yes covers searches there
+_LONGEST_LABEL = 40  # characters of what a button names
+
+
+_YES = frozenset({"yes", "y", "allow", "ja", "j", "erlauben", "是", "是的", "可以", "允许", "同意"})
+_NO = frozenset({"no", "n", "deny", "nein", "ablehnen", "不", "不要", "不行", "否", "拒绝"})
+"""Words by which a person answers without a button, in the languages that the bot speaks."""
+_NOBODY = f"{NOT_RUN} nobody is there any more who could allow it."
+_SLACK = 2.0  # seconds by which a platform's clock may be behind
+
+
+Answer = Literal["no", "once", "always"]
+"""A no, a yes to exactly what was shown, or a yes to all that it covers, until the next start."""
+
+
+class _Question(Struct):
+    """A question that waits since `asked_at` (seconds since 1970); `askers` counts the tool calls
+    that want what it covers."""
+
+    name: str
+    key: ConversationKey
+    address: Address
+    wanted: Permission
+    answer: asyncio.Future[Answer] = field(default_factory=asyncio.Future)
+    askers: int = 0
+    is_over: bool = False
+    asked_at: float = field(default_factory=time.time)
+
+
+class GivenAnswer(Struct, frozen=True):
+    """A person's answer, given at an address, to the question of this name. `who` is their name,
+    where others read along."""
+
+    name: str
+    person: Person
+    address: Address
+    answer: Answer
+    who: str = ""
+
+
+Verdict = Literal["taken", "refused", "unknown"]
+"""The result of an answer: it counts, this person may not give it, or nothing waits for it."""
+
+
+ANSWER = "approvals.answer"
+"""The call by which a process hands an answer to the one that has the question."""
+
+
+class Approvals:
+    """Asks, waits, and takes the answers."""
+
+    def __init__(self, delivery: Delivery, links: Links, processes: Processes) -> None:
+        self._delivery, self._links, self._processes = delivery, links, processes
+        self._patience = PATIENCE
+        self._is_anybody_there = True
+        delivery.on_listened.connect(self._end_all)
+        self._questions: dict[str, _Question] = {}
+        self._allowed: set[tuple[str, str]] = set()
+        self._waited: defaultdict[str, float] = defaultdict(float)
+        self._waiting_since: dict[str, tuple[float, int]] = {}
+
+    async def ask(self, key: ConversationKey, address: Address, wanted: Permission) -> None:
+        """Ask in the chat at this address, unless that was allowed already; returns when it is
+        allowed. Raises ToolError when it is not."""
+        answer: Answer = "once"
+        is_own = False
+        if not self._is_anybody_there:
+            raise ToolError(_NOBODY)
+        while answer == "once" and not is_own:  # a yes to another call alone says nothing of this
+            if (key.id, wanted.covers) in self._allowed:
+                return
+            question, is_own = await self._put_question(key, address, wanted)
+            answer = await self._wait(question)
+        if answer == "no":
+            raise ToolError(f"{NOT_RUN} the person said no. Go on without it.")
+
+    async def _wait(self, question: _Question) -> Answer:
+        """Return the answer to a question, for one of its askers. Raises ToolError."""
+        question.askers += 1
+        try:
+            with self._count_waiting(question.key):
+                async with asyncio.timeout(self._patience):
+                    return await asyncio.shield(question.answer)
+        except TimeoutError:
+            self._end(question, lambda: f"✗ {_('Nobody answered in time.')}")
+            raise ToolError(
+                f"{NOT_RUN} nobody allowed it within {_minutes(self._patience)}."
+            ) from None
+        finally:
+            question.askers -= 1
+            if not question.askers:
+                self._questions.pop(question.name, None)
+                self._end(question, lambda: f"✗ {_('Stopped before it was answered.')}")
+
+    def _end_all(self) -> None:
+        """Wait no longer: no channel listens any more, so that no answer can come."""
+        self._is_anybody_there = False
+        for question in self._questions.values():
+            if not question.answer.done():
+                question.answer.set_exception(ToolError(_NOBODY))
+
+    def _end(self, question: _Question, how: Callable[[], str]) -> None:
+        """Have the message that asks say how its question ended; the first end counts."""
+        if question.is_over:
+            return
+        question.is_over = True
+        with self._delivery.speaking_to(question.address, question.key.id):
+            said = how()
+        self._delivery.close_question(question.address, question.name, said)
+
+    async def _put_question(
+        self, key: ConversationKey, address: Address, wanted: Permission
+    ) -> tuple[_Question, bool]:
+        """Return the question, put to the person, and whether it shows what is wanted: one that
+        waits already serves for the same site."""
+        for known in self._questions.values():
+            is_same = (known.key, known.wanted.covers) == (key, wanted.covers)
+            if wanted.covers and is_same and not known.answer.done():
+                return known, False
+        question = _Question(self._new_name(key), key, address, wanted)
+        self._questions[question.name] = question
+        with self._delivery.speaking_to(address, key.id):
+            asked = self._reply(question)
+        try:
+            await self._delivery.tell(address, asked.text, asked.actions)
+        except StoreError as error:
+            del self._questions[question.name]
+            raise ToolError(f"{NOT_RUN} the person could not be asked ({error})") from None
+        except asyncio.CancelledError:  # the turn was stopped meanwhile
+            del self._questions[question.name]
+            raise
+        return question, True
+
+    def _new_name(self, key: ConversationKey) -> str:
+        while True:
+            name = "".join(secrets.choice(ALPHABET) for _ in range(_NAME_LENGTH))
+            if name not in self._questions and self._processes.are_together(key.id, name):
+                return name
+
+    def _reply(self, question: _Question) -> Reply:
+        wanted, address = question.wanted, question.address
+        is_alone = address.is_private and not wanted.is_for_owner
+        who = "" if is_alone or not address.user else _(" Only an owner may allow it.")
+        text = _(
+            "Allow the model to do this?\n\n{what}\n\n"
+            "Without an answer within {minutes}, it is not done.{who}",
+            what=explain(wanted.what),
+            minutes=_minutes(self._patience),
+            who=who,
+        )
+        return Reply(text, actions=_buttons(question.name, wanted.covers))
+
+    def list_waiting(self, key: ConversationKey) -> list[Reply]:
+        """Return the questions that wait in a chat, as they were asked: what a person sees is one
+        chat, and a branch that was left may wait for them."""
+        waiting = (one for one in self._questions.values() if one.key.home == key.home)
+        return [self._reply(one) for one in waiting]
+
+    def read(self, inbound: Inbound, key: ConversationKey, person: Person) -> str:
+        """Return the command that a typed yes or no stands for, where this person may give it and
+        could have seen what it answers; "" for other messages. Where more than one question waits,
+        it answers none of them: they are shown again."""
+        word = inbound.text.strip().rstrip(".!。！").casefold()
+        if word not in _YES and word not in _NO:
+            return ""
+        written = inbound.at.timestamp() + _SLACK
+        waiting = [
+            one
+            for one in self._questions.values()
+            if one.key.home == key.home
+            and not one.answer.done()
+            and one.asked_at <= written
+            and self._may(one, person, inbound.address)
+        ]
+        if len(waiting) != 1:
+            return "/approve" if waiting else ""
+        name = waiting[0].name
+        return f"/approve {name} {ONCE}" if word in _YES else f"/deny {name}"
+
+    async def answer(
+        self, name: str, person: Person, address: Address, said: Answer, who: str = ""
+    ) -> None:
+        """Take a person's answer, given at an address. Raises CommandError."""
+        answer = GivenAnswer(name.strip().upper(), person, address, said, who)
+        verdict = self.take(answer)
+        if verdict == "unknown":
+            body = msgspec.json.encode(answer)
+            done = await self._processes.call_owner(answer.name, ANSWER, body)
+            verdict = msgspec.json.decode(done, type=Verdict) if done else "unknown"
+        if verdict == "unknown":
+            raise CommandError(
+                _(
+                    "No question is waiting under the name {name!r}: it was answered or stopped, "
+                    "or asked again after a restart.",
+                    name=name.strip()[:20],
+                )
+            )
+        if verdict == "refused":
+            raise CommandError(_("Only an owner may allow this; you are {id}.", id=person.id))
+
+    async def take_passed_on(self, body: bytes) -> bytes:
+        """Take a `GivenAnswer` as JSON that another process was given; returns the verdict."""
+        return msgspec.json.encode(self.take(msgspec.json.decode(body, type=GivenAnswer)))
+
+    def take(self, answer: GivenAnswer) -> Verdict:
+        """Take an answer to a question that waits here."""
+        question = self._questions.get(answer.name)
+        if question is None or question.answer.done():
+            return "unknown"
+        is_no = answer.answer == "no" and self._is_here(question, answer.address)
+        if not (is_no or self._may(question, answer.person, answer.address)):
+            return "refused"
+        covers = question.wanted.covers
+        if answer.answer == "always" and covers:
+            self._allowed.add((question.key.id, covers))
+        question.answer.set_result(answer.answer)
+        self._end(question, lambda: _describe(answer, covers))
+        return "taken"
+
+    def _is_here(self, question: _Question, address: Address) -> bool:
+        """Return whether an address is in the chat that was asked, or in one linked to it."""
+        asked = question.address
+        is_same = (address.channel, address.chat) == (asked.channel, asked.chat)
+        return is_same or self._links.key_of(address).id == question.key.home
+
+    def _may(self, question: _Question, person: Person, address: Address) -> bool:
+        """Return whether this person may allow what is asked."""
+        is_asker = self._is_here(question, address) and address.is_private
+        return person.is_owner or (is_asker and not question.wanted.is_for_owner)
+
+    def count_waited(self, key: ConversationKey) -> float:
+        """Seconds for which turns of a conversation have waited for a person, since the start."""
+        since, _ = self._waiting_since.get(key.id, (time.monotonic(), 0))
+        return self._waited.get(key.id, 0.0) + time.monotonic() - since
+
+    @contextmanager
+    def _count_waiting(self, key: ConversationKey) -> Iterator[None]:
+        """Count the time that goes by in here; calls that wait side by side wait once."""
+        since, count = self._waiting_since.get(key.id, (time.monotonic(), 0))
+        self._waiting_since[key.id] = (since, count + 1)
+        try:
+            yield
+        finally:
+            since, count = self._waiting_since.pop(key.id)
+            if count > 1:
+                self._waiting_since[key.id] = (since, count - 1)
+            else:
+                self._waited[key.id] += time.monotonic() - since
+
+
+def _buttons(name: str, covers: str) -> tuple[Action, ...]:
+    """Return the answers; what a yes may cover is named as people know it: "example.org"."""
+    once = Action(_("Allow once"), f"/approve {name} {ONCE}", question=name)
+    no = Action(_("Deny"), f"/deny {name}", question=name)
+    if not covers:
+        return once, no
+    site = covers.removeprefix(_SEARCH)
+    what = _clip_site(_SCHEME.sub("", site))
+    is_search = site != covers
+    label = _("Allow searches at {what}", what=what) if is_search else _("Allow {what}", what=what)
+    return once, Action(label, f"/approve {name}", question=name), no
+
+
+def _describe(answer: GivenAnswer, covers: str) -> str:
+    """Return what a person chose, as it stands below a question: by the label of its button."""
+    once, *rest = _buttons(answer.name, covers)
+    labels = {"once": once.label, "always": rest[0].label if covers else once.label}
+    label = labels.get(answer.answer, rest[-1].label)
+    return f"✓ {label} ({answer.who})" if answer.who else f"✓ {label}"
+
+
+def _clip_site(site: str) -> str:
+    """Return the end of a long site: who owns a site is said there, and anybody may put
+    "example.org." before it."""
+    return site if len(site) <= _LONGEST_LABEL else f"…{site[1 - _LONGEST_LABEL :]}"
+
+
+def _minutes(seconds: float) -> str:
+    return _("{n:g} minutes", n=seconds / 60) if seconds >= 120 else _("{n:g} seconds", n=seconds)
 
 
 class ApprovalsFeature:

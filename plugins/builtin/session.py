@@ -312,7 +312,7 @@ async def last_turns(ask: Ask, most: int) -> tuple[Turn, ...]:
     that is behind those."""
     context = ask.conversation.context
     turns = context.view().whole
-    summed = {turn for one in context.view().ranges for turn in one.turns}
+    summed = {turn for one in context.view().layout.ranges for turn in one.turns}
     if summed:
         numbers = sorted(summed.union(turn.number for turn in turns))
         turns = await context.turns(numbers[-most:]) if len(numbers) >= most else turns

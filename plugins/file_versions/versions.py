@@ -13,7 +13,7 @@ from msgspec import Struct
 from agent.tools import ToolError
 from agent.tools.allowance import MEGABYTE, refusal
 from agent.tools.base import ToolContext
-from agent.tools.changes import FileKeeper
+from agent.tools.toolbox import FileKeeper
 from agent.tools.workspace import resolve
 from bot.kernel import Kernel
 from channels.language import _, explain
@@ -79,7 +79,7 @@ class FileVersions(FileKeeper):
 
     def quota(self, key: ConversationKey) -> int:
         """Return the bytes that versions may take there; 0: none are kept."""
-        settings = self._config.settings(key).tools
+        settings = self._config.book.effective(key.id).tools
         return settings.versions_quota * MEGABYTE if isinstance(settings, VersionSettings) else 0
 
     def archive(self, audience: str) -> VersionArchive:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from memory.keys import ConversationKey
 from memory.record.database import Database
 from plugins.instructions import record as rows
-from plugins.instructions.own_words import normalise
+from plugins.instructions.detect import normalise
 from plugins.instructions.record import Instruction, Scope, place_at
 from plugins.instructions.sentences import LONGEST
 from plugins.instructions.standing import StandingInstructions

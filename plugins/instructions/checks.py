@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from bot.checks import Finding
 from bot.settings import Settings
-from plugins.instructions import scorer
+from plugins.instructions import detect
 from plugins.instructions.settings import RuleSettings
 
 
 async def examine(settings: Settings, may_connect: bool) -> Sequence[Finding]:
     """Look whether the file is there that rules.detect needs."""
     del may_connect
-    if settings.section(RuleSettings).detect == "off" or scorer.is_there():
+    if settings.section(RuleSettings).detect == "off" or detect.is_there():
         return ()
-    sentence = f"{scorer.NAME} is missing or damaged: no rule is found in what people say."
+    sentence = f"{detect.NAME} is missing or damaged: no rule is found in what people say."
     advice = "Install the bot anew, or set rules.detect to off; /rules add works without it."
     return (Finding("Standing instructions", "broken", sentence, advice),)

@@ -16,8 +16,7 @@ from memory.context.correction_sentences import content_words
 from memory.context.corrections import Correction, CorrectionFinder
 from memory.context.ended_values import EndedValue
 from memory.patterns import lazy
-from plugins.instructions.detect import language_of
-from plugins.instructions.scorer import score
+from plugins.instructions.detect import language_of, score
 from plugins.instructions.sentences import SaidSentence, mask_foreign_words, read_sentences
 
 _SCANNED = 4_000  # characters of a message

@@ -16,7 +16,7 @@ from bot.turns import ASKED_AGAIN
 from memory.keys import ConversationKey
 from memory.record import branches
 from memory.record.database import Database
-from plugins.instructions.own_words import normalise, own_sentences
+from plugins.instructions.detect import normalise, own_sentences
 
 Scope = Literal["conversation", "audience", "everywhere"]
 State = Literal["proposed", "active", "dismissed", "revoked"]

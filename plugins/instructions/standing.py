@@ -23,9 +23,8 @@ from memory.record.store import StoreError
 from memory.tasks import BackgroundTasks
 from plugins.api import CommandError, Person, SaidWords
 from plugins.instructions import record as rows
-from plugins.instructions.detect import find_instructions
+from plugins.instructions.detect import cut_forwarded, find_instructions, is_forwarded, normalise
 from plugins.instructions.endings import find_endings, find_rewordings
-from plugins.instructions.own_words import cut_forwarded, is_forwarded, normalise
 from plugins.instructions.record import (
     Instruction,
     InstructionChange,
@@ -177,7 +176,7 @@ class StandingInstructions:
         return await self._meter.text(f"\n- {rule.text}")
 
     def settings(self, key: ConversationKey) -> RuleSettings:
-        return self._config.settings(key).section(RuleSettings)
+        return self._config.book.effective(key.id).section(RuleSettings)
 
     def get(self, key: ConversationKey, number: int) -> Instruction:
         """Return the rule of this number. Raises CommandError where none there has it."""

@@ -27,8 +27,8 @@ from bot.sending import address_of
 from bot.settings.layers import HOOK_SECRET
 from bot.turns import Turns
 from channels.base import Bot
+from channels.guessing import is_weak
 from channels.message import Address, HookCall, NotCompleted, clean_text
-from channels.tokens import is_weak
 from memory.messages import mark_untrusted
 from memory.record.database import Database
 from memory.record.mailbox import InboxRow

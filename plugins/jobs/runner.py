@@ -36,7 +36,7 @@ class JobRunner:
 
     def settings(self, key: ConversationKey) -> JobSettings:
         """Return the settings of jobs for a conversation."""
-        return self.config.settings(key).section(JobSettings)
+        return self.config.book.effective(key.id).section(JobSettings)
 
     @property
     def zone(self) -> ZoneInfo:

@@ -73,7 +73,7 @@ class JobTurns(RunHandler):
         person = self._runner.access.identify(received.address)
         approve = _approve_granted(
             job,
-            self._runner.config.settings(conversation.key).tools.approve == "ask",
+            self._runner.config.book.effective(conversation.key.id).tools.approve == "ask",
             person is not None and person.is_owner,
         )
         surroundings = replace(agent.surroundings, approve=approve, place=None)

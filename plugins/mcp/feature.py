@@ -1,15 +1,305 @@
-"""The hooks of MCP servers."""
+"""The hooks of MCP servers.
+
+`/mcp`: servers whose tools the model may use.
+"""
 
 from __future__ import annotations
 
+import difflib
+import hashlib
+import json
+import re
+import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 from bot.kernel import Kernel
-from plugins.api import Command, ContextPart, hookimpl
+from channels.dates import say_moment
+from channels.language import _, explain
+from plugins.api import Action, Ask, Command, CommandError, ContextPart, Reply, command, hookimpl
 from plugins.hookspecs import RemoteToolsFor
-from plugins.mcp.commands import describe_in_context, mcp_command
 from plugins.mcp.offers import ManagedServers, ServerOffers
+from plugins.mcp.pasted import make_name, read_pasted
 from plugins.mcp.servers import Servers
+from plugins.mcp.settings import NAME, find_plain_secret
+from plugins.mcp.wording import ServerView, describe_cost, format_servers, format_tools, to_data
+from plugins.wording import count, literal
+
+ADDED, HIDDEN = "mcp.added", "mcp.hidden"
+USAGE = (
+    "Say `/mcp add NAME PROGRAM ARGUMENTS`, `/mcp add NAME https://…`, or `/mcp add` and the JSON "
+    "of its documentation; a name has up to 24 small letters, digits and -."
+)
+_MOST_BUTTONS = 8
+
+
+async def show(ask: Ask, rest: str) -> Reply:
+    """`/mcp list`"""
+    del rest
+    servers = await _visible(ask)
+    if not servers:
+        text = _(
+            "There are no MCP servers here. An owner adds one with /mcp add, or in the "
+            "configuration (mcp.servers)."
+        )
+        return Reply(text, {"servers": []})
+    data = {"servers": [to_data(one) for one in servers]}
+    actions = tuple(Action(one.name, f"/mcp tools {one.name}") for one in servers[:8])
+    parts = (format_servers(servers), describe_cost(servers))
+    return Reply("\n\n".join(parts), data, actions)
+
+
+async def tools(ask: Ask, rest: str) -> Reply:
+    """`/mcp tools [NAME]`"""
+    if not rest.strip():
+        return await show(ask, "")
+    server = _find(await _visible(ask), rest)
+    if not server.tools and server.is_served_here:
+        if why := await ask.service(ManagedServers).look(server.name, ask.conversation.key):
+            raise CommandError(_describe_down(server.name, why))
+        server = _find(await _visible(ask), rest)
+    zone = ask.bot.zone()
+    changes = "\n".join(f"- {say_moment(at, zone)}: {literal(what)}" for at, what in server.changes)
+    changed = _("Changes:\n\n{changes}", changes=changes) if changes else ""
+    listed = format_tools(server) if server.tools else _("Nothing is known of its tools yet.")
+    head = f"**{literal(server.name)}** ({literal(server.where)}): {server.state}"
+    return Reply("\n\n".join(filter(None, (head, listed, changed))), to_data(server))
+
+
+async def add(ask: Ask, rest: str) -> Reply:
+    """`/mcp add NAME PROGRAM ARGUMENTS`, or an address, or JSON, also as others write it."""
+    ask.require_owner("add servers")
+    servers = _read_servers(rest)
+    for written in servers:
+        await _refuse(ask, written)
+    await _set_added(ask, [*_added(ask), *servers])
+    replies = [await _look(ask, written["name"]) for written in servers]
+    told = [text for text, _data in replies]
+    unused = {one for found in read_pasted(rest) for one in found.unused}
+    if unused:
+        told.append(_("Not used of that: {fields}.", fields=", ".join(sorted(unused))))
+    data = replies[0][1] if len(replies) == 1 else {"added": [one for _text, one in replies]}
+    undo = [
+        Action(_("Remove it"), f"/mcp remove {one['name']}")
+        if len(servers) == 1
+        else Action(_("Remove {name}", name=one["name"]), f"/mcp remove {one['name']}")
+        for one in servers[:_MOST_BUTTONS]
+    ]
+    return Reply("\n\n".join(told), data, tuple(undo))
+
+
+async def _refuse(ask: Ask, written: Mapping[str, Any]) -> None:
+    """Check that a server can be added. Raises CommandError."""
+    name = written["name"]
+    if not re.fullmatch(NAME, name):
+        raise CommandError(_(USAGE))
+    if place := find_plain_secret([written]):
+        raise CommandError(
+            _(
+                "{place} holds a key as plain text; put it into .env as NAME=…, and write "
+                "{secret} here.",
+                place=place.partition(".")[2],
+                secret="{{secret.NAME}}",
+            )
+        )
+    if any(one.name == name for one in await _all(ask)):
+        raise CommandError(
+            _("There is a server {name} already; /mcp remove {name} removes it.", name=name)
+        )
+
+
+async def _look(ask: Ask, name: str) -> tuple[str, dict[str, Any]]:
+    """Return what is said of a server that was added, and the same as data."""
+    why = await ask.service(ManagedServers).look(name, ask.conversation.key)
+    server = _find(await _all(ask), name)
+    risk = _(
+        "It is a program that runs on the bot's machine, outside of the sandbox, with all rights "
+        "of the bot's account."
+    )
+    if why:
+        state = _("It does not work yet: {why}.", why=literal(explain(why)))
+    else:
+        known = count(len(server.tools), "tool")
+        state = _("It has {tools}; the model looks them up when it needs them.", tools=known)
+    parts = (
+        _("The server {name} is added.", name=name),
+        risk if server.is_process else "",
+        state,
+    )
+    return " ".join(filter(None, parts)), to_data(server)
+
+
+def _read_servers(rest: str) -> list[dict[str, Any]]:
+    """Return the servers that are to be added, as they are written in the settings: one by its
+    name, or all that stand in JSON as others write it."""
+    name, _space, what = rest.strip().partition(" ")
+    is_named = bool(re.fullmatch(NAME, name))
+    found = read_pasted(rest)
+    if is_named and what.lstrip()[:1] in ("{", "`", '"', "“"):
+        found = [one for one in found if len(found) == 1 or make_name(one.name) == name]
+        if found:
+            return [{"name": name, **found[0].fields}]
+    elif found and all(one.name for one in found):
+        return [{"name": make_name(one.name), **one.fields} for one in found]
+    return [{"name": name, **_read_server(what.strip())}]
+
+
+def _read_server(what: str) -> dict[str, Any]:
+    """Read the settings of a server that follow its name."""
+    try:
+        if what.startswith("{"):
+            read = json.loads(what)
+            return dict(read)
+        words = shlex.split(what)
+    except ValueError:
+        raise CommandError(_(USAGE)) from None
+    if not words:
+        raise CommandError(_(USAGE))
+    if words[0].startswith(("http://", "https://")):
+        return {"url": words[0]}
+    return {"command": words[0], **({"args": words[1:]} if words[1:] else {})}
+
+
+async def remove(ask: Ask, rest: str) -> Reply:
+    """`/mcp remove NAME`"""
+    ask.require_owner("remove servers")
+    server = _find(await _all(ask), rest)
+    if not server.is_added:
+        raise CommandError(
+            _(
+                "The server {name} is in the configuration (mcp.servers); take it out there, and "
+                "restart the bot.",
+                name=server.name,
+            )
+        )
+    await _set_added(ask, [one for one in _added(ask) if one.get("name") != server.name])
+    await ask.service(Servers).forget(server.name)
+    return Reply(_("The server {name} is removed.", name=server.name), {"removed": server.name})
+
+
+async def restart(ask: Ask, rest: str) -> Reply:
+    """`/mcp restart NAME`"""
+    ask.require_owner("restart servers")
+    server = _find(await _all(ask), rest)
+    if why := await ask.service(ManagedServers).restart(server.name, ask.conversation.key):
+        raise CommandError(_describe_down(server.name, why))
+    server = _find(await _all(ask), server.name)
+    tools = count(len(server.tools), "tool")
+    text = _("The server {name} runs again; it has {tools}.", name=server.name, tools=tools)
+    return Reply(text, to_data(server))
+
+
+async def trim(ask: Ask, rest: str) -> Reply:
+    """`/mcp trim`, `/mcp trim undo`; with the mark of a list, as a button says it, only where these
+    tools are hidden still."""
+    ask.require_owner("hide tools")
+    verb, mark = (*rest.lower().split(None, 1), "", "")[:2]
+    if verb == "undo":
+        if mark and mark != _mark(ask.bot.settings.describe(HIDDEN, "").value):
+            raise CommandError(
+                _("Other tools are hidden by now, so nothing was changed; /mcp lists the tools.")
+            )
+        await ask.bot.settings.unset(HIDDEN, "", ask.person)
+        return Reply(_("All tools of all servers are offered again."), {"hidden": []})
+    servers = await _all(ask)
+    never = [
+        f"{one.name}/{tool.own_name}" for one in servers for tool in one.offered if not tool.calls
+    ]
+    if not never:
+        return Reply(_("Every tool that is offered was called before; none is hidden."), {})
+    hidden = [*ask.bot.settings.describe(HIDDEN, "").value, *never]
+    await ask.bot.settings.set(HIDDEN, json.dumps(hidden), "", ask.person)
+    text = _(
+        "{tools} that were never called are hidden: the model does not find them any more. /mcp "
+        "trim undo brings them back.",
+        tools=count(len(never), "tool"),
+    )
+    return Reply(text, {"hidden": hidden}, (Action(_("Undo"), f"/mcp trim undo {_mark(hidden)}"),))
+
+
+def _mark(hidden: Sequence[str]) -> str:
+    """Return a few signs that stand for a list of hidden tools."""
+    return hashlib.sha256(json.dumps([*hidden]).encode()).hexdigest()[:8]
+
+
+VERBS: Mapping[str, tuple[Callable[[Ask, str], Awaitable[Reply]], str]] = {
+    "list": (show, "all servers, with their tools, tokens and calls"),
+    "tools": (tools, "the tools of one of them (tools notes)"),
+    "add": (add, "add a program, an address or JSON (add notes python notes.py)"),
+    "remove": (remove, "remove one that was added (remove notes)"),
+    "restart": (restart, "end one, and start it again (restart notes)"),
+    "trim": (trim, "hide the tools that were never called (trim undo brings them back)"),
+}
+
+
+@command(
+    "mcp",
+    "Servers whose tools the model may use (MCP)",
+    "[WHAT]",
+    [(name, summary) for name, (_verb, summary) in VERBS.items()],
+    slow=("add", "tools", "restart"),
+)
+async def mcp_command(ask: Ask) -> Reply:
+    """Return the one command for servers; the word that follows it says what to do."""
+    name, rest = (*ask.text.split(None, 1), "", "")[:2]
+    if not name:
+        return await show(ask, "")
+    if name.lower() not in VERBS:
+        near = difflib.get_close_matches(name[:40].lower(), VERBS, n=1)
+        hint = (
+            _("did you mean /mcp {near}?", near=near[0])
+            if near
+            else _("/help mcp lists what it can do.")
+        )
+        raise CommandError(_("/mcp does not know {name!r}; {hint}", name=name[:40], hint=hint))
+    return await VERBS[name.lower()][0](ask, rest)
+
+
+async def describe_in_context(ask: Ask, rest: str) -> tuple[str, dict[str, Any]]:
+    """Return the tokens of the servers' tools, by server and by tool, for `/context detail`."""
+    del rest
+    servers = [one for one in await _all(ask) if one.is_served_here]
+    data = {"servers": [to_data(one) for one in servers]}
+    if not servers:
+        return "", data
+    listed = [format_tools(one) for one in servers if one.tools]
+    return "\n\n".join((describe_cost(servers), format_servers(servers), *listed)), data
+
+
+async def _all(ask: Ask) -> list[ServerView]:
+    return await ask.service(ManagedServers).all(ask.conversation.key, ask.address)
+
+
+async def _visible(ask: Ask) -> list[ServerView]:
+    """Return an owner sees all, others those whose tools they may use here."""
+    return [one for one in await _all(ask) if ask.person.is_owner or one.is_served_here]
+
+
+def _find(servers: list[ServerView], rest: str) -> ServerView:
+    name = rest.strip().lower()[:40]
+    for one in servers:
+        if one.name == name:
+            return one
+    names = ", ".join(one.name for one in servers) or _("none")
+    raise CommandError(
+        _("There is no server {name!r}; there are: {names}.", name=name, names=names)
+    )
+
+
+def _added(ask: Ask) -> list[dict[str, Any]]:
+    """Return the servers that were added, as they are written."""
+    value = ask.bot.settings.describe(ADDED, "").value
+    if isinstance(value, dict):  # as a group of names, in the configuration
+        return [{**one, "name": name} for name, one in value.items()]
+    return list(value)
+
+
+async def _set_added(ask: Ask, servers: list[dict[str, Any]]) -> None:
+    await ask.bot.settings.set(ADDED, json.dumps(servers), "", ask.person)
+
+
+def _describe_down(name: str, why: str) -> str:
+    return _("The server {name} does not work: {why}.", name=name, why=literal(explain(why)))
 
 
 class McpFeature:

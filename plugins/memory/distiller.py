@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from datetime import date
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,12 +19,12 @@ from msgspec.structs import replace
 from agent.models.base import (
     AccountRefused,
     ContextOverflow,
-    Model,
     ModelError,
     ModelRequest,
 )
-from agent.models.patience import OnSpent, TokenCount, ask_for_work
+from agent.models.patience import OnSpent, TokenCount, WorkModels, WorkWatch, ask_for_work
 from bot.kernel import Kernel
+from bot.spending import SpendingRules
 from channels.language import _
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
@@ -69,22 +69,25 @@ class DistillRequest(Struct, frozen=True):
     on_spent: OnSpent = lambda spent: None
 
 
-class ModelDistiller(Struct, frozen=True):
-    """The model that writes summaries, as long as money may be spent: `model_of` gives it in a
-    conversation, `window` its window in tokens; `count` says how many tokens a text has for the
-    model of a name. `on_refused` hears of a refused key or account; `is_enough` says whether a
-    conversation, or the person, may spend no more."""
+class PaidModels(WorkModels, Protocol):
+    """The models, and the rules for what they may cost."""
 
-    model_of: Callable[[ConversationKey], Model]
-    window: Callable[[ConversationKey], int]
+    @property
+    def spending(self) -> SpendingRules: ...
+
+
+class ModelDistiller(Struct, frozen=True):
+    """Asks the model that writes summaries, as long as money may be spent; `count` says how many
+    tokens a text has for the model of a name."""
+
+    models: PaidModels
+    watch: WorkWatch
     count: TokenCount
-    on_refused: Callable[[str], None] = lambda sentence: None
-    is_enough: Callable[[ConversationKey, str], bool] = lambda key, person: False
 
     async def ask(self, request: DistillRequest) -> tuple[str, str]:
         """Return the answer, and the name of the model that gave it. Raises NotAskedError."""
-        model = self.model_of(request.key)
-        if self.is_enough(request.key, request.person) and not model.is_free:
+        model = self.models.summary_model(request.key)
+        if self.models.spending.is_enough(request.key, request.person) and not model.is_free:
             raise NotAskedError(
                 _(
                     "This month's spending limit is used up (/usage shows it), so no model was "
@@ -98,12 +101,12 @@ class ModelDistiller(Struct, frozen=True):
             )
             return reply.text, reply.model
         except ContextOverflow as error:
-            half = self.window(request.key) // 2
+            half = self.models.summary_window(request.key) // 2
             raise NotAskedError(str(error), error.window or half) from error
         except ModelError as error:
             log.warning("the memory could not be distilled: %s", error)
             if isinstance(error, AccountRefused):
-                self.on_refused(str(error))
+                self.watch.model_refused(str(error))
             raise NotAskedError(str(error)) from error
 
 
@@ -194,7 +197,7 @@ class Distillation:
         return self._said
 
     async def _run(self, on_progress: OnProgress) -> None:
-        self._window = self._distiller.window(self._memory.key)
+        self._window = self._distiller.models.summary_window(self._memory.key)
         waiting, away = await self._find_waiting()
         self._said = replace(self._said, total=len(waiting), away=away)
         while waiting and not self._said.fault:
@@ -327,14 +330,9 @@ class Distilling:
     """The distillations of all conversations, as commands begin them."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self._kernel, config = kernel, kernel.config
-        self._distiller = ModelDistiller(
-            config.summary_model,
-            config.summary_window,
-            partial(kernel.conversations.models.tokens, kernel.conversations.services.meter),
-            kernel.turns.recent.model_refused,
-            lambda key, person: config.spending.is_enough(key, person),
-        )
+        self._kernel, talks = kernel, kernel.conversations
+        count = partial(talks.models.tokens, talks.services.meter)
+        self._distiller = ModelDistiller(kernel.config, kernel.turns.recent, count)
 
     def start(self, conversation: Conversation, order: Order) -> Distillation:
         """Return a distillation of the daily files of a conversation's audience."""

@@ -14,10 +14,9 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from channels.guessing import Throttle
+from channels.guessing import SHORTEST_TOKEN, Throttle, is_weak
 from channels.listening import Caps, ListeningSocket, open_listener
 from channels.serving import HttpServer, Patience, refusal
-from channels.tokens import SHORTEST_TOKEN, is_weak
 from channels.web.guard import (
     Refused,
     TokenAuth,

@@ -228,7 +228,7 @@ class Arrival:
         if self._app is None:
             return image
         folder = self._app.config.folder(key)
-        quota = self._app.config.settings(key).tools.files_quota
+        quota = self._app.config.book.effective(key.id).tools.files_quota
         if self._is_rehearsal:
             is_there = (folder / image.file).exists()
             return image if is_there or self.has_room(folder, quota, len(content)) else None

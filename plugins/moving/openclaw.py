@@ -33,8 +33,7 @@ from typing import Any
 from memory.record.store import StoreError
 from plugins.moving.blocks import decode_picture
 from plugins.moving.openclaw_session import ClawSession
-from plugins.moving.packed import unpack
-from plugins.moving.reading import MOST_PICTURE, Archive, load_json
+from plugins.moving.reading import MOST_PICTURE, Archive, load_json, unpack
 from plugins.moving.record.foreign import ForeignDatabase, TooLargeRow
 from plugins.moving.schedules import read_openclaw_job
 from plugins.moving.source import (

@@ -11,6 +11,7 @@ import lzma
 import os
 import re
 import stat
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -23,8 +24,31 @@ import orjson
 
 from memory.faults import say_fault
 from memory.record.folders import NO_WAIT
-from plugins.moving.packed import BROKEN_ZSTD, open_packed
 from plugins.moving.source import TOO_LARGE, MovingError, UnreadableChat, UnreadableFile
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+
+BROKEN_ZSTD = (zstd.ZstdError, EOFError)
+
+
+def open_packed(file: IO[bytes]) -> zstd.ZstdFile:
+    """Return a file as it was before it was packed; reading it may raise BROKEN_ZSTD."""
+    return zstd.ZstdFile(file)
+
+
+def unpack(data: bytes, most: int) -> bytes | None:
+    """Return what was packed; None where it is damaged, or larger than that."""
+    unpacker = zstd.ZstdDecompressor()
+    try:
+        found = unpacker.decompress(data, max_length=most + 1)
+    except (*BROKEN_ZSTD, MemoryError):
+        return None
+    return found if unpacker.eof and len(found) <= most else None
+
 
 MOST_JSON = 8_000_000_000
 """Bytes of a JSON file; with a million long messages it has two thousand million."""

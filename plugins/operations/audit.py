@@ -21,7 +21,7 @@ from bot.data_folder import DATABASE, find_database, plugins_folder
 from bot.logs import looks_secret
 from bot.settings import Layers, Settings, SettingsStore, load_layers
 from bot.settings.permits import HARMLESS, Permit, parse_permit
-from channels.tokens import is_weak
+from channels.guessing import is_weak
 from channels.web.guard import is_loopback
 from memory.record.engines import engine_for
 from memory.record.transfer import copy_out

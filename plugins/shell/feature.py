@@ -20,7 +20,7 @@ from agent.tools.allowance import Allowance, refusal
 from agent.tools.groups import HAS_GROUPS
 from agent.tools.workspace import WRITABLE, files_below, open_file
 from bot.kernel import Kernel
-from bot.turn_tasks import StoppableTasks
+from bot.turn_runner import StoppableTasks
 from channels.language import _
 from memory.keys import ConversationKey
 from memory.record.offload import LocalWorkspace

@@ -16,8 +16,7 @@ from bot.kernel import Kernel
 from bot.logs import in_turn
 from bot.problems import BROKEN
 from bot.runtime import RuntimeConfig
-from bot.turn_runner import describe_timeout
-from bot.turn_tasks import STOPPED
+from bot.turn_runner import STOPPED, describe_timeout
 from channels.dates import say_moment
 from channels.language import ENGLISH, _, explain, speaking
 from memory.context.change import Change
@@ -130,7 +129,7 @@ class SideQuestions:
         with in_turn(f"{key.id} aside"), speaking(ENGLISH):
             task = asyncio.create_task(agent.answer_aside(turn, _Unseen()))
         self._running[key.id].add(task)
-        seconds = self._config.settings(key).turn_timeout
+        seconds = self._config.book.effective(key.id).turn_timeout
         try:
             done, _pending = await asyncio.wait({task}, timeout=seconds)
             if not done:

@@ -1,14 +1,274 @@
-"""The hooks of spending."""
+"""The hooks of spending.
+
+`/usage`: what the calls to models cost, by day, chat, model and purpose; and the limits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime, time, timedelta, tzinfo
+from typing import Any
+
+from msgspec import to_builtins
+from msgspec.structs import asdict
 
 from bot.kernel import Kernel
-from plugins.api import Command, hookimpl
+from channels.dates import say_day
+from channels.language import _, figure
+from memory.keys import ConversationKey, home_of
+from memory.ledger import Bill
+from plugins.api import Action, Ask, BranchInfo, Command, CommandError, Reply, command, hookimpl
 from plugins.spending import record
-from plugins.spending.commands import usage
+from plugins.spending.accounts import Account
 from plugins.spending.saving import MonthSpending
+from plugins.wording import amount, cell, clip, literal, money, name_branch, series, table
+
+DAYS = 7
+FAR = 30
+"""Days that the data has."""
+CHATS = 10
+"""The chats that are listed, the dearest first."""
+SUBS = (
+    (
+        "lift",
+        "suspend the spending limit that was reached, until the month ends; add a user "
+        "(such as telegram/42) for theirs",
+    ),
+)
+PURPOSES = ("answer", "summary", "title", "memory", "aside", "subagent", "request")
+"""The purposes of calls that have a word of their own."""
+HEADINGS = HERE, BY_CHAT, BY_DAY, BY_MODEL, ALL, EVER = (
+    *("this chat, total", "this month by chat", "by day"),
+    *("this month by model", "all chats", "ever"),
+)
+WRITTEN = "into the cache:"
+"""The column of what was written into a cache that charges for it; nobody else has it."""
+THOUGHT = "reasoning:"
+"""The column of what models thought and did not say; only where they did."""
+_OWN = ("web/", "terminal/")
+"""Chats of whoever sits at this machine, with the owner's own name."""
+LIFT = Action("Lift the limit", "/usage lift")
+
+Bills = Mapping[str, Bill]
+_Day = tuple[date, Bill, Bills]
+"""A day on which models were called: all that it cost, and what the dearest chats did."""
+
+
+@command("usage", "Show tokens and cost, of this chat and of all chats", subs=SUBS)
+async def usage(ask: Ask) -> Reply:
+    """Show the cost; `/usage lift` lets limits rest."""
+    match ask.words:
+        case []:
+            return await _show(ask)
+        case [word] if word.lower() == "lift":
+            return await _lift(ask, "")
+        case [word, who] if word.lower() == "lift":
+            return await _lift(ask, who)
+    raise CommandError(
+        _("/usage does not know {words!r}; use /usage or /usage lift.", words=ask.text[:60])
+    )
+
+
+async def _show(ask: Ask) -> Reply:
+    """Show an owner all, and others what concerns this chat and them."""
+    person = ask.person
+    accounts = ask.service(MonthSpending).accounts(ask.conversation.key, person.limited)
+    shown = [account for account in accounts if person.is_owner or account.kind != "total"]
+    groups: dict[str, Bills] = {"": {HERE: ask.conversation.context.bill}}
+    days: list[_Day] = []
+    if ask.person.is_owner:
+        of_all, days = await _of_all(ask)
+        groups |= of_all
+    branches = await ask.bot.branches.all(ask.conversation.key)
+    keys = groups.get(BY_CHAT, {})
+    given = await _list_titles(
+        ask, [*keys, *(chat for _day, _whole, chats in days for chat in chats)]
+    )
+    titles = {home: literal(title) for home, title in given.items()}
+    names = titles | _name_branches(ask.conversation.key, branches, keys, titles) | _reword(groups)
+    columns = _columns([bill for bills in groups.values() for bill in bills.values()])
+    rows = [row for title, bills in groups.items() for row in _rows(title, bills, names, columns)]
+    data: dict[str, Any] = {
+        "limits": {account.setting: to_builtins(account) for account in shown},
+        **{title or "chat": _data(bills) for title, bills in groups.items()},
+        **({"days": [_describe_day(*day, given) for day in days]} if person.is_owner else {}),
+    }
+    is_stopped = any(account.is_used_up for account in shown)
+    text = "\n\n".join([*map(_limit, shown), table(("", *columns), rows)])
+    return Reply(text, data, (LIFT,) if is_stopped else ())
+
+
+def _reword(groups: Mapping[str, Bills]) -> dict[str, str]:
+    """Return the days, and the purposes of models, in the language of whoever asked, by their names
+    in the data."""
+    days = {key: date.fromisoformat(key.split()[-1]) for key in groups.get(BY_DAY, {})}
+    models = [key.rpartition(", ") for key in groups.get(BY_MODEL, {})]
+    return {
+        **{key: say_day(day) for key, day in days.items()},
+        **{"".join(model): series((model[0], _(model[2]))) for model in models},
+    }
+
+
+async def _of_all(ask: Ask) -> tuple[dict[str, Bills], list[_Day]]:
+    """Return the bills of all chats, by the title that they stand under, and the days on which
+    there are any. A day goes from midnight to midnight where the person lives."""
+    zone = ask.bot.zone()
+    today = datetime.now(zone).date()
+    days = [today - timedelta(days=back) for back in range(FAR)]
+    midnights = [(_midnight(day, zone), _midnight(day + timedelta(days=1), zone)) for day in days]
+    bills = await ask.service(MonthSpending).list_bills(midnights)
+    used = [
+        (day, sum(chats.values(), Bill()), _dearest(chats))
+        for day, chats in zip(days, bills.by_day, strict=True)
+        if chats
+    ]
+    groups: dict[str, Bills] = {
+        BY_DAY: {f"{day:%a} {day}": whole for day, whole, _chats in used if day in days[:DAYS]},
+        BY_CHAT: _dearest(bills.by_conversation),
+        BY_MODEL: {f"{model}, {purpose}": bill for model, purpose, bill in bills.by_model},
+        ALL: {EVER: bills.ever},
+    }
+    return groups, used
+
+
+def _describe_day(
+    day: date, whole: Bill, chats: Bills, titles: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return a day's cost as data, with the dearest chats by their ids ("": calls for none) and
+    titles, as far as these may be read."""
+    return {
+        "day": day.isoformat(),
+        "cost": whole.cost,
+        "calls": whole.calls,
+        "unknown": whole.unknown,
+        "chats": [
+            {"chat": name, "title": titles.get(home_of(name), ""), "cost": bill.cost}
+            for name, bill in chats.items()
+        ],
+    }
+
+
+def _midnight(day: date, zone: tzinfo) -> float:
+    return datetime.combine(day, time(), zone).timestamp()
+
+
+def _dearest(bills: Bills) -> Bills:
+    best = sorted(bills.items(), key=lambda item: (-item[1].cost, -item[1].prompt, item[0]))
+    return dict(best[:CHATS])
+
+
+async def _list_titles(ask: Ask, keys: Iterable[str]) -> dict[str, str]:
+    """Return what chats of the person who asks are called; nobody reads how others' chats begin,
+    and where others read along, none is named."""
+    here, homes = ask.conversation.key.home, {home_of(key) for key in keys}
+    if not (ask.address.is_private or not ask.address.user):
+        return {}
+    own = {one for one in homes if one == here or (one.count("/") == 1 and one.startswith(_OWN))}
+    found = await ask.service(MonthSpending).list_titles(sorted(own))
+    return {home: title for home, title in found.items() if title}
+
+
+def _name_branches(
+    here: ConversationKey,
+    branches: Sequence[BranchInfo],
+    keys: Iterable[str],
+    chats: Mapping[str, str],
+) -> dict[str, str]:
+    """Return the names of rows that would show a branch by its key: those of this chat by their
+    titles. `chats` are the names of chats."""
+    names = {}
+    titles = {here.branch(one.number).id: one.title for one in branches if branches[1:]}
+    for key in (ConversationKey(key, "") for key in keys):
+        if key.id in titles or key.is_branch:
+            chat, title = chats.get(key.home, key.home), titles.get(key.id, "")
+            is_same = chat in (literal(title), literal(clip(title)))
+            branch = name_branch(key.number, "" if is_same else title)
+            names[key.id] = f"{chat}, {branch}"
+    return names | ({HERE: _("this branch, total")} if branches[1:] else {})
+
+
+def _columns(bills: Sequence[Bill]) -> list[str]:
+    """Return the headings of what there is to show."""
+    absent = {
+        *((WRITTEN,) if not any(bill.written for bill in bills) else ()),
+        *((THOUGHT,) if not any(bill.reasoning for bill in bills) else ()),
+    }
+    return [name for name in _COLUMNS if name not in absent]
+
+
+def _rows(
+    title: str, bills: Bills, names: Mapping[str, str], columns: Sequence[str]
+) -> Iterable[tuple[str, ...]]:
+    if title and bills:
+        yield (f"**{_(title)}**", *[""] * len(columns))
+    for name, bill in bills.items():
+        yield (cell(names.get(name, _(name))), *(_COLUMNS[column](bill) for column in columns))
+
+
+def _cost(bill: Bill) -> str:
+    return _("unknown") if bill.unknown == bill.calls > 0 else money(bill.cost, bill.unknown)
+
+
+_COLUMNS: Mapping[str, Callable[[Bill], str]] = {
+    "calls:": lambda bill: figure(f"{bill.calls:,}"),
+    "prompt:": lambda bill: amount(bill.prompt),
+    "cached:": lambda bill: amount(bill.cached),
+    WRITTEN: lambda bill: amount(bill.written),
+    "completion:": lambda bill: amount(bill.completion),
+    THOUGHT: lambda bill: amount(bill.reasoning),
+    "cost:": _cost,
+}
+COLUMNS = tuple(_COLUMNS)
+
+
+def _limit(account: Account) -> str:
+    """Describe an account of the month in a sentence."""
+    whose = {"total": _("All chats together"), "chat": _("This chat"), "user": _("You")}[
+        account.kind
+    ]
+    spent = _(
+        "{whose}, this month: {cost}",
+        whose=whose,
+        cost=money(account.bill.cost, account.bill.unknown),
+    )
+    if not account.limit:
+        return _("{spent}; no limit ({setting}).", spent=spent, setting=account.setting)
+    rest = _(", lifted until the month ends") if account.is_lifted else ""
+    return _(
+        "{spent} of {limit} ({setting}{rest}).",
+        spent=spent,
+        limit=money(account.limit),
+        setting=account.setting,
+        rest=rest,
+    )
+
+
+def _data(bills: Bills) -> dict[str, Any]:
+    return {name: asdict(bill) for name, bill in bills.items()}
+
+
+_LIFTED_FOR = {"total": "", "chat": " for this chat", "user": " for this user"}
+
+
+async def _lift(ask: Ask, who: str) -> Reply:
+    """Lift what stops this chat, or a user ("telegram/42")."""
+    ask.require_owner("lift a spending limit")
+    lifted = await ask.service(MonthSpending).lift(ask.conversation.key, who)
+    if not lifted:
+        whom = literal(who) or _("this chat")
+        raise CommandError(
+            _("No spending limit is stopping {whom} now, so there is nothing to lift.", whom=whom)
+        )
+    names = _(" and ").join(account.setting for account in lifted)
+    where = _(_LIFTED_FOR[lifted[-1].kind])
+    return Reply(
+        _(
+            "Lifted until the month ends{where}: {names}. After that it applies again.",
+            where=where,
+            names=names,
+        ),
+        {"lifted": [account.setting for account in lifted]},
+    )
 
 
 class SpendingFeature:

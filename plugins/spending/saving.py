@@ -45,7 +45,7 @@ class ConfiguredRules(Struct, frozen=True):
 
     @property
     def zone(self) -> tzinfo:
-        return self.config.zone()
+        return self.config.book.effective().zone
 
     def is_free(self, key: ConversationKey) -> bool:
         return self.config.at(key).model.is_free

@@ -101,7 +101,7 @@ class Titles:
             self._tasks.start(self._try(event.key, event.turn), f"title of {event.key.id}")
 
     def _is_wanted(self, key: ConversationKey) -> bool:
-        settings = self._config.settings(key)
+        settings = self._config.book.effective(key.id)
         wish, has_own = settings.section(ConversationSettings).titles, self._config.summary_choice
         if wish == "off" or (wish == "auto" and not settings.context.summary_brain.model):
             return False

@@ -64,7 +64,7 @@ class VoiceMessages:
         return not received.text.strip() or bool(self._settings(received.key).model)
 
     def _settings(self, key: ConversationKey) -> VoiceSettings:
-        return self._kernel.config.settings(key).section(VoiceSettings)
+        return self._kernel.config.book.effective(key.id).section(VoiceSettings)
 
     async def transcribe(self, received: Received) -> tuple[Received, str]:
         """Return the message with its transcripts, and why one is missing. Raises StoreError."""
@@ -192,7 +192,7 @@ class SpokenAnswers:
 
     def is_wanted(self, key: ConversationKey, *, was_spoken_to: bool) -> bool:
         """Return whether an answer shall be read aloud in this conversation."""
-        settings = self._kernel.config.settings(key).section(VoiceSettings)
+        settings = self._kernel.config.book.effective(key.id).section(VoiceSettings)
         is_asked = settings.reply == "always" or (settings.reply == "same" and was_spoken_to)
         return is_asked and bool(settings.speech_model)
 
@@ -202,7 +202,7 @@ class SpokenAnswers:
         """Return the sound of an answer, or b"" where there is none; it raises nothing that the
         person could be told: the text is there all the same."""
         kernel, spoken = self._kernel, to_spoken(text)
-        settings = kernel.config.settings(key).section(VoiceSettings)
+        settings = kernel.config.book.effective(key.id).section(VoiceSettings)
         voice = self._voices.of(key, settings.speech_model)
         if not spoken or (not voice.is_free and kernel.config.spending.is_enough(key, user)):
             return b""
@@ -347,7 +347,7 @@ class Voices:
     def of(self, key: ConversationKey, model: str) -> Voice:
         """Return the voice with this model for a conversation. The key from the environment goes to
         no address that is set for voice alone."""
-        settings = self._config.settings(key)
+        settings = self._config.book.effective(key.id)
         own = settings.section(VoiceSettings)
         usual_key = "" if own.base_url else self._secrets.get("OPENAI_API_KEY", "")
         endpoint = Endpoint(

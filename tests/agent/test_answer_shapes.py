@@ -13,14 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import astuple
 
-from agent.models.answer import Answer
+from agent.models.answer import Answer, PlainChunk, read_plain
 from agent.models.base import ContextOverflow, ModelAnswerBroken, ModelReply, Usage
 from agent.models.endpoint import Endpoint
-from agent.models.event_reader import parse_chunk
 from agent.models.failures import find_error, refusal
 from agent.models.overflow import is_overflow, parse_room, parse_window
-from agent.models.plain_chunk import PlainChunk, read_plain
 from agent.models.waits import MOST_WAIT, find_wait, read_wait
+from agent.models.wire import parse_chunk
 from tests.agent.endpoints import CHAT, ask, conversation, failure
 from tests.fakes.openai_server import Body, Fail, Say
 from tests.tables import each_row

@@ -31,6 +31,7 @@ from memory.keys import ConversationKey
 from tests.agent.endpoints import CHAT, ask
 from tests.fakes.openai_server import Answer, Fail, Hang, OpenAIServer, Say
 from tests.fakes.scripted_model import Fixed, ScriptedModel
+from tests.fakes.work_models import OneModel
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {}}}
 HELLO = ModelRequest([{"role": "user", "content": "Hello?"}], [TOOL], tool_choice="none")
@@ -248,7 +249,8 @@ async def asked_for(answer: Answer) -> AsyncIterator[tuple[Any, EndpointModel]]:
 
 
 def summarizer(model: EndpointModel) -> ModelSummarizer:
-    return ModelSummarizer(lambda key: model, lambda key: 8_000, lambda text, name: len(text))
+    work = OneModel(model)
+    return ModelSummarizer(work, work, lambda text, name: len(text))
 
 
 async def test_a_wait_of_hours_is_not_slept_by_what_no_turn_waits_for() -> None:

@@ -31,7 +31,7 @@ from agent.models.history import (
     normalize,
 )
 from agent.models.providers import NOBODY
-from agent.models.responses_rules import RULES as RESPONSES
+from agent.models.responses_request import RULES as RESPONSES
 from memory.messages import RequestExtras
 from tests.agent.endpoints import TOOL
 from tests.fakes import openai_responses

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from agent.tools import ToolError
-from agent.tools.apart import read_apart
-from agent.tools.places import AT_ONCE, take_place
+from agent.tools.apart import AT_ONCE, read_apart, take_place
 from agent.tools.search import Search
 from plugins.documents.feature import DocumentTexts
 from plugins.web_tools.pages import find_main_content

@@ -12,9 +12,8 @@ import pytest
 
 from agent.loop import SHORTFALLS
 from agent.models import failures
-from agent.models.base import ContextOverflow, ModelError
+from agent.models.base import ContextOverflow, Finish, ModelError, read_finish
 from agent.models.endpoint import Endpoint
-from agent.models.finish import Finish, read_finish
 from agent.models.overflow import is_overflow, parse_window
 from agent.models.providers import PROVIDERS
 from agent.models.selection import connect

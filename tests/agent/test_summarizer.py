@@ -9,8 +9,7 @@ from typing import get_args
 import pytest
 from msgspec.structs import replace
 
-from agent.models.base import ContextOverflow, ModelRefused, ModelReply, ModelRequest, Usage
-from agent.models.finish import Finish
+from agent.models.base import ContextOverflow, Finish, ModelRefused, ModelReply, ModelRequest, Usage
 from agent.summarizer import ModelSummarizer
 from memory.context.continued import Beginning
 from memory.context.summary import SummaryRequest, behind
@@ -19,15 +18,17 @@ from memory.keys import ConversationKey
 from memory.ledger import Spent
 from memory.messages import NOTHING_BESIDE, ToolCall
 from tests.fakes.scripted_model import ScriptedModel
+from tests.fakes.work_models import OneModel
 
 KEY = ConversationKey("pipe/main", "pipe-main")
 
 
-def summarizer(model: ScriptedModel, window: int = 8_000) -> ModelSummarizer:
+def summarizer(
+    model: ScriptedModel, window: int = 8_000, *, answers: bool = False
+) -> ModelSummarizer:
     """A summariser for which a word is a token."""
-    return ModelSummarizer(
-        lambda key: model, lambda key: window, lambda text, name: len(text.split())
-    )
+    work = OneModel(model, window, answers)
+    return ModelSummarizer(work, work, lambda text, name: len(text.split()))
 
 
 async def test_a_schema_reaches_the_model() -> None:
@@ -204,7 +205,7 @@ class Keeper(ScriptedModel):
 
 
 def in_conversation(model: ScriptedModel) -> ModelSummarizer:
-    return replace(summarizer(model), answers=lambda key: True)
+    return summarizer(model, answers=True)
 
 
 def behind_it(model: ScriptedModel) -> list[bool]:

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from agent.models.answer import Answer
 from agent.models.base import ModelRequest
+from agent.models.chat_thoughts import ThoughtFilter, split_thoughts, without_markup
 from agent.models.spoken_calls import lift_calls
-from agent.models.tags import ThoughtFilter, split_thoughts, without_markup
 from memory.messages import ToolCall
 from tests.agent.endpoints import CHAT, TOOL, ask, conversation, user
 from tests.fakes.openai_server import Say

@@ -24,8 +24,8 @@ from openai._streaming import SSEDecoder
 from agent.models import wire
 from agent.models.base import ModelError
 from agent.models.endpoint import Endpoint
+from agent.models.openai_client import read_places
 from agent.models.sdk_client import find_proxy
-from agent.models.sdk_types import read_places
 from agent.models.served import EndpointModel
 from agent.tools import groups
 from tests.agent.endpoints import CHAT, HELLO, ask, conversation

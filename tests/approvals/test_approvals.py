@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from channels.message import Address, Inbound, Outbound, Reply
-from plugins.approvals.approvals import Approvals
+from plugins.approvals.feature import Approvals
 from plugins.shell import feature as plugin
 from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
 from tests.waiting import PATIENCE, until

@@ -25,7 +25,7 @@ from channels import dates
 from channels.kit.receiver import LEFT_OUT
 from channels.language import CATALOGUE, FROM_LOWER_LAYER, LANGUAGES, words_of
 from channels.terminal import keys
-from channels.web.words import list_words
+from channels.web.channel import list_words
 from memory.context.audit import REASONS
 from plugins.accounts import feature as account_feature
 from plugins.api import HookContext
@@ -37,7 +37,7 @@ from plugins.instructions.record import InstructionRows
 from plugins.jobs import feature as job_feature
 from plugins.jobs import recurrence, wording
 from plugins.loader import load
-from plugins.spending import commands as usage
+from plugins.spending import feature as usage
 from plugins.tour import feature as tour_feature
 
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from agent.models.endpoint import Endpoint
 from agent.models.failures import refusal
 from bot.settings.schema import SETTINGS
 from channels.language import LANGUAGES, _, choose, explain, number_of, speaking, words_of
-from channels.web.words import list_words
+from channels.web.channel import list_words
 from memory.calibration import CutPrompt
 from memory.record.engines.postgresql import PostgresqlEngine
 from memory.record.engines.sqlite import SqliteEngine

@@ -20,9 +20,8 @@ from channels.kit.platform import Media, Post
 from channels.mail import MailSettings
 from channels.mail.bounds import TooManyParts, parse_bounded
 from channels.mail.inbox import Inbox
-from channels.mail.reading import Letter, read, thread_of
+from channels.mail.reading import Letter, cut_quotation, read, read_html, thread_of
 from channels.mail.verification import is_verified, parse
-from channels.mail.words import cut_quotation, read_html
 from channels.mail.writing import Course, make_mail, make_mail_with
 from tests.tables import each_row
 from tests.waiting import PATIENCE

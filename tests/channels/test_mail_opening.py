@@ -15,8 +15,7 @@ from benchmarks.hostile_mail import MAILS
 from bot.apart import read_apart
 from channels.base import Bot, UnreadableError
 from channels.mail import MailSettings
-from channels.mail.mail import Mail, _hear
-from channels.mail.opening import is_small, open_letter
+from channels.mail.mail import Mail, _hear, is_small, open_letter
 from channels.mail.reading import read
 from channels.trouble import MessageLeftOut
 from tests.tables import each_row

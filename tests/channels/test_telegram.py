@@ -16,8 +16,8 @@ from channels.message import Attachment, Inbound
 from channels.settings import TelegramSettings
 from channels.splitting import split
 from channels.telegram import Rhythm, Telegram, telegram_channel
-from channels.telegram.reading import CarefulRequest
 from channels.telegram.rendering import LONGEST, measure, rendered
+from channels.telegram.telegram import CarefulRequest
 from tests.channels.clock import quick_sleep
 from tests.channels.webhook_server import webhooks
 from tests.fakes.fake_bot import FakeBot

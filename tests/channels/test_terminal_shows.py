@@ -16,7 +16,7 @@ from channels.terminal import display, figures
 from channels.terminal.figures import Block, Figure, figure_of, kitty_picture, share_out
 from channels.terminal.markdown import measure_finished
 from plugins.builtin.context import state
-from plugins.context_map import picture
+from plugins.context_map import feature as context_map
 from tests.channels.glass import Glass
 from tests.channels.test_terminal import plain
 
@@ -150,7 +150,7 @@ def shown(figure: Figure, width: int = 80) -> str:
 
 
 def test_every_part_and_every_state_that_the_bot_knows_has_a_colour() -> None:
-    known = {name for name in picture._PARTS if name != "free"}
+    known = {name for name in context_map._PARTS if name != "free"}
     assert known == figures.PARTS.keys()
     assert set(state.STATES) == figures._STATES.keys()
 

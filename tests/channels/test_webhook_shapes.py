@@ -29,7 +29,7 @@ from channels.retry import TROUBLE, patient
 from channels.slack.platform import Slack
 from channels.slack.settings import SlackSettings
 from channels.slack.socket import Socket
-from channels.telegram.reading import readable
+from channels.telegram.telegram import readable
 from channels.wecom import WeComSettings
 from channels.wecom.wecom import WeCom
 from channels.whatsapp import WhatsAppSettings

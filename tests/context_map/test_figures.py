@@ -20,9 +20,9 @@ from memory.messages import Message
 from memory.turns import Entry, Turn
 from plugins.builtin.context.state import STATES
 from plugins.builtin.context.turns import Row
-from plugins.context_map import picture
+from plugins.context_map import feature as context_map
+from plugins.context_map.feature import Picture, flow, render, svg
 from plugins.context_map.figures import find_limit, list_blocks, spell, spread, thin
-from plugins.context_map.picture import Picture, flow, render, svg
 from plugins.turn_names import turns_of
 from tests.fakes.openai_server import Answer, Received, Say
 from tests.tables import each_row
@@ -87,7 +87,7 @@ def test_the_blocks_are_the_request_in_its_order_and_add_up_to_its_size(
     assert sum(block.tokens for block in blocks) == view.tokens
     assert all(block.tokens >= 0 for block in blocks)
     told = [number for one in blocks for number in turns_of(one.turns, view.newest)]
-    written = [s for s in view.ranges if s.summary]
+    written = [s for s in view.layout.ranges if s.summary]
     steered = {*(t.number for t in view.complete), *(n for s in written for n in s.turns)}
     assert sorted(told) == sorted(steered)
     assert all(one.count == len(turns_of(one.turns, view.newest)) for one in blocks if one.turns)
@@ -224,7 +224,7 @@ def test_blocks_flow_like_words_and_never_overlap(widths: list[float]) -> None:
     boxes = flow(widths, top=100, line=38)
     for one, other in pairwise(boxes):
         assert other.y > one.y or other.x >= one.x + one.width
-    assert all(box.x + box.width <= picture.WIDTH for box in boxes)
+    assert all(box.x + box.width <= context_map.WIDTH for box in boxes)
 
 
 def test_the_map_is_rendered_as_a_png_with_letters_of_its_own() -> None:

@@ -166,7 +166,9 @@ def test_the_addon_of_home_assistant_gives_its_options_to_the_bot(container: Con
     bot.chmod(0o755)
     path = f"/backups:{container.image.environ['PATH']}"
     bare = replace(container, environ={"PATH": path})
-    said = bare.run("sh", "/backups/run.sh").stdout.splitlines()
+    done = bare.run("sh", "/backups/run.sh")
+    assert done.returncode == 0, done
+    said = done.stdout.splitlines()
     assert "called with --config /parley/config.json --data /data/parley --web" in said
     assert {f"PARLEY_WEB_TOKEN={TOKEN}", "TELEGRAM_BOT_TOKEN=123:abc"} <= {*said}
     assert not [line for line in said if line.startswith(("OPENAI_API_KEY", "OPTIONS"))]

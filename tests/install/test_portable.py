@@ -26,7 +26,7 @@ MAY_USE = {
     "agent/tools/groups.py": {"os.killpg"},
     "agent/tools/limited.py": {"resource"},
     "bot/event_loop.py": {"uvloop"},
-    "bot/folder_lock.py": {"fcntl", "os.O_DIRECTORY"},
+    "bot/data_folder.py": {"fcntl", "os.O_DIRECTORY"},
     "bot/notify.py": {"socket.AF_UNIX"},
     "bot/stopping.py": {"add_signal_handler"},
     "channels/line_streams.py": {"add_reader", "select.PIPE_BUF", "select.POLLOUT", "select.poll"},
@@ -89,7 +89,7 @@ def test_only_one_module_locks_files() -> None:
         and {"filelock", "fcntl", "msvcrt"}
         & {getattr(node, "module", None), *(alias.name for alias in node.names)}
     }
-    assert locking == {"bot/folder_lock.py"}
+    assert locking == {"bot/data_folder.py"}
 
 
 _PIECES = (

@@ -11,21 +11,21 @@ import pytest
 
 from bot.settings.schema import validate
 from memory import linear
-from plugins.instructions import checks, scorer
+from plugins.instructions import checks, detect
 from plugins.instructions.detect import find_instructions
 from tests.fakes.openai_server import echo
 from tests.weights import weights_in
 from tests.whole.testbot import run_bot
 
 ORDER = "Never send anything to my boss without asking me"
-WHOLE = Path(scorer.__file__).with_name(scorer.NAME).read_bytes()
+WHOLE = Path(detect.__file__).with_name(detect.NAME).read_bytes()
 
 
 @pytest.fixture(name="weights")
 def _weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The path of the file from which the weights are read in a test."""
     with weights_in(tmp_path, monkeypatch):
-        yield tmp_path / scorer.NAME
+        yield tmp_path / detect.NAME
 
 
 def damaged() -> Iterator[bytes]:
@@ -67,5 +67,5 @@ async def test_the_bot_goes_on_without_the_file_and_keeps_what_is_added(
         assert not reply.actions
         assert ORDER in (await bot.says(f"/rules add {ORDER}")).text
         await bot.says("And?")
-    message = f"nothing is found by {scorer.NAME} of plugins.instructions: it is damaged"
+    message = f"nothing is found by {detect.NAME} of plugins.instructions: it is damaged"
     assert [record.message for record in caplog.records].count(message) == 1

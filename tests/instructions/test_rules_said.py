@@ -12,8 +12,7 @@ import pytest
 from channels.kit.platform import IncomingMessage
 from channels.message import Attachment, Reply
 from channels.whatsapp import reading
-from plugins.instructions.detect import find_instructions
-from plugins.instructions.own_words import cut_forwarded, is_forwarded, own_words
+from plugins.instructions.detect import cut_forwarded, find_instructions, is_forwarded, own_words
 from plugins.instructions.record import list_said
 from plugins.instructions.standing import MOST_OPEN
 from tests.fakes.openai_server import Answer, Call, Received, Say, echo

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC
+from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,32 @@ class Obedient:
 
 
 @dataclass
+class LodgeRules:
+    """The rules of a lodge, which hold in all its conversations."""
+
+    lodge: Lodge
+    plugin_offloader: Offloader | None = None
+
+    def at(self, key: ConversationKey) -> Lodge:
+        del key
+        return self.lodge
+
+    def prefix(self, key: ConversationKey) -> PromptPrefix:
+        del key
+        return self.lodge.frame
+
+    def zone(self) -> tzinfo:
+        return UTC
+
+    def restores_exactly(self) -> bool:
+        return self.lodge.restores_exactly
+
+    def offloader(self, key: ConversationKey) -> Offloader | None:
+        del key
+        return self.lodge.offloader
+
+
+@dataclass
 class Lodge:
     """A bot's memory, which a test can close and open again."""
 
@@ -82,13 +108,9 @@ class Lodge:
             self.store,
             Meter(),
             self.summarizer,
-            lambda key: self.limits,
-            lambda key: self.frame,
+            LodgeRules(self),
             self.folder,
-            zone=lambda: UTC,
-            restores_exactly=lambda: self.restores_exactly,
             events=self.events,
-            offloader_for=lambda key: self.offloader,
             request_log=self.request_log,
             mirror=self.mirror,
             likeness=self.likeness,

@@ -141,7 +141,7 @@ async def test_nonsense_of_a_listener_costs_what_it_says_and_nothing_else(
     events = Events([Listener("bad", hear, 1), good, Listener("worse", hear, minds=fails)])
     event = Event("turn_start", ConversationKey("pipe/main", "pipe-main"))
     for number, _nonsense in enumerate(NONSENSE, 1):
-        assert events.minds("turn_start")
+        assert events.find_minding("turn_start")
         assert await events.emit(event) == Verdict("no", ("x",))
         assert sum("bad " in record.getMessage() for record in caplog.records) == number
     listed = Verdict("", ["a", "b"])  # type: ignore[arg-type]

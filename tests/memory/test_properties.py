@@ -26,7 +26,7 @@ from memory.context.strategies import STRATEGIES, next_plan
 from memory.context.summary import SummaryRequest
 from memory.context.view import View
 from memory.conversation import Conversation
-from memory.cut_approval import PATIENCE
+from memory.forecaster import PATIENCE
 from memory.keys import ConversationKey
 from memory.ledger import Spent
 from memory.messages import Message, ToolCall
@@ -214,7 +214,7 @@ async def steer(lodge: Lodge, conversation: Conversation, step: tuple[Any, ...])
         case ("clear" | "new" as kind,):
             await conversation.editor.clear(kind)
             assert not conversation.context.view().turns
-            assert not conversation.context.view().ranges
+            assert not conversation.context.view().layout.ranges
         case ("restart",):
             before = conversation.context.view().to_wire(lodge.frame)
             waits = conversation.context.waits_for_strategy  # which is in force then
@@ -331,11 +331,11 @@ async def steer_range(lodge: Lodge, conversation: Conversation, what: str, turns
 def stand_in_for_all(view: View) -> None:
     """No turn is in context that a summary in its place stands for, none has two of them, and they
     stand in the order of the transcript."""
-    covered = [turn for stand_in in view.ranges for turn in stand_in.turns]
+    covered = [turn for stand_in in view.layout.ranges for turn in stand_in.turns]
     assert len(covered) == len(set(covered))
     assert not {turn.number for turn in view.turns} & {*covered}
     assert not {*covered} & {*view.logged}
-    places = [one.turns[-1] for one in view.ranges]
+    places = [one.turns[-1] for one in view.layout.ranges]
     assert places == sorted(places)
 
 

@@ -112,12 +112,12 @@ async def test_a_summary_of_what_came_from_outside_is_tainted(lodge: Lodge) -> N
     clean = [s.summary for s in conversation.context.layout.ranges]
     await conversation.compactor.compact_range([4])
     view = conversation.context.view()
-    assert [(s.turns, view.summaries[s.summary].is_untrusted) for s in view.ranges] == [
+    assert [(s.turns, view.summaries[s.summary].is_untrusted) for s in view.layout.ranges] == [
         ((1, 2), False),
         ((4,), True),
     ]
     assert view.has_outside
-    assert clean == [view.ranges[0].summary]
+    assert clean == [view.layout.ranges[0].summary]
     await conversation.editor.drop({4})
     assert not conversation.context.view().has_outside
 

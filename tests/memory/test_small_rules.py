@@ -17,7 +17,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.models.sdk_types import left_out
+from agent.models.openai_client import left_out
 from memory import turns
 from memory.context import emergency, summary
 from memory.context.compaction import SummarySpec

@@ -20,7 +20,7 @@ from memory.record.store import StoreError
 from plugins.moving.claude_code import ClaudeCode
 from plugins.moving.hermes import Hermes, unfold
 from plugins.moving.openclaw import OpenClaw
-from plugins.moving.packed import unpack
+from plugins.moving.reading import unpack
 from plugins.moving.schedules import read_hermes_job, read_openclaw_job
 from plugins.moving.source import (
     ForeignChat,

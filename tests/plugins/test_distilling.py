@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from agent.models import patience
 from agent.models.base import Model, ModelRequest
+from bot.spending import SpendingRules
 from memory.conversation import Conversation
 from memory.long_term.document import LONGEST, MOST_FACTS, MemoryLine, apply, facts
 from plugins.memory.distiller import (
@@ -31,6 +32,7 @@ from plugins.memory.operations import BadAnswerError, format_material, read_oper
 from tests.agent.test_fallback_model import LATER, asked_for
 from tests.fakes.openai_server import Hang
 from tests.fakes.scripted_model import ScriptedModel
+from tests.fakes.work_models import OneModel, Spent
 from tests.memory.rooms import KEY, Lodge
 from tests.memory.test_memory_document import LINES, note, texts
 from tests.waiting import PATIENCE
@@ -213,12 +215,8 @@ async def test_what_was_taken_away_is_not_distilled_without_transcript(tmp_path:
 
 
 def distiller(model: Model, *, is_enough: bool = False) -> ModelDistiller:
-    return ModelDistiller(
-        lambda key: model,
-        lambda key: 8_000,
-        lambda text, name: len(text),
-        is_enough=lambda key, person: is_enough,
-    )
+    work = OneModel(model, spending=Spent() if is_enough else SpendingRules())
+    return ModelDistiller(work, work, lambda text, name: len(text))
 
 
 MEMORY = DistillRequest("Distil.", "They talked.", 100, KEY)

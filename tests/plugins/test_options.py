@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from bot.commands import refuse_unknown
 from plugins.api import Command, CommandError, HookContext
 from plugins.loader import load
-from plugins.options import refuse_unknown
 from tests.whole.testbot import run_bot
 
 COMMANDS = load(Path("/nonexistent"), HookContext()).commands

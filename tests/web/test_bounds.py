@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from channels.web import guard
 from channels.web.chat_shapes import ChatRequest, Lenient
 from channels.web.guard import MOST_UNREAD, Unread
-from channels.web.misfits import explain_misfit
+from channels.web.operations import explain_misfit
 from channels.web.shapes import Incoming
 from tests.web.site import serving
 

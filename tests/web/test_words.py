@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, FilePayload
 
-from channels.web import words
+from channels.web import channel
 from tests.channels.made_up import speak_made_up, unmarked
 from tests.fakes.openai_server import Call, Fail, Received, Say
 from tests.web.browser import Tab, browsing, needs_chromium
@@ -210,9 +210,9 @@ SCENARIOS: dict[str, tuple[State, ...]] = {
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     speak_made_up(monkeypatch)
-    said = {text: f"⟦{text}⟧" for text in words.list_words()}
-    monkeypatch.setattr(words, "_translate", lambda language: said)
-    monkeypatch.setattr(words, "choose", lambda wanted: "qps")
+    said = {text: f"⟦{text}⟧" for text in channel.list_words()}
+    monkeypatch.setattr(channel, "_translate", lambda language: said)
+    monkeypatch.setattr(channel, "choose", lambda wanted: "qps")
 
 
 @needs_chromium

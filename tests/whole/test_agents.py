@@ -46,7 +46,7 @@ def brain(server: OpenAIServer, **more: Any) -> dict[str, Any]:
 
 
 def limits(bot: TestBot, chat: str) -> Limits:
-    return bot.app.config.limits(key_of(Address("pipe", chat)))
+    return bot.app.config.at(key_of(Address("pipe", chat))).limits
 
 
 async def test_the_documents_two_agents_live_side_by_side_in_one_bot(

@@ -13,7 +13,7 @@ import pytest
 
 from channels.message import Reply
 from memory.context.summary import SummaryRequest
-from memory.cut_approval import PATIENCE
+from memory.forecaster import PATIENCE
 from tests.docs.pages import ROOT
 from tests.fakes.openai_server import Answer, Received, Say
 from tests.memory.rooms import Lodge

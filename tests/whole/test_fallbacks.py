@@ -117,11 +117,11 @@ async def test_what_is_too_long_for_a_stand_in_is_cut_for_it_and_nothing_is_lear
         async with run_bot(tmp_path, script, with_spare(mistral, **more), SPARE) as bot:
             for number in range(8):
                 await bot.says(f"Question {number}. " + "Well, what do you think of it? " * 60)
-            before = bot.app.config.limits(HERE).window
+            before = bot.app.config.at(HERE).limits.window
             script.is_down = True
             assert (await bot.says("And now?")).text.startswith("Spare here.")
             assert bot.app.conversations.models.windows == {}
-            assert bot.app.config.limits(HERE).window == before
+            assert bot.app.config.at(HERE).limits.window == before
 
 
 class SmallSpare:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.loop import CUT_CALLS, SHORTFALLS
-from agent.models.finish import Finish
+from agent.models.base import Finish
 from agent.models.providers import PROVIDERS
 from agent.pictures import Pictures
 from bot.received import key_of

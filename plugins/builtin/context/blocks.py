@@ -34,7 +34,7 @@ def list_blocks(view: View) -> Iterator[RequestBlock]:
     if log := view.log:
         raw = view.front_tokens - (front.tokens if front else 0)
         yield RequestBlock(LOG, raw, "\n".join(line.text for line in log), view.logged)
-    waiting = [one for one in view.ranges if one.summary in view.summaries]
+    waiting = [one for one in view.layout.ranges if one.summary in view.summaries]
     for turn in (*view.turns, None):
         while waiting and (turn is None or waiting[0].turns[-1] < turn.number):
             one = waiting.pop(0)

@@ -228,7 +228,7 @@ def as_data(overview: Overview) -> dict[str, Any]:
         "is_measured": view.scale.is_measured,
         "parts": parts(view),
         "turns": [turn.id for turn in view.turns],
-        "summarised_in_place": [ids(one.turns) for one in view.ranges],
+        "summarised_in_place": [ids(one.turns) for one in view.layout.ranges],
         "log": ids(view.logged),
         "running_turn": f"t{view.current}" if view.current else None,
         "pinned": ids(tuple(sorted(view.layout.pinned))),

@@ -92,7 +92,7 @@ def describe_freed(event: ViewEvent) -> dict[str, Any]:
 
 def _explain_nothing(numbers: Turns, view: View, named: Mapping[int, str]) -> str:
     """Return why no turn of these leaves."""
-    inside = [s for s in view.ranges if not set(numbers).isdisjoint(s.turns)]
+    inside = [s for s in view.layout.ranges if not set(numbers).isdisjoint(s.turns)]
     if len(inside) == 1:
         (one,) = inside
         summary = named.get(one.summary) or _("a summary that is being written")
@@ -106,7 +106,7 @@ def _explain_nothing(numbers: Turns, view: View, named: Mapping[int, str]) -> st
 
 def _explain_rest(event: ViewEvent, numbers: Turns, view: View, named: Mapping[int, str]) -> str:
     """Say which part of a range stays, and what else went into its summary."""
-    swallowed = [s for s in view.ranges if not set(event.leaving).isdisjoint(s.turns)]
+    swallowed = [s for s in view.layout.ranges if not set(event.leaving).isdisjoint(s.turns)]
     within = [
         phrase(
             one,

@@ -328,7 +328,7 @@ def _parse_turns(ask: Ask, rest: str, verb: str) -> tuple[int, ...]:
 def _in_play(ask: Ask, rest: str, verb: str, view: View) -> tuple[int, ...]:
     numbers = _parse_turns(ask, rest, verb)
     there = {turn.number for turn in view.turns} | (set(view.logged) if verb == "drop" else set())
-    there.update(*(one.turns for one in view.ranges))
+    there.update(*(one.turns for one in view.layout.ranges))
     if gone := tuple(n for n in numbers if n not in there):
         raise CommandError(say_gone(gone))
     return numbers
@@ -337,7 +337,7 @@ def _in_play(ask: Ask, rest: str, verb: str, view: View) -> tuple[int, ...]:
 def _format_size(numbers: tuple[int, ...], view: View) -> str:
     raw = sum(turn.tokens for turn in view.turns if turn.number in numbers)
     raw += sum(line.tokens for line in view.log if line.turn in numbers)
-    gone = (s.summary for s in view.ranges if not set(numbers).isdisjoint(s.turns))
+    gone = (s.summary for s in view.layout.ranges if not set(numbers).isdisjoint(s.turns))
     raw += sum(view.summaries[one].tokens for one in gone if one in view.summaries)
     return _(
         "{turns} (about {tokens} tokens)",
@@ -350,7 +350,7 @@ def _fullness(ask: Ask) -> str:
     """Return a word of warning when pins fill much of what there is."""
     view, limits = ask.conversation.context.view(), ask.conversation.context.limits
     raw = sum(turn.tokens for turn in view.turns if turn.number in view.layout.pinned)
-    pinned = (s.summary for s in view.ranges if s not in view.loose)
+    pinned = (s.summary for s in view.layout.ranges if s not in view.loose)
     raw += sum(view.summaries[one].tokens for one in pinned if one in view.summaries)
     share = view.scale.part(raw) / limits.budget
     much = _(" All pins together take up {share:.0%} of the budget.", share=share)

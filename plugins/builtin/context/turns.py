@@ -132,7 +132,7 @@ def _preface(overview: Overview) -> str:
         said.append(_("Summary at the beginning:\n\n{summary}", summary=summary))
     said += [
         phrase(one, "Summary of {turns}:\n\n{summary}", summary=quote(known.text))
-        for one in view.ranges
+        for one in view.layout.ranges
         if (known := view.summaries.get(one.summary))
     ]
     return "\n\n".join(said)

@@ -15,7 +15,7 @@ from _pytest.mark import ParameterSet
 from bot.data_folder import DATABASE
 from channels.base import WithHealth
 from channels.message import Address
-from plugins.approvals.approvals import Approvals
+from plugins.approvals.feature import Approvals
 from plugins.operations.doctor import check_health
 from plugins.shell import feature as shell
 from plugins.shell.box import Ran
