@@ -330,7 +330,7 @@ EVENTS: Mapping[str, EventReader] = {
             },
         ),
     ),
-    "mail.opening.open_letter": EventReader(_opened_mail, (_MAIL,), HERE),
+    "mail.mail.open_letter": EventReader(_opened_mail, (_MAIL,), HERE),
     "mail.reading.read": EventReader(_mail, (_MAIL,), MOST_OF_MAIL),
     "matrix.reading.read": EventReader(
         lambda body: at_matrix.read(

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from msgspec.structs import astuple
+import pytest
 
-from bot.runtime import RuntimeConfig
 from bot.settings import Settings
 from channels.base import Activity, ContextChanged, Delta, Done, ToolEnded, ToolStarted, TurnStarted
-from memory.keys import ConversationKey
 from tests.fakes.openai_server import (
     Answer,
     Body,
@@ -129,25 +127,24 @@ async def test_whatever_the_endpoint_does_ends_in_a_sentence_and_the_next_messag
             assert (await bot.says("And now?", f"chat {number}")).text == "All is well."
 
 
-class HastyConfig(RuntimeConfig, frozen=True):
-    """Settings with a time limit below what they allow, so that the test need not wait."""
-
-    def settings(self, key: ConversationKey) -> Settings:
-        return self.book.effective(key.id).model_copy(update={"turn_timeout": 0.2})
-
-
-async def test_a_turn_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+async def test_a_turn_that_takes_too_long_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def script(request: Received) -> Answer:
         is_slow = request.body["messages"][-1]["content"] == "Slow?"
         return Hang("Let me") if is_slow else Say("Quick.")
 
     async with run_bot(tmp_path, script) as bot:
-        runner = bot.app.turns.runner
-        usual = runner.rules
-        runner.rules = HastyConfig(*astuple(usual))
+        book = bot.app.turns.runner.rules.book
+        effective = book.effective
+
+        def hasten(chat: str = "") -> Settings:  # below what they allow: the test need not wait
+            return effective(chat).model_copy(update={"turn_timeout": 0.2})
+
+        monkeypatch.setattr(book, "effective", hasten)
         reply = await bot.says("Slow?")
         assert "took longer than 0.2 s" in reply.text
-        runner.rules = usual
+        monkeypatch.undo()
         assert (await bot.says("Fast?")).text == "Quick."
 
 
