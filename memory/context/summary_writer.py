@@ -87,7 +87,8 @@ class SummaryWriter:
             made = await read(lambda db: summaries.summary_of(db, self._row, event))
             if not made and event <= self._shared:
                 return 0  # another conversation's writer is about it, and does not tell this one
-            self._note(event, made)
+            if not self._by_event.get(event):  # it may have been written while this was read
+                self._note(event, made)
         return self._by_event[event]
 
     def forget_prepared(self) -> None:

@@ -51,7 +51,7 @@ async def test_an_owner_invites_somebody_who_comes_in_and_is_shut_out_again(
         await boss.opens_settings("People")
         row = boss.page.locator("#people ul[aria-label='People with access'] li")
         await expect(row).to_contain_text("ann")
-        await expect(row).to_contain_text("1 signed in")
+        await expect(row).to_contain_text("browsers signed in: 1")
         await boss.presses("Revoke web/ann", "#people")
         await boss.presses("Revoke", "#dialog")
         await boss.sees("#people :text-is('Only you.')")
