@@ -11,6 +11,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from tests.fakes.openai_server import Answer, Call, Fail, Received, Say
+from tests.waiting import until
 from tests.web.browser import DESK, PHONE, Tab, browsing, needs_chromium
 from tests.web.site import Site, serving
 
@@ -62,6 +63,16 @@ class Keys:
         found = await self.page.evaluate(FOCUS)
         assert not found["fault"], f"{found['name']!r}: {found['fault']}"
         return str(found["name"])
+
+    async def comes_to(self, name: str) -> None:
+        """Wait until what has this name has the focus: what a command has drawn may be there before
+        its answer, with which the focus goes on."""
+
+        async def is_there() -> bool:
+            return bool((await self.page.evaluate(FOCUS))["name"] == name)
+
+        await until(is_there)
+        assert await self.focus() == name
 
     async def reaches(self, name: str, key: str = "Tab") -> None:
         """Press Tab until what has this name has the focus."""
@@ -154,7 +165,7 @@ async def steers(keys: Keys) -> None:
     await expect(page.locator("#map .selected .words")).to_contain_text("t2 to t3")
     await keys.does("Compact")
     await expect(page.locator("#log .cut")).to_contain_text("t2 to t3 are summarised")
-    assert await keys.focus() == "Undo"
+    await keys.comes_to("Undo")
     await keys.press("/")
     await keys.does("Edit", "Shift+Tab")
     area = page.locator("#log .cut textarea")
@@ -195,14 +206,14 @@ async def chooses_commands(keys: Keys) -> None:
     await expect(card).to_have_count(1)
     await keys.does("Close", "Shift+Tab")
     await expect(card).to_have_count(0)
-    assert await keys.focus() == "More for t5"  # it stood before the card
+    await keys.comes_to("More for t5")  # it stood before the card
     await keys.press("Enter")
     for name in ("Branch off from here", "Quote", "Why this answer?"):
         await keys.press("ArrowDown")
-        assert await keys.focus() == name
+        await keys.comes_to(name)
     await keys.press("Enter")
     await expect(page.locator("#log > .card", has_text="/why t5")).to_have_count(1)
-    assert await keys.focus() == "/why t5"
+    await keys.comes_to("/why t5")
     for way, then in (("Cancel", "Edit the question"), ("Ask", "Message")):
         if way == "Cancel":
             await keys.reaches("Edit the question", "Shift+Tab")
@@ -212,7 +223,7 @@ async def chooses_commands(keys: Keys) -> None:
         await keys.types("Another question")
         await keys.does(way)
         await expect(page.locator("#log .field")).to_have_count(0)
-        assert await keys.focus() == then
+        await keys.comes_to(then)
     await expect(page.locator("#log .variants")).to_contain_text("2/2")
     await keys.does("Previous", "Shift+Tab")
     await expect(page.locator("#log .variants")).to_contain_text("1/2")
@@ -245,10 +256,10 @@ async def looks_around(keys: Keys) -> None:
     page = keys.page
     await keys.press("/")
     await keys.press("Control+,")
-    assert await keys.focus() == "General"
+    await keys.comes_to("General")
     for name in ("Models and keys", "Context", "Memory", "People", "This browser", "General"):
         await keys.press("ArrowDown")
-        assert await keys.focus() == name
+        await keys.comes_to(name)
     await keys.press("ArrowDown")
     await keys.press("ArrowDown")
     await keys.reaches("Turns in context")
@@ -264,19 +275,19 @@ async def looks_around(keys: Keys) -> None:
     await expect(page.locator("#text")).to_be_focused()
     await keys.goes_to("context", "Control+Shift+B")
     await keys.press("ArrowRight")
-    assert await keys.focus() == "Requests"
+    await keys.comes_to("Requests")
     await keys.does("Show r1")
     await keys.press("Escape")
-    assert await keys.focus() == "Show r1"
+    await keys.comes_to("Show r1")
     await keys.reaches("Requests", "Shift+Tab")
     await keys.press("End")
-    assert await keys.focus() == "Memory"
+    await keys.comes_to("Memory")
     await keys.does("Memory: Edit")
     await expect(page.locator("#dialog textarea")).to_be_visible()
     await keys.does("Cancel")
     await keys.focus()
     await keys.press("Escape")
-    assert await keys.focus() == "Memory: Edit"
+    await keys.comes_to("Memory: Edit")
     await keys.reaches("Memory", "Shift+Tab")
     await keys.press("Home")
     await keys.press("/")
@@ -284,7 +295,7 @@ async def looks_around(keys: Keys) -> None:
     await keys.does("gpt-4o-mini: choose another", "Shift+Tab")
     await expect(page.locator("#dialog")).to_be_visible()
     await keys.press("Escape")
-    assert await keys.focus() == "gpt-4o-mini: choose another"
+    await keys.comes_to("gpt-4o-mini: choose another")
 
 
 async def goes_elsewhere(keys: Keys) -> None:
@@ -314,14 +325,14 @@ async def goes_elsewhere(keys: Keys) -> None:
     await keys.reaches("old 1")
     await keys.does("More for old 1")
     await keys.press("ArrowDown")
-    assert await keys.focus() == "Pin"
+    await keys.comes_to("Pin")
     await keys.press("Enter")
     await expect(page.locator("#list .group").first).to_have_text("Pinned")
-    assert await keys.focus() == "More for old 1"
+    await keys.comes_to("More for old 1")
     await keys.press("Enter")
     for _ in range(5):
         await keys.press("ArrowDown")
-    assert await keys.focus() == "Delete"
+    await keys.comes_to("Delete")
     await keys.press("Enter")
     await expect(page.locator("#dialog")).to_be_visible()
     await keys.does("Delete")
