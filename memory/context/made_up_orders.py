@@ -5,11 +5,11 @@ What a model invents is mostly harmless; an order that it invents is carried out
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence, Set
 
 from msgspec import Struct
 
+from memory.context.requests import AGREES
 from memory.context.told_requests import list_tasks
 from memory.context.wording import is_wide, shared, split_sentences, stems
 from memory.patterns import lazy
@@ -77,13 +77,6 @@ _NEVER = lazy(
     r"|\bkeine?[nmrs]?\b|\b(?:wird|werden)\b[^.,;!?]{0,40}\bnicht\b|(?<![我他她们对是])不(?:许|能|得|要|准|可|用)?"
 )
 """The same, and the beginnings of sentences that forbid something where a reply agrees."""
-_AGREES = lazy(
-    r"(?:ok(?:ay)?|understood|got it|all right|alright|noted|agreed|will do|i won['’]t|sure)\b"
-    r"|(?:gut|verstanden|alles klar|in ordnung|notiert|einverstanden|mache ich|klar)\b"
-    r"|明白|好|记下|收到|知道了",
-    re.IGNORECASE,
-)
-"""The beginning of a reply to an order that tells of how something is to be."""
 _EXCEPT = lazy(
     r"\b(?:unless|except|but|without|until|before (?:you|i)|if)\b"
     r"|\b(?:ausser|ohne|es sei denn|bevor|ehe|bis|wenn)\b|除非|没有|未经|先问|除了"
@@ -163,7 +156,7 @@ def find_bans(said: Iterable[tuple[str, str]]) -> list[Ban]:
     found = list[Ban]()
     for message, reply in said:
         looked_at = message[:_LOOKED_AT]
-        is_agreed = len(message) <= _SHORT and bool(_AGREES.match(reply))
+        is_agreed = len(message) <= _SHORT and bool(AGREES.match(reply))
         forbids = _NEVER if is_agreed else _FORBIDS
         if not found and not _MAY_FORBID.search(looked_at):
             continue

@@ -75,11 +75,10 @@ def find_requests(
         reply = _ends(turn.reply.text) if turn.reply else ""
         made = _requests_in(turn.number, asked, words_of(asked))
         replies[turn.number] = reply
-        is_short = 0 < len(reply) <= 2 * SHOWN
-        if is_short and not (made or pending) and _puts_off(reply, words_of(reply)):
+        if not (made or pending) and _promises(reply):
             said = frozenset(stems(asked))
             made = [PersonRequest(turn.number, _shorten(asked), said)] if said else []
-        is_all_later = bool(made) and _NOT_NOW.search(asked) is not None
+        is_all_later = bool(made) and _is_put_off(asked, reply)
         put_off = [one for one in made if is_all_later or _LATER.is_in(one.text, words_of(asked))]
         now = [*pending, *(one for one in made if one not in put_off)]
         is_open, finished = _not_like(is_open, made), _not_like(finished[-MOST:], made)
@@ -210,10 +209,23 @@ def _is_like(one: PersonRequest, words: Set[str]) -> bool:
 def _puts_off(reply: str, words: Set[str]) -> bool:
     """Return whether a reply promises what was asked for. A time by which it is promised counts in
     a line of the bot's own alone: in a draft of a letter somebody else promises it."""
-    if _PROMISES.is_in(reply, words):
-        return True
+    return _PROMISES.is_in(reply, words) or _promises(reply)
+
+
+def _promises(reply: str) -> bool:
+    """Return whether a reply is a line in which the bot itself says that it will do something at
+    another time."""
     is_line = len(reply) <= SHOWN and _OF_OTHERS.isdisjoint(reply.strip())
-    return is_line and _PROMISES_BY.search(reply) is not None
+    is_later = _PROMISES_BY.search(reply) or (AGREES.match(reply) and _WAITS.search(reply))
+    return is_line and bool(is_later)
+
+
+def _is_put_off(asked: str, reply: str) -> bool:
+    """Return whether a person puts off all that a message asks for: a clause of it says when, and
+    the reply is neither the work itself nor says that it is done."""
+    if not _NOT_NOW.search(asked) or len(reply) > 2 * SHOWN:
+        return False
+    return not _DEED.search(reply)
 
 
 def _goes_on(reply: str, said: str) -> bool:
@@ -222,7 +234,7 @@ def _goes_on(reply: str, said: str) -> bool:
     if _OBJECTS.match(said):
         return True
     is_question = reply.rstrip('"”’)】」* ').endswith(("?", "？"))
-    return is_question and _YES.match(said) is not None
+    return is_question and not _MORE.search(reply[-SHOWN:]) and _YES.match(said) is not None
 
 
 def _said(turn: Turn) -> str:
@@ -296,28 +308,26 @@ _LATER = cue(
         re.IGNORECASE,
     ),
 )
+_CLAUSE = r"(?:^|[.!?;,\n]\s*|\b(?:but|aber)\s+)(?:but |aber |please |bitte )?"
 _NOT_NOW = lazy(
-    r"\bnot (?:today|tonight|now|yet|this week)\b|\bwait (?:till|until|for)\b"
-    r"|\b(?:once|after) (?:he|she|they|it|that|this|[A-Z]\w+) (?:has|have|is|are)\b"
-    r"|\bno (?:rush|hurry)\b|\b(?:let it rest|hold off)\b"
-    r"|\bnicht (?:mehr )?(?:heute|jetzt)\b|\b(?:aber )?erst (?:wenn|nachdem|sobald)\b"
-    r"|\beilt nicht\b|先放着|先不|不急|等[^，。！？]{1,20}(?:再|之后|以后|后)",
+    rf"{_CLAUSE}(?:not (?:today|tonight|now|yet|this week)|wait (?:till|until)|let it rest"
+    r"|hold off|no (?:rush|hurry))\b"
+    rf"|{_CLAUSE}(?:nicht (?:mehr )?(?:heute|jetzt)|erst (?:wenn|nachdem|sobald)|es eilt nicht)\b"
+    r"|(?:^|[，。！？\n])(?:先放着|先不急|不急|现在先放着|等[^，。！？]{1,20}(?:再|之后|以后|后)"
+    r"|[^，。！？]{1,12}[了后]再(?:算|做|说|写|弄|办|发|订|看|买|处理))",
+    re.IGNORECASE,
 )
-"""Words with which a person puts off all that a message asks for."""
+"""Clauses with which a person puts off all that a message asks for."""
 _PROMISES = cue(
-    "ll will moment yet can still ich noch einen wait until leave bekommen bekommst",
-    "我会 我會 稍 还没 還沒 尚未 到时候 再 就",
+    "ll will moment yet can still ich noch einen",
+    "我会 我會 稍 还没 還沒 尚未 到时候",
     lazy(
-        r"\bI(?:['’]ll| will) (?:get back|remind|keep (?:you|an eye)|wait|look into"
+        r"\bI(?:['’]ll| will) (?:get back|remind|keep (?:you|an eye)|look into"
         r"|do (?:it|that) later|come back|let you)"
-        r"|\bI (?:wait|leave \S[^.!?]{0,60}alone) (?:until|till)\b"
-        r"|\b(?:warte|lasse) ich\b[^.!?]{0,40}\bbis\b|\bich warte\b[^.!?]{0,40}\bbis\b"
-        r"|\bbekomm(?:en|st) (?:Sie|du|ihr)\b[^.!?]{0,40}\b(?:morgen|heute|bis|am|sobald)\b"
         r"|\b(?:in a moment|not yet|can['’]t do (?:that|it) (?:yet|now)|still working)\b"
         r"|\bich (?:melde mich|erinnere dich|komme darauf zurück|kümmere mich später)"
         r"|\b(?:noch nicht|einen Moment)\b"
-        r"|我会提醒|我會提醒|稍后|稍後|还没|還沒|尚未|到时候"
-        r"|等[^，。！？]{1,20}[后了]?，?我?再|一[^，。！？]{1,8}我?就[^，。！？]{0,20}",
+        r"|我会提醒|我會提醒|稍后|稍後|还没|還沒|尚未|到时候",
         re.IGNORECASE,
     ),
 )
@@ -336,6 +346,21 @@ _PROMISES_BY = lazy(
     r"(?:给|給|发|发给|告诉|通知|回复)[你您]",
     re.IGNORECASE,
 )
+AGREES = lazy(
+    r"(?:ok(?:ay)?|understood|got it|all right|alright|noted|agreed|will do|i won['’]t|sure)\b"
+    r"|(?:gut|gern|verstanden|alles klar|in ordnung|notiert|einverstanden|mache ich|klar)\b"
+    r"|明白|好|行|记下|收到|知道了",
+    re.IGNORECASE,
+)
+"""The beginning of a reply that agrees to what a person wants."""
+_WAITS = lazy(
+    rf"\bI(?:['’]ll| will)? (?:wait|leave \S[^.!?]{{0,60}}alone) (?:until|till)\b"
+    rf"|\b(?:warte ich|ich warte)\b{_REST}bis\b"
+    r"|\bbekomm(?:en Sie|st du|t ihr) (?:morgen|heute (?:abend|noch))\b"
+    r"|等[^，。！？]{1,20}[后了]?，?我?再|一[^，。！？]{1,8}我?就",
+    re.IGNORECASE,
+)
+"""Words of a reply that agrees to do something at another time; in others, they say anything."""
 _OBJECTS = lazy(
     r"(?:no\b(?!,? thank)|not yet|wrong|that['’]s not|that is not|it still|still (?:not|doesn)"
     r"|doesn['’]t work|you (?:didn|haven)|nein\b(?!,? danke)|falsch|stimmt nicht|immer noch nicht"
@@ -347,6 +372,7 @@ _YES = lazy(
     r"|[好行嗯要]|可以|是的",
     re.IGNORECASE,
 )
+_MORE = lazy(r"\b(?:anything else|sonst noch)\b|还有什么|還有什麼|还需要|還需要", re.IGNORECASE)
 _OFFERS = lazy(
     r"\b(?:anything else|shall I|should I|would you like (?:me|more|another|to see)|do you want me"
     r"|want me to|can I help|sonst noch|soll ich|möchtest du noch|möchten Sie noch)\b"

@@ -53,8 +53,10 @@ def is_call(text: str) -> bool:
 
 def strip_labels(text: str) -> str:
     """Return the content of a text without what its lines are headed with."""
-    labels = ((line, _LABEL.match(line)) for line in list_content(text))
-    return "\n".join(line[label.end() :] if label else line for line, label in labels)
+    lines = (line for line in list_content(text) if not _TITLE.fullmatch(line))
+    labels = ((line, _LABEL.match(line)) for line in lines)
+    rest = (line[label.end() :] if label else line for line, label in labels)
+    return "\n".join(_INNER_LABEL.sub("", line) for line in rest)
 
 
 def begins_an_answer(text: str) -> bool:
@@ -192,6 +194,10 @@ _PLACE = lazy(
 _LABEL = lazy(
     r"(?:[-*•]\s*|\d{1,2}[.)]\s*)?(?:\*\*[^*]{1,60}\*\*[:：]?|[^:：.。]{1,40}(?:：|:(?!\d)))\s*"
 )
+_INNER_LABEL = lazy(r"(?:(?<=[.;!?] )|\*\*)(?:[\w'-]{1,30} ){0,3}[\w'-]{1,30}(?::|\*\*:?)(?=\s)")
+_TITLE_WORD = r"(?:[A-Z][\w'-]{1,30}|and|of|the|for|to|&)"
+_TITLE = lazy(rf"\W*{_TITLE_WORD}(?: {_TITLE_WORD}){{0,4}}\W*")
+"""A line of a few words with capitals, as a title has."""
 _ANSWERS = lazy(
     r"[\s*_#]*(?:sure|of course|certainly|absolutely|definitely|gladly|happy to|no problem"
     r"|great (?:question|idea|choice)|good (?:question|idea)|you['’]re welcome|thank you for"

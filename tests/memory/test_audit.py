@@ -43,6 +43,55 @@ def test_of_summaries_by_writers_who_did_not_know_it_most_are_told_apart() -> No
     assert sum(noticed) >= 116
 
 
+ANSWERED = [
+    ("Where do I get a visa for Vietnam?", "You get it at the consulate."),
+    ("Wo bekomme ich ein Visum für Vietnam?", "Das Visum bekommst du am Konsulat in Berlin."),
+    ("Schreib mir ein Rezept für Gulasch.", "So bekommen Sie am Ende eine sämige Soße."),
+    ("请给我一个番茄炒蛋的菜谱。", "先打散鸡蛋，放入葱花等配料再下锅，一变色就盛出来。"),
+    ("帮我查一下超市几点关门。", "一般晚上九点就关门了。"),
+    ("Please write a mail to Tom that we wait for his reply.", "Dear Tom, we wait for your reply."),
+    ("Build the report and tell me once it is done.", "The report is built as report.pdf."),
+    ("写一封邮件，说我们等合同签完后发货。", "邮件写好了：您好，合同签完后我们马上发货。"),
+    ("Explain why my plant is not yet flowering.", "It needs more light, and a colder night."),
+    ("List three hotels in Porto.", "Hotel A, Hotel B, Hotel C. Anything else?"),
+    ("Übersetze: Ich warte bis morgen auf den Zug.", "I wait until tomorrow for the train."),
+    ("I'm in front of the shop.", "The shop has not yet opened."),
+]
+PUT_OFF = [
+    ("swap the date parser. not today though", "All right, I leave it alone until you say so."),
+    ("Überlegen Sie sich ein Gericht, aber nicht mehr heute.", "Gern, das bekommen Sie morgen."),
+    ("dann pg_upgrade, aber erst wenn Yildiz da ist", "Gut, mit dem Upgrade warte ich bis dahin."),
+    ("帮我算算利息。等年终奖到账再算。", "好，等年终奖到账后，我再算利息。"),
+    ("换灯划不划算，给我算个账，电费单到了再算", "好，电费单到了以后我来算。"),
+]
+
+
+@each_row(("asked", "reply"), ANSWERED)
+def test_an_answer_that_speaks_of_waiting_has_answered(asked: str, reply: str) -> None:
+    found = find_requests(turns_of([asked, reply, "Yes, thanks. It rains here.", "So I heard."]))
+    assert [one for one in found.open if one.turn == 1] == []
+
+
+@each_row(("asked", "reply"), PUT_OFF)
+def test_work_that_a_person_puts_off_and_a_reply_agrees_to_is_open(asked: str, reply: str) -> None:
+    found = find_requests(turns_of([asked, reply, "It rains here.", "So I heard."]))
+    assert [one.turn for one in found.open] == [1]
+
+
+TITLES = ("Conversation Summary", "## Key Points", "**Current State**", "User And Context")
+
+
+@each_row("style", [*TITLES, "Open Questions: none. Next Steps: none.", "**Key Facts** of it"])
+def test_the_titles_of_a_summary_are_no_invented_names(style: str) -> None:
+    """Nor are labels within a line."""
+    english = [(chat, text) for chat, text in UNSEEN.good if "-en" in chat]
+    for chat, text in english:
+        before = {finding.kind for finding in judge(chat, text).findings}
+        titled = f"{style}\n\n{text}\n\nImportant Dates\n"
+        now = judge(chat, titled).findings
+        assert "invented" in before or "invented" not in {one.kind for one in now}, now
+
+
 @each_row("finish", ["length", "filtered", "refused", "interrupted", "unknown"])
 def test_a_summary_that_did_not_end_by_itself_is_none(finish: str) -> None:
     chat, text = GOOD[0]
