@@ -15,6 +15,7 @@ A plugin is a module with hooks (`plugins/hookspecs.py`):
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from pathlib import Path
@@ -40,6 +41,7 @@ from memory.record.people import Known, Pending, Role
 from memory.turns import Entry
 from plugins.health import ChannelsPort, ProcessesPort, RecentPort
 from plugins.rules import Rule
+from plugins.wording import clip, literal
 
 __all__ = [
     "Action",
@@ -496,6 +498,25 @@ class Ask(Struct, frozen=True):
         if not isinstance(found, kind):
             raise CommandError(_("This is not installed here."))
         return found
+
+    def refuse_word(self, command: str, word: str) -> CommandError:
+        """Return the refusal of a word that a command does not know: it names the command of that
+        name, or the subcommand that is most like it."""
+        if word.lower() in self.bot.commands:
+            near = word.lower()
+        else:
+            names = [sub.name for sub in self.bot.commands[command].subs]
+            close = difflib.get_close_matches(word[:40].lower(), names, n=1)
+            near = f"{command} {close[0]}" if close else ""
+        hint = (
+            _("did you mean /{near}?", near=near)
+            if near
+            else _("/help {name} lists what it can do.", name=command)
+        )
+        said = literal(clip(word))
+        return CommandError(
+            _("/{name} does not know “{word}”; {hint}", name=command, word=said, hint=hint)
+        )
 
     def require_owner(self, what: str) -> None:
         """Refuse, unless an owner asks: `what` completes "Only an owner may …"."""

@@ -72,9 +72,7 @@ async def rules(ask: Ask) -> Reply:
     if not word:
         return await _list(ask)
     if word.lower() not in _VERBS:
-        raise CommandError(
-            _("/rules does not know “{word}”; /help rules lists what it can do.", word=clip(word))
-        )
+        raise ask.refuse_word("rules", word)
     return await _VERBS[word.lower()](ask, rest.strip())
 
 

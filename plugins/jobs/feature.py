@@ -42,7 +42,7 @@ from plugins.jobs.runner import JobRunner
 from plugins.jobs.runs import JobTurns
 from plugins.jobs.views import describe_bounds, describe_call, name_of_job, to_data, to_line
 from plugins.jobs.wording import JobView, describe_when
-from plugins.wording import clip, literal
+from plugins.wording import literal
 
 SHORTEST_FOR_MODEL = 900
 """Seconds between two runs of a job that the model makes."""
@@ -185,14 +185,7 @@ async def jobs_command(ask: Ask) -> Reply:
         return await move(ask, rest.strip())
     change = CHANGES.get(word.lower())
     if change is None:
-        names = ", ".join(name for name, _summary in _SUBS)
-        raise CommandError(
-            _(
-                "/jobs does not know “{word}”; it takes {names}.",
-                word=literal(clip(word)),
-                names=names,
-            )
-        )
+        raise ask.refuse_word("jobs", word)
     view = await change.act(ask)(ask.address, _number(rest))
     if change.next and view.job.next_at:
         text = _(change.next, name=name_of_job(view), when=describe_when(view))

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import re
@@ -245,13 +244,7 @@ async def mcp_command(ask: Ask) -> Reply:
     if not name:
         return await show(ask, "")
     if name.lower() not in VERBS:
-        near = difflib.get_close_matches(name[:40].lower(), VERBS, n=1)
-        hint = (
-            _("did you mean /mcp {near}?", near=near[0])
-            if near
-            else _("/help mcp lists what it can do.")
-        )
-        raise CommandError(_("/mcp does not know {name!r}; {hint}", name=name[:40], hint=hint))
+        raise ask.refuse_word("mcp", name)
     return await VERBS[name.lower()][0](ask, rest)
 
 

@@ -127,6 +127,8 @@ async def _read(conversation: Conversation, order: str) -> Wrong:
     word, _space, right = order.partition(" ")
     lines = facts((await conversation.long_term.read()).lines)
     number = int(word[:9]) if word.isascii() and word.isdigit() else 0
+    if any(value.start == 0 and value.end > len(word) for value in find_values(order)):
+        number = 0  # "14 March": words, and no line 14
     if not number and len(content_words(order)) < _FEW:
         raise CommandError(
             _(

@@ -64,9 +64,7 @@ async def usage(ask: Ask) -> Reply:
             return await _lift(ask, "")
         case [word, who] if word.lower() == "lift":
             return await _lift(ask, who)
-    raise CommandError(
-        _("/usage does not know {words!r}; use /usage or /usage lift.", words=ask.text[:60])
-    )
+    raise ask.refuse_word("usage", ask.text)
 
 
 async def _show(ask: Ask) -> Reply:

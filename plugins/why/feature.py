@@ -268,8 +268,8 @@ async def without(ask: Ask) -> Reply:
         names = ", ".join(part.name for part in answered.parts if part.can_go)
         raise CommandError(
             _(
-                "“{name}” was no part of what t{turn} was answered from. These can be left out: "
-                "{names}.",
+                "“{name}” was not in the request for t{turn}, or it can't be left out. /without "
+                "takes: {names}.",
                 name=literal(clip(name)),
                 turn=answered.turn,
                 names=names or _("none"),

@@ -52,3 +52,18 @@ async def test_a_compaction_with_an_unknown_option_changes_nothing(tmp_path: Pat
         said = await bot.says("/context compact --preview")
         assert said.problem == "command_refused"
         assert said.text.startswith("/context has no option --preview, so nothing was done")
+
+
+async def test_an_unknown_word_is_answered_with_the_command_or_subcommand_meant(
+    tmp_path: Path,
+) -> None:
+    async with run_bot(tmp_path) as bot:
+        for line, hint in (
+            ("context rules", "did you mean /rules?"),
+            ("context compct", "did you mean /context compact?"),
+            ("rules dismis 1", "did you mean /rules dismiss?"),
+            ("mcp usage", "did you mean /usage?"),
+            ("jobs xyz", "/help jobs lists what it can do."),
+            ("usage lift me and Ann", "/help usage lists what it can do."),
+        ):
+            assert (await bot.says(f"/{line}")).text.endswith(hint), line

@@ -154,6 +154,7 @@ async def test_what_nobody_says_is_told_and_a_wrong_order_explains_itself(tmp_pa
         (yes,) = [one for one in commands(shown) if one.startswith("/memory wrong yes")]
         await bot.says("/remember The party is on 3 May.")
         assert "has changed since you saw it" in (await bot.says(yes)).text
+        assert "wrong 3 May -> 4 May" in (await bot.says("/memory wrong 3 May")).text  # no line 3
 
 
 async def test_a_button_asks_for_what_is_right(tmp_path: Path) -> None:

@@ -121,4 +121,4 @@ async def test_a_question_is_asked_again_without_a_memory_line_or_a_summary(tmp_
         told, shown = await without(bot, f"{name} t3")
         refused = await bot.says("/without t77")
     assert shown.startswith("I know green.\n"), shown
-    assert "“t77” was no part of what" in refused.text
+    assert "“t77” was not in the request" in refused.text

@@ -5,11 +5,9 @@ One module for each thing that can be asked for; `overview` gathers what they sh
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 
-from channels.language import _
-from plugins.api import Ask, Command, CommandError, Reply, command, hookimpl
+from plugins.api import Ask, Command, Reply, command, hookimpl
 from plugins.builtin.context import (
     approval,
     history,
@@ -79,8 +77,7 @@ async def context(ask: Ask) -> Reply:
     if not name:
         return await show.show(ask, "")
     if name.lower() not in VERBS:
-        known = [sub.name for sub in ask.bot.commands["context"].subs]
-        raise CommandError(_describe_unknown(name, known))
+        raise ask.refuse_word("context", name)
     reply = await VERBS[name.lower()][0](ask, rest)
     return add_in_force(reply, ask.conversation.key, ask.bot.in_force) if removes(name) else reply
 
@@ -88,16 +85,6 @@ async def context(ask: Ask) -> Reply:
 def removes(name: str) -> bool:
     """Return whether this is a subcommand that may remove turns, or shows what stands for them."""
     return name.lower() in ("compact", "compress", "free", "clear", "approve", "summary")
-
-
-def _describe_unknown(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name[:40].lower(), known, n=1)
-    hint = (
-        _("did you mean /context {near}?", near=near[0])
-        if near
-        else _("/help context lists what it can do.")
-    )
-    return _("/context does not know {name!r}; {hint}", name=name[:40], hint=hint)
 
 
 @hookimpl
