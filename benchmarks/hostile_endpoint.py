@@ -188,7 +188,8 @@ class HostileEndpoint:
         writer: asyncio.StreamWriter,
     ) -> None:
         try:
-            with suppress(ConnectionError, asyncio.IncompleteReadError):
+            # uvloop has a RuntimeError for what is written to a connection that is closed.
+            with suppress(ConnectionError, RuntimeError, asyncio.IncompleteReadError):
                 await serve(await _request(reader), writer)
         finally:  # also when the server is closed in the midst of an answer
             writer.close()

@@ -280,7 +280,9 @@ async def test_an_endpoint_that_wants_to_harm_gets_nowhere(tmp_path: Path) -> No
                 (await bot.says(text, chat=chat, id=f"{number} {text}"))["text"]
                 for text in (f"/agent agent{number}", "Hello?", "and now?")
             ]
-            assert HEARD[name] in said[1], (name, said[1][:1_000])
+            # A busy machine may hold up an endpoint that sends a little now and then.
+            heard = (HEARD[name], *(["sent nothing for 1 s"] if families[number].pause else ()))
+            assert any(words in said[1] for words in heard), (name, said[1][:1_000])
             assert BROKEN not in said[1], name
             assert said[2] == "Fine.", name
             assert endpoints[number].elsewhere == [], "nothing reached another address"
