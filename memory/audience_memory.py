@@ -121,8 +121,9 @@ class AudienceMemory:
         return await asyncio.to_thread(daily.days, self._services.data, self._audience)
 
     async def notes(self, day: date) -> list[Note]:
-        """Return the notes of a day's file, in order."""
-        return await asyncio.to_thread(self._notes, day)
+        """Return the notes of a day's file, in order, with the values that hold: as the model
+        reads them."""
+        return await asyncio.to_thread(lambda: self._with_corrections(self._notes(day)))
 
     async def search(self, text: str, most: int) -> Remembered:
         """Search for a person, who also finds what they cleared. A text that holds no word is
@@ -168,10 +169,7 @@ class AudienceMemory:
     def _find_notes(self, text: str, most: int) -> FoundNotes:
         days = daily.days(self._services.data, self._audience)
         everything = [note for day in days for note in self._notes(day)]
-        everything += self._lines()
-        gone = ended.read(ended.path_of(self._services.data, self._audience))
-        if gone:
-            everything = [replace(note, text=ended.show_note(note, gone)) for note in everything]
+        everything = self._with_corrections([*everything, *self._lines()])
         zone = self._services.rules.zone()
         return self._indexer.notes.find(self._audience, everything, text, most, zone)
 
@@ -198,6 +196,12 @@ class AudienceMemory:
             found = facts(parse(memory_file.read(path)))
             return [Note(_day(line.said) or changed, line.text, turns=MEMORY) for line in found]
         return []
+
+    def _with_corrections(self, notes: list[Note]) -> list[Note]:
+        gone = ended.read(ended.path_of(self._services.data, self._audience))
+        if not gone:
+            return notes
+        return [replace(note, text=ended.show_note(note, gone)) for note in notes]
 
     def _notes(self, day: date) -> list[Note]:
         return list(daily.notes(self._services.data, self._audience, day))

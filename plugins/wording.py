@@ -95,7 +95,22 @@ def sentence(said: str) -> str:
 
 def format_turns(numbers: Sequence[int]) -> str:
     """ "t3", "t1 to t5", "t1 to t3, t7"."""
-    return memory.turns.format_turns(numbers).replace(" to ", _(" to "))
+    return say_turns(memory.turns.format_turns(numbers))
+
+
+def say_turns(written: str) -> str:
+    """Return names of turns, as they are written down, in the language of the person."""
+    return written.replace(" to ", _(" to "))
+
+
+def say_marks(shown: str) -> str:
+    """Return a text in which corrected values are marked, with the marks in the language of the
+    person."""
+
+    def say(mark: re.Match[str]) -> str:
+        return _("(corrected in {turn})", turn=mark[1]) if mark[1] else _("(corrected)")
+
+    return re.sub(r"\(corrected(?: in (t\d+))?\)", say, shown)
 
 
 def name_layer(layer: str) -> str:

@@ -30,7 +30,7 @@ from plugins.memory import long_term
 from plugins.memory.distiller import Distilling
 from plugins.memory.search import as_data, memory_search, search
 from plugins.memory.views import day_of
-from plugins.wording import count, literal, sentence
+from plugins.wording import count, literal, say_marks, say_turns, sentence
 
 KEPT = 100
 """Turns whose note is not shown yet."""
@@ -133,7 +133,7 @@ async def _day(ask: Ask, day: date, today: date) -> Reply:
     data = {"day": str(day), "sections": sections, "days": [*map(str, days)]}
     if notes:
         whole = "\n\n".join(map(_as_text, notes))
-        return Reply(f"**{say_day(day)}**\n\n{_newest(whole)}", data, others)
+        return Reply(f"**{say_day(day)}**\n\n{say_marks(_newest(whole))}", data, others)
     before = [other for other in days if other < day]
     last = _(" The last day before it is /memory {before}.", before=before[-1]) if before else ""
     if not before and days:
@@ -161,7 +161,7 @@ def _neighbours(days: Sequence[date], day: date) -> tuple[Action, ...]:
 def _as_text(note: Note) -> str:
     if not note.at:
         return note.text
-    return f"**{note.at}** · {literal(note.conversation)} · {note.turns}\n\n{note.text}"
+    return f"**{note.at}** · {literal(note.conversation)} · {say_turns(note.turns)}\n\n{note.text}"
 
 
 def _newest(text: str) -> str:

@@ -20,7 +20,17 @@ from memory.turns import Entry
 from plugins.api import Ask, CommandError, Reply, ToolContext, ToolError, tool
 from plugins.builtin.context.state import CLEARED, DROPPED, States, states
 from plugins.builtin.context.turns import name_role, role
-from plugins.wording import aside, clip, count, labelled, literal, quoted, series
+from plugins.wording import (
+    aside,
+    clip,
+    count,
+    labelled,
+    literal,
+    quoted,
+    say_marks,
+    say_turns,
+    series,
+)
 
 HITS = 10
 """Hits that are shown, of each kind."""
@@ -55,7 +65,7 @@ async def search(ask: Ask, rest: str) -> Reply:
         _part(_("In the daily memory"), found.notes.total, map(_note_line, notes)),
         _part(_("Said"), found.said.total, map(_format_line, told)),
     )
-    return Reply("\n\n".join(filter(None, parts)), data)
+    return Reply(say_marks("\n\n".join(filter(None, parts))), data)
 
 
 def _part(title: str, total: int, hits: Iterable[str]) -> str:
@@ -82,7 +92,7 @@ def _note(hit: NoteHit) -> dict[str, str]:
 
 
 def _note_line(note: Mapping[str, str]) -> str:
-    heading = " ".join(filter(None, (note["at"], note["turns"])))
+    heading = " ".join(filter(None, (note["at"], say_turns(note["turns"]))))
     return labelled(f"**{say_written(note['day'])}** {heading}".rstrip(), note["text"])
 
 

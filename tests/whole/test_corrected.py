@@ -190,3 +190,21 @@ async def test_sentences_that_say_what_is_wrong_are_taken_out(tmp_path: Path) ->
         assert "Ann likes tea." in file_of(tmp_path).read_text()
         await bot.says("/memory undo")
         assert "Lisbon" in file_of(tmp_path).read_text()
+
+
+async def test_a_day_of_the_memory_is_shown_with_the_values_that_hold(tmp_path: Path) -> None:
+    """In the words of the person's language, although the model's summary was rejected."""
+
+    def script(request: Received) -> Answer:
+        return Say("Die Reise ist am 14. März." if request.is_summary else "Gut. " * 30)
+
+    async with run_bot(tmp_path, script, {"language": "de"}) as bot:
+        await say_all(bot, "Die Reise ist am 14. März.", "Nein, sie ist am 16. März, nicht am 14.")
+        await say_all(bot, "Und das Wetter?", "Und das Essen?")
+        assert "Komprimiert" in (await bot.says("/context compact")).text
+        await bot.says("Und der Wein?")
+        for line in ("/memory", "/memory search Reise März"):
+            shown = (await bot.says(line)).text.replace("**", "")
+            assert "am 16. März (korrigiert in t2)" in shown, shown
+            assert "am 14. März" not in shown, shown
+            assert "t1 bis t3" in shown, shown
