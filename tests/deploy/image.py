@@ -253,9 +253,17 @@ class Container:
         return self.image.enter(command, binds=binds, environ=environ, is_final=True)
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.line(*command), capture_output=True, text=True, timeout=PATIENCE, check=False
-        )
+        """Run a command in it; once more where the dynamic loader was refused the C library. That
+        happened twice in some hundred starts on a busy machine, before anything of the bot ran, and
+        in none of 900 that were made to find out why: it is the mount's, not the image's."""
+        line = self.line(*command)
+        for is_last in (False, True):
+            done = subprocess.run(
+                line, capture_output=True, text=True, timeout=PATIENCE, check=False
+            )
+            if is_last or "error while loading shared libraries" not in done.stderr:
+                break
+        return done
 
     def parley(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the image with these arguments in the place of its own."""

@@ -78,6 +78,7 @@ async def test_an_answer_goes_on_streaming_when_the_gateway_dies_and_nobody_sign
         gateways[-1].send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(gateways[-1].wait(), PATIENCE) == 0
         for one in (tab, other):
+            await one.page.close()  # it goes on asking for what no gateway answers any more
             one.faults.clear()  # the browser notes each 401, and each answer of a dead gateway
     asked = [str(one.body["messages"][-1]["content"]) for one in endpoint.requests]
     assert sum("long" in question for question in asked) == 1, asked

@@ -58,15 +58,20 @@ class Keys:
         self.types = tab.page.keyboard.type
 
     async def focus(self) -> str:
-        """The name of what has the focus, which must be seen."""
-        await self.page.evaluate(SETTLED)
-        found = await self.page.evaluate(FOCUS)
-        assert not found["fault"], f"{found['name']!r}: {found['fault']}"
-        return str(found["name"])
+        """The name of what has the focus, which must be seen. What is drawn may be there before
+        the answer of a command, with which the focus goes on."""
+        found: dict[str, str] = {}
+
+        async def is_seen() -> bool:
+            await self.page.evaluate(SETTLED)
+            found.update(await self.page.evaluate(FOCUS))
+            return not found["fault"]
+
+        await until(is_seen, lambda: found)
+        return found["name"]
 
     async def comes_to(self, name: str) -> None:
-        """Wait until what has this name has the focus: what a command has drawn may be there before
-        its answer, with which the focus goes on."""
+        """Wait until what has this name has the focus."""
 
         async def is_there() -> bool:
             return bool((await self.page.evaluate(FOCUS))["name"] == name)
