@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import groupby
 
 from channels.language import _, explain
 from memory.turns import turn_number
@@ -22,6 +24,15 @@ def turns_of(text: str, newest: int) -> tuple[int, ...]:
     words = re.sub(r"\s*[-–]\s*", "-", text).replace(",", " ").split()
     numbers = {number for word in words for number in _range(word, newest)}
     return tuple(sorted(numbers))
+
+
+def spell(numbers: Sequence[int]) -> str:
+    """Return turns as commands take them: "t3-t5 t9"."""
+    said = []
+    for __, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
+        some = [number for __, number in run]
+        said.append(f"t{some[0]}-t{some[-1]}" if some[1:] else f"t{some[0]}")
+    return " ".join(said)
 
 
 def split_turns(text: str, newest: int) -> tuple[tuple[int, ...], str]:

@@ -28,9 +28,6 @@ UNRECORDED = "(not recorded)"
 """The text in place of thoughts of which nothing is known."""
 _UNSIGNED: Json = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 """The signature that Gemini takes for calls that another model has made."""
-_UNTHOUGHT = " "
-"""The text where nothing was thought, or by another model: Kimi and DeepSeek V4 refuse calls
-without the field, and an empty one too."""
 _WHOLE = "MiniMax"
 """The format of details whose text may come whole so far with each chunk, as the samples of its
 documentation read it, and not in pieces."""

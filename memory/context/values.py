@@ -46,9 +46,6 @@ _LATIN_DAYS = "|".join(name for name in _DAY_OF if name.isascii() and len(name) 
 _WEEKDAY = lazy(rf"\b({_LATIN_DAYS})s?\b|(?:星期|礼拜|周)([一二三四五六日天])", re.IGNORECASE)
 _IN_WEEKDAYS = ("day", "tag", "mittwoch", "sonnabend", "星期", "礼拜", "周")
 _DAY = lazy(
-    r"(?<![\d路街巷弄])(?<!\d月)(?<![一二三四五六七八九十]月)([一二三四五六七八九十]{1,3}|\d{1,2})[号日](?![楼站台线路门])"
-)
-_DAY = lazy(
     r"\b(\d{1,2})(?:st|nd|rd|th)\b"
     r"|\b(?:am|der|den|dem|vom|zum)\s(\d{1,2})\.(?=\s*(?:,|sondern|auf|statt|$))",
     re.IGNORECASE,

@@ -17,7 +17,7 @@ from plugins.api import (
     command,
     hookimpl,
 )
-from plugins.turn_names import turns_of
+from plugins.turn_names import spell, turns_of
 from plugins.wording import aside, count, format_list, format_turns
 
 YES = "yes"
@@ -160,11 +160,11 @@ def _tell_branches(request: Request, kept: ForgetReport, is_done: bool = False) 
     if not kept.staying:
         return ""
     turns = format_turns(kept.staying)
-    span = f"t{kept.staying[0]}-t{kept.staying[-1]}"
+    span = spell(kept.staying)
     everywhere = (
         ""
         if is_done
-        else _(" (/forget {span} deletes them everywhere, /forget branches all)", span=span)
+        else _(" (/forget {span} deletes that everywhere, /forget branches all)", span=span)
     )
     said = (
         _(

@@ -29,7 +29,7 @@ from plugins.context_files import writing
 from plugins.context_files.reading import MOST_BYTES, Unreadable, parse
 from plugins.context_files.settings import ContextFilesSettings
 from plugins.context_files.writing import Written
-from plugins.turn_names import ids
+from plugins.turn_names import ids, spell
 from plugins.wording import amount, count, format_turns
 
 log = logging.getLogger(__name__)
@@ -160,7 +160,7 @@ async def import_(ask: Ask) -> Reply:
     added = await ask.conversation.turns.append(turns)
     numbers = tuple(turn.number for turn in added)
     tokens = ask.conversation.context.view().scale.part(sum(turn.tokens for turn in added))
-    dropping = f"t{numbers[0]}-t{numbers[-1]}" if len(numbers) > 1 else f"t{numbers[0]}"
+    dropping = spell(numbers)
     return Reply(
         _(
             "Imported {turns} from {name} as {numbers}, about {tokens} tokens. /context "

@@ -25,6 +25,7 @@ from plugins.builtin.context import blocks
 from plugins.builtin.context.blocks import LOG, RANGE, RUNNING, SUMMARY, TURN, RequestBlock
 from plugins.builtin.context.overview import parts
 from plugins.builtin.context.state import States, states
+from plugins.turn_names import spell
 from plugins.wording import amount, clip, clip_words, shrink
 
 MOST = 150
@@ -144,15 +145,6 @@ def spread(total: int, weights: Sequence[int]) -> list[int]:
     shares = weights if any(weights) else [1] * len(weights)
     factor = -(-total // sum(shares))
     return shrink([share * max(1, factor) for share in shares], total)
-
-
-def spell(numbers: Sequence[int]) -> str:
-    """Return turns as commands take them: "t3-t5 t9"."""
-    said = []
-    for __, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
-        some = [number for __, number in run]
-        said.append(f"t{some[0]}-t{some[-1]}" if some[1:] else f"t{some[0]}")
-    return " ".join(said)
 
 
 def find_limit(view: View, limits: Limits) -> dict[str, Any]:

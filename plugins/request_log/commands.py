@@ -140,7 +140,7 @@ def _as_text(again: Rebuilt, kept: Sequence[int], zone: tzinfo) -> str:
     return "\n\n".join(
         (
             _(
-                "**Request {name}**, sent at {at} in t{turn} to {model}. {usage}",
+                "**Request {name}**, sent {at} in t{turn} to {model}. {usage}",
                 name=sent.name,
                 at=at,
                 turn=sent.turn,

@@ -22,8 +22,8 @@ from plugins.builtin.context.state import STATES
 from plugins.builtin.context.turns import Row
 from plugins.context_map import feature as context_map
 from plugins.context_map.feature import Picture, flow, render, svg
-from plugins.context_map.figures import find_limit, list_blocks, spell, spread, thin
-from plugins.turn_names import turns_of
+from plugins.context_map.figures import find_limit, list_blocks, spread, thin
+from plugins.turn_names import spell, turns_of
 from tests.fakes.openai_server import Answer, Received, Say
 from tests.tables import each_row
 from tests.whole.requests import data
