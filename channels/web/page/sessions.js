@@ -64,6 +64,7 @@ export class Sessions {
     this.#found = found.sessions;
     this.#next = found.next;
     this.#draw();
+    if (!isSame) byId("list").scrollTop = 0; // the best is at the top
     this.mark();
     return this.#found;
   }

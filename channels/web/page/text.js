@@ -42,7 +42,7 @@ function head(table) {
   }
 }
 
-/** What is too long for a column may go on in the next line, or it leaves no room for the other columns. */
+/** Let words too long for a column go on in the next line, or they leave no room for the other columns. */
 function loosen(table) {
   const texts = document.createTreeWalker(table, NodeFilter.SHOW_TEXT);
   const long = [];
