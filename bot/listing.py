@@ -72,7 +72,7 @@ class Listing:
         snippet = None
         if hit := max((one for one in listed if one.matched), key=_near, default=None):
             assert hit.matched is not None
-            snippet = find(hit.matched, words.split(), is_here=hit.key == lead)
+            snippet = find(hit.matched, words, is_here=hit.key == lead)
         return Session(
             chat,
             next(filter(None, names), ""),
@@ -106,11 +106,11 @@ def title_of(beginning: str) -> str:
     return f"{whole or words[: LONGEST_TITLE - 1]}…"
 
 
-def find(matched: Matched, words: Sequence[str], is_here: bool) -> Snippet:
+def find(matched: Matched, words: str, is_here: bool) -> Snippet:
     """Return a message's text around the best place of what was searched for. `is_here`: the chat
     leads to the conversation that has it."""
     text = words_of(without_files(matched.text))
-    place = measure(text.casefold(), fold(" ".join(words)))[1]
+    place = measure(text.casefold(), fold(words))[1]
     start = max(0, min(place, len(text)) - _AROUND)
     end = min(len(text), start + 2 * _AROUND)
     shown = f"{'…' if start else ''}{text[start:end].strip()}{'…' if end < len(text) else ''}"

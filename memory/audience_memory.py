@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -19,7 +19,15 @@ from msgspec.structs import replace
 
 from memory.long_term import ended
 from memory.long_term.document import facts, parse
-from memory.record import conversations, daily, memory_file, search, summaries, transcript
+from memory.record import (
+    branches,
+    conversations,
+    daily,
+    memory_file,
+    search,
+    summaries,
+    transcript,
+)
 from memory.record.daily import Note
 from memory.record.daily_search import FoundNotes, NoteSearch
 from memory.record.database import Database
@@ -124,6 +132,16 @@ class AudienceMemory:
         """Return the notes of a day's file, in order, with the values that hold: as the model
         reads them."""
         return await asyncio.to_thread(lambda: self._with_corrections(self._notes(day)))
+
+    async def titles(self, homes: Iterable[str]) -> dict[str, str]:
+        """Return the titles that chats were given, or the beginning of what was said in them."""
+
+        def read(database: Database) -> dict[str, str]:
+            own = {key.home for key in conversations.of_audience(database, self._audience)}
+            found = {home: branches.of_chat(database, home) for home in own.intersection(homes)}
+            return {home: rows[0].title for home, rows in found.items() if rows}
+
+        return await self._services.store.read(read)
 
     async def search(self, text: str, most: int) -> Remembered:
         """Search for a person, who also finds what they cleared. A text that holds no word is

@@ -13,6 +13,12 @@ _MARKUP = lazy(
 )
 """Signs that may be markup. Not "[": behind a backslash it would begin a formula, and alone
 nothing."""
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uac00-\ud7a3\U00020000-\U000323af"
+)
+"""Letters of languages without blanks between words, as ranges of a pattern."""
+_LETTER = rf"[^\W{UNSPACED}]"
 _TABLE_ROW = lazy(r"^[ \t]*+\|(.*)\|[ \t]*$", re.MULTILINE)
 _LINE_MARKS = lazy(
     r"^[ \t]*+(?:(?:`{3}|~{3})[^`\n]*$|#{1,6}[ \t]|[-*+>][ \t]"
@@ -20,8 +26,8 @@ _LINE_MARKS = lazy(
     re.MULTILINE,
 )
 """Signs at the start of a line, and lines of code's and tables' frames."""
-_INLINE = lazy(r"(?<![\w*`])(\*|`+)(?=\S)([^*`\n]+)(?<=\S)\1(?![\w*`])")
-_BOLD = lazy(r"(?<![\w*])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![\w*])")
+_INLINE = lazy(rf"(?<!{_LETTER})(?<![*`])(\*|`+)(?=\S)([^*`\n]+)(?<=\S)\1(?!{_LETTER})(?![*`])")
+_BOLD = lazy(rf"(?<!{_LETTER})(?<!\*)\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?!{_LETTER})(?!\*)")
 
 
 _SEQUENCE = lazy(

@@ -88,7 +88,8 @@ def extract(
     found = _find(turns, _DONE_LINE.sub("", _OPEN_LINE.sub("", prior)), facts, held, count)
     chosen = _choose(found, room)
     while chosen:
-        text = "\n".join(filter(None, (*_lines(chosen, turns), tail)))
+        lines = "\n".join(_lines(chosen, turns))
+        text = "\n\n".join(filter(None, (lines, tail)))  # or the end belongs to the last item
         if (over := count(text) - most) <= 0:
             return text
         least = sorted(chosen, key=lambda one: one.gain(set()))

@@ -20,6 +20,7 @@ from memory.keys import ConversationKey
 from memory.ledger import Spent
 from memory.messages import PICTURE, Message
 from memory.patterns import lazy
+from memory.plain_text import words_of
 from memory.turns import Turn, format_turns
 
 Style = Literal["notes", "rollup", "lines", "reminder", "recap", "structured", "excerpt"]
@@ -314,12 +315,19 @@ def _goal(turns: Sequence[Turn], prior: str) -> str:
     """Return the first thing that was asked for; one that an earlier summary has told goes on being
     told."""
     told = next((line for line in prior.splitlines() if line.startswith(_GOAL)), "")
-    asked = prior or (turns[0].question.text if turns else "")
+    asked = _first_line(prior) or (turns[0].question.text if turns else "")
     goal = told or f"{_GOAL} {_shorten(asked, _GOAL_SHOWN)}"
     return f"Earlier messages have left the context.\n{goal}"
 
 
 _GOAL = "Goal:"
+
+
+def _first_line(summary: str) -> str:
+    """Return the first line of a summary that is no heading: its lines are no sentence together."""
+    lines = [line.strip() for line in summary.splitlines() if line.strip()]
+    sentences = (line for line in lines if line[0] != "#" and line[-1] not in ":：")
+    return words_of(next(sentences, "".join(lines[:1])))
 
 
 def _excerpt(turn: Turn) -> str:

@@ -15,15 +15,14 @@ from itertools import islice
 from typing import NamedTuple
 
 from memory.patterns import lazy
+from memory.plain_text import UNSPACED
 
 _JOINS = ".,:/-–'’_"
 """Signs over which a number goes on."""
-_OTHERS = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-    "\uac00-\ud7a3\U00020000-\U000323af"
-)
-_UNSPACED = lazy(f"[{_OTHERS}]")
-_SPACED = rf"[^\W{_OTHERS}]"
+_QUOTES = '"“”„«»「」『』'
+_WANTED = lazy(rf"(?<!\w)[{_QUOTES}]([^{_QUOTES}]*\w[^{_QUOTES}]*)[{_QUOTES}](?!\w)|\S+")
+_UNSPACED = lazy(f"[{UNSPACED}]")
+_SPACED = rf"[^\W{UNSPACED}]"
 """A letter or digit of a language that has signs between words."""
 _GAP = 3  # signs and blanks at most between two words that follow one another
 _MOST = 1_000  # places of a word that are looked at in a text
@@ -73,9 +72,16 @@ def closeness(text: str, wanted: Sequence[str]) -> Closeness:
     return measure(text, wanted)[0]
 
 
+def split_wanted(text: str) -> list[str]:
+    """Return what is looked for: words, and phrases in quotation marks, each as one. A mark at the
+    edge of a word, without another one, is no letter of it."""
+    found = [" ".join((one[1] or one[0]).split()) for one in _WANTED.finditer(text)]
+    return [word for one in found if (word := one.strip(_QUOTES))] or found
+
+
 def fold(words: str) -> list[str]:
     """Return the folded words of what is looked for, the first of very many."""
-    return words.casefold().split()[:MOST_WORDS]
+    return [word.casefold() for word in split_wanted(words)[:MOST_WORDS]]
 
 
 def _find(text: str, word: str) -> tuple[list[int], int]:

@@ -17,7 +17,7 @@ from peewee import fn
 from memory.context.meter import PromptFingerprint
 from memory.keys import BRANCH, ConversationKey, home_of
 from memory.record import tables
-from memory.record.closeness import NOWHERE, Closeness, closeness
+from memory.record.closeness import NOWHERE, Closeness, closeness, split_wanted
 from memory.record.database import Database
 
 
@@ -200,7 +200,7 @@ def list_conversations(database: Database, prefix: str, words: str = "") -> list
     first = message.select(fn.SUBSTR(message.text, 1, BEGINNING)).where(
         (message.conversation == columns.id) & (message.role == "user")
     )
-    wanted = words.split()[:_MOST_WORDS]
+    wanted = split_wanted(words)[:_MOST_WORDS]
     said = mine.where(message.role.in_(("user", "assistant")))
     for word in wanted:
         said = said.where(message.text.contains(word))

@@ -222,9 +222,17 @@ async def whoami(ask: Ask) -> Reply:
     person, key = ask.person, ask.conversation.key
     who = {"name": person.id, "chat": key.id}
     text = (
-        _("You are {name}, an owner of this bot. This conversation is {chat}.", **who)
+        _(
+            "You are an owner of this bot. Its settings know you as `{name}`, and this "
+            "conversation as `{chat}`.",
+            **who,
+        )
         if person.is_owner
-        else _("You are {name}, a user of this bot. This conversation is {chat}.", **who)
+        else _(
+            "You are a user of this bot. Its settings know you as `{name}`, and this "
+            "conversation as `{chat}`.",
+            **who,
+        )
     )
     return Reply(
         text,

@@ -5,7 +5,7 @@ Corrections in the chat, as edits of `MEMORY.md` that wait for approval.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import date, datetime
 
 from bot.kernel import Kernel
@@ -29,7 +29,7 @@ from plugins.api import (
 from plugins.memory import long_term
 from plugins.memory.distiller import Distilling
 from plugins.memory.search import as_data, memory_search, search
-from plugins.memory.views import day_of
+from plugins.memory.views import day_of, name_conversations
 from plugins.wording import count, literal, say_marks, say_turns, sentence
 
 KEPT = 100
@@ -132,7 +132,8 @@ async def _day(ask: Ask, day: date, today: date) -> Reply:
     sections = [as_data(note) for note in notes]
     data = {"day": str(day), "sections": sections, "days": [*map(str, days)]}
     if notes:
-        whole = "\n\n".join(map(_as_text, notes))
+        names = await name_conversations(ask, [note.conversation for note in notes])
+        whole = "\n\n".join(_as_text(note, names) for note in notes)
         return Reply(f"**{say_day(day)}**\n\n{say_marks(_newest(whole))}", data, others)
     before = [other for other in days if other < day]
     last = _(" The last day before it is /memory {before}.", before=before[-1]) if before else ""
@@ -158,10 +159,11 @@ def _neighbours(days: Sequence[date], day: date) -> tuple[Action, ...]:
     return tuple(Action(say_date(other), f"/memory {other}") for other in (*before, *after))
 
 
-def _as_text(note: Note) -> str:
+def _as_text(note: Note, names: Mapping[str, str]) -> str:
     if not note.at:
         return note.text
-    return f"**{note.at}** · {literal(note.conversation)} · {say_turns(note.turns)}\n\n{note.text}"
+    heading = " · ".join(filter(None, (names.get(note.conversation), say_turns(note.turns))))
+    return f"**{note.at}** · {heading}\n\n{note.text}"
 
 
 def _newest(text: str) -> str:

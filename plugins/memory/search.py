@@ -20,6 +20,7 @@ from memory.turns import Entry
 from plugins.api import Ask, CommandError, Reply, ToolContext, ToolError, tool
 from plugins.builtin.context.state import CLEARED, DROPPED, States, states
 from plugins.builtin.context.turns import name_role, role
+from plugins.memory.views import name_conversations
 from plugins.wording import (
     aside,
     clip,
@@ -56,6 +57,7 @@ async def search(ask: Ask, rest: str) -> Reply:
     total = found.notes.total + found.said.total
     told = [_to_data(ask, hit, where) for hit in found.said.hits]
     notes = [*map(_note, found.notes.hits)]
+    names = await name_conversations(ask, {str(hit["conversation"]) for hit in told})
     data = {"total": total, "notes": notes, "said": told}
     if not total:
         return Reply(
@@ -63,7 +65,7 @@ async def search(ask: Ask, rest: str) -> Reply:
         )
     parts = (
         _part(_("In the daily memory"), found.notes.total, map(_note_line, notes)),
-        _part(_("Said"), found.said.total, map(_format_line, told)),
+        _part(_("Said"), found.said.total, (_format_line(hit, names) for hit in told)),
     )
     return Reply(say_marks("\n\n".join(filter(None, parts))), data)
 
@@ -126,9 +128,9 @@ def _begin(entry: Entry) -> str:
     return literal(clip(entry.message.text, BESIDE))
 
 
-def _format_line(hit: Mapping[str, Any]) -> str:
-    there = hit["conversation"]
-    where = _(" in {conversation}", conversation=literal(there)) if there else ""
+def _format_line(hit: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    there = names.get(hit["conversation"], "")
+    where = _(" in {conversation}", conversation=there) if there else ""
     state = aside(series(map(_, hit["state"].split(", "))) if hit["state"] else "")
     beside = (f"\n  {_(name)} {hit[name]}" for name in ("before", "after") if hit[name])
     who = f"**{hit['turn']}** {literal(name_role(hit['role']))}{where}"

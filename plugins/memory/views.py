@@ -3,20 +3,32 @@ as a diff and with their reasons, and the origins of a line, quoted."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from bot.listing import title_of
 from channels.dates import say_moment, say_written
 from channels.language import _, number_of
+from memory.keys import ConversationKey
 from memory.long_term.document import LONGEST, LineOperation, MemoryLine, Source
 from memory.turns import Entry
 from plugins.api import Ask, CommandError
 from plugins.builtin.context.turns import name_role, role
-from plugins.wording import aside, clip, format_list, labelled, literal, sentence, series
+from plugins.wording import (
+    aside,
+    clip,
+    format_list,
+    labelled,
+    literal,
+    name_branch,
+    quoted,
+    sentence,
+    series,
+)
 
 _QUOTED = 3  # messages that are quoted of a section's turns
 _LONGEST = 240  # characters of each
@@ -88,6 +100,24 @@ def day_of(text: str, today: date) -> date:
         ) from None
 
 
+async def name_conversations(ask: Ask, keys: Iterable[str]) -> dict[str, str]:
+    """Return what conversations of these ids are called: this one, or by their titles."""
+    wanted = {key: ConversationKey(key, "") for key in filter(None, keys)}
+    here = ask.conversation.key
+    others = {key.home for key in wanted.values()} - {here.home}
+    titles = await ask.conversation.memory.titles(others) if others else {}
+
+    def name(key: ConversationKey) -> str:
+        if key.id == here.id:
+            return _("this conversation")
+        branch = name_branch(key.number, "") if key.is_branch or key.home == here.home else ""
+        title = title_of(titles.get(key.home, ""))
+        chat = quoted(literal(clip(title))) if title else literal(key.home)
+        return branch if key.home == here.home else series((chat, branch))
+
+    return {id: name(key) for id, key in wanted.items()}
+
+
 class Origin(Struct, frozen=True):
     """A source as a person reads it, and as data."""
 
@@ -105,11 +135,12 @@ async def origins(ask: Ask, source: Source, line: MemoryLine) -> Origin:
         return Origin(_("Written into the file by hand; found there {when}.", when=when), data)
     noted = await _section(ask, source, line)
     said = await _quote_turns(ask, source, line)
+    names = await name_conversations(ask, [source.conversation])
     where = (
         _(
             ", {turns} in {conversation}",
             turns=literal(source.turns),
-            conversation=literal(source.conversation),
+            conversation=names.get(source.conversation, ""),
         )
         if source.turns
         else ""

@@ -90,3 +90,17 @@ def test_any_text_can_be_measured(text: str, words: str) -> None:
 def test_very_many_words_are_measured_by_the_first_of_them() -> None:
     assert fold("a b " * 100_000) == ["a", "b"] * (MOST_WORDS // 2)
     assert fold("Bora Bora") == ["bora", "bora"], "a word that comes twice makes another phrase"
+
+
+@given(st.lists(WORDS, min_size=1, max_size=4), st.sampled_from(['""', "“”", "„“", "«»", "「」"]))
+def test_what_stands_in_quotation_marks_is_looked_for_as_one(words: list[str], marks: str) -> None:
+    phrase = " ".join(words)
+    quoted = f"{marks[0]}{phrase}{marks[1]}"
+    assert fold(quoted) == fold(f" {quoted} ") == [phrase.casefold()]
+    assert fold(f"so {quoted} and") == ["so", phrase.casefold(), "and"]
+    assert fold(quoted[:-1]) == fold(phrase), "a mark that is still alone"
+
+
+def test_a_quotation_mark_within_a_word_or_alone_is_looked_for() -> None:
+    assert fold('5"2 x') == ['5"2', "x"]
+    assert fold('" “') == ['"', "“"]

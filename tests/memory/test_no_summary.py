@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from memory.context.audit import Candidate, audit
 from memory.context.audit_source import AuditSource
 from memory.context.corrected import HeldValues
-from memory.context.extract import extract, read_open
+from memory.context.extract import _LABELS, extract, read_open
 from memory.context.requests import Requests
 from memory.context.summary import SummaryRequest, SummaryResult
 from tests.memory.audit_corpus import CHATS
@@ -263,6 +263,17 @@ def summarise(lines: Sequence[str], most: int, prior: str = "") -> str:
 def test_it_never_has_more_tokens_than_it_may(chat: str) -> None:
     for most in (1, 20, 60, 150, 2_000):
         assert count(summarise(CHATS[chat], most)) <= most
+
+
+@each_row("chat", list(CHATS))
+def test_what_is_open_and_done_is_a_paragraph_behind_the_list(chat: str) -> None:
+    lines = summarise(
+        CHATS[chat], 2_000, "The summary so far.\nOpen: t1: Book a table"
+    ).splitlines()
+    labels = tuple(f"{label}: " for labels in _LABELS.values() for label in labels)
+    at = next(at for at, line in enumerate(lines) if line.startswith(labels))
+    assert lines[at - 1] == "", "or Markdown makes it part of the last item"
+    assert lines[at - 2].startswith("- t")
 
 
 def test_what_is_short_is_told_as_it_was_said_each_behind_its_turn() -> None:

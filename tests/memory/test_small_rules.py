@@ -157,6 +157,21 @@ def test_lines_that_have_no_room_are_left_out_whole(style: summary.Style, longes
     assert shown == [*lines[:head], *(lines[-rest:] if head else lines[:rest])]
 
 
+@each_row(
+    ("prior", "goal"),
+    [
+        ("Two plan Lisbon.\n\n- Stay: Alfama\n- By: train", "Two plan Lisbon."),
+        ("## Task\n\nFacts:\n- **Stay**: Alfama\n- By: train", "Stay: Alfama"),
+        ("# Lisbon", "Lisbon"),
+        ("Earlier.\nGoal: Lisbon in May\nRecent activity:", "Lisbon in May"),
+        ("", "Question 1 of several words"),
+    ],
+)
+def test_the_goal_in_a_reminder_is_a_line_of_the_summary_before(prior: str, goal: str) -> None:
+    told = summary.without_model("reminder", [turn(1, "Question 1 of several words")], prior)
+    assert told.splitlines()[1] == f"Goal: {goal}"
+
+
 MARKS = ["untrusted", "system-reminder", "summary-of-earlier-turns"]
 SCRAPS = [*MARKS, "<", "</", "< /", ">", "\n", " ", "\u200b", "S", "SYSTEM-REMINDER", "a", '"x"']
 

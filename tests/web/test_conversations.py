@@ -271,6 +271,10 @@ async def test_older_turns_and_more_conversations_come_as_one_scrolls(
         found = await names(tab)
         assert len(found) == len({*found}) == 230
         await tab.sees("#archived summary:has-text('Archived (1)')")
+        await tab.page.fill("#search", "chat 1")
+        best = tab.page.locator("#list .session").first
+        await expect(best.locator(".title")).to_have_text("chat 1 0")
+        await expect(best).to_be_in_viewport()
         await tab.opens(site.url, "long")
         await tab.sees("#log .turn[data-turn=t95]")
         await expect(tab.page.locator("#log .turn[data-turn=t1]")).to_have_count(0)

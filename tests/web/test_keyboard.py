@@ -56,3 +56,23 @@ async def test_a_conversation_is_searched_and_opened_from_the_keyboard(
             await tab.page.keyboard.press("Enter")
             await expect(tab.page.locator("#title")).to_have_text(title)
             await expect(tab.page.locator("#text")).to_be_focused()
+
+
+MOVED = """async () => {
+  const turn = document.querySelector("#log .turn"), button = turn.querySelector(".act");
+  button.focus();
+  for (let times = 0; times < 3; times += 1) {
+    turn.replaceChildren(...turn.childNodes);
+    await new Promise((resolve) => setTimeout(resolve));
+  }
+  return document.activeElement === button;
+}"""
+
+
+async def test_the_focus_stays_on_what_is_moved_again_and_again(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.asks("one", "one")
+        assert await tab.page.evaluate(MOVED)

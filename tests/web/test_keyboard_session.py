@@ -253,7 +253,7 @@ async def is_asked(keys: Keys) -> None:
     await keys.does("Retry", "Shift+Tab")
     await expect(page.locator("#log .turn[data-turn]").last).to_contain_text("You said: fail")
     await expect(page.get_by_role("button", name="Retry", exact=True)).to_have_count(0)
-    await keys.focus()
+    assert await keys.focus() == "Message"
 
 
 async def looks_around(keys: Keys) -> None:

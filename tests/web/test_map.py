@@ -40,6 +40,32 @@ async def drag(tab: Tab, start: str, end: str) -> None:
         await tab.page.mouse.down() if turn == start else await tab.page.mouse.up()
 
 
+FLOWED = """async () => {
+  const { flowed } = await import("/page/flow.js");
+  const found = [];
+  const limits = [0, 3_000, 50_000, 1_000_000];
+  const pairs = limits.flatMap((limit) => [[limit, 336], [limit, 780]]);
+  const ways = [0, 1, 5, 30, 200].flatMap((turns) => pairs.map((pair) => [turns, ...pair]));
+  for (const [turns, limit, width] of ways) {
+    const sizes = [200, 1_300, ...Array.from({ length: turns }, (_, at) => 20 + 7 * (at % 13))];
+    const used = sizes.reduce((sum, size) => sum + size, 0), whole = Math.max(limit, used);
+    const { rows, ends, gap, lineAt } = flowed(sizes, whole, width);
+    const filled = ends.at(-1) / rows, last = lineAt(whole), half = lineAt((used + whole) / 2);
+    found.push([Math.min(.74, sizes.length * 40 / (rows * width)), filled, used / whole,
+      gap !== null, (last.row + last.start) / rows, (half.row + half.start) / rows]);
+  }
+  return found;
+}"""
+
+
+async def test_blocks_can_be_seen_however_much_is_free(tab: Tab) -> None:
+    for wished, filled, share, is_shortened, limit, half in await tab.page.evaluate(FLOWED):
+        assert min(1, max(wished, share)) - 0.01 <= filled <= 1.001
+        assert is_shortened == (filled > share + 0.05), "what is not to scale is marked"
+        assert limit == pytest.approx(1), "the limit is at the end of what is free"
+        assert half == pytest.approx((filled + 1) / 2, abs=0.001)
+
+
 async def test_a_block_says_what_it_is_and_leads_to_its_turn(site: Site, tab: Tab) -> None:
     await fill(site, 8)
     await block(tab, "t1").hover()

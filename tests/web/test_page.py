@@ -375,8 +375,11 @@ async def test_somebody_comes_in_by_a_link_chooses_a_password_signs_out_and_in_a
         await tab.sees("#panel .headline")
         await tab.asks("one", "one")
         assert code not in tab.page.url
+        other = Tab(await tab.page.context.new_page())
+        await other.opens(site.url)
         async with tab.page.expect_navigation():
             await tab.presses("ann: sign out")
+        await other.sees("#dialog.arriving")
         await tab.page.fill("#dialog input[name=name]", "ann")
         await tab.page.fill("#dialog input[name=password]", "a good password")
         await tab.presses("Sign in", "#dialog")

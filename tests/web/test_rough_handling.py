@@ -275,6 +275,7 @@ async def test_questions_of_tools_are_there_after_a_reload_and_a_no_is_no_failur
         await tab.sees(".card:has-text('127.0.0.1:8')")
         await tab.sees(".turn.pending > .card.asking:has-text('127.0.0.1:9')")
         await tab.sees(".card button:text-is('Allow 127.0.0.1:8')")
+        await expect(tab.page.locator(".asking [aria-label=Close]").first).to_be_hidden()
         await expect(tab.page.locator(".card", has_text="/approve")).to_have_count(0)
         await tab.page.reload()
         card = tab.page.locator("#log .card")

@@ -42,7 +42,7 @@ async def test_a_slash_command_is_the_line_that_a_person_types(tmp_path: Path) -
         assert answer.text == typed.text
         on_server = bot.ann_in_general.uses("whoami")
         said = await bot.discord.found(lambda one: one.interaction == on_server)
-        assert f"This conversation is discord/{GENERAL}" in said.text
+        assert f"this conversation as discord/{GENERAL}" in said.text
 
 
 async def test_a_command_that_takes_long_is_seen_to_be_thought_about(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ async def test_commands_are_offered_in_each_language(tmp_path: Path) -> None:
         bot.ann.locale = "de"
         used = bot.ann.uses("whoami")
         answer = await bot.discord.found(lambda one: one.interaction == used)
-        assert answer.text.startswith("Du bist discord/42")
+        assert answer.text.startswith("Du bist Besitzer")
 
 
 async def test_on_a_server_it_answers_only_those_who_speak_to_it(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ async def test_a_thread_that_nobody_told_of_is_looked_up(tmp_path: Path) -> None
         bot.ann.at(thread).says(f"{ME} psst")
         assert (await bot.discord.shown("re: Ann: psst")).channel == thread
         bot.ann.at(thread).uses("whoami")
-        await bot.discord.shown(f"This conversation is discord/{KITCHEN}/{thread}", thread)
+        await bot.discord.shown(f"this conversation as discord/{KITCHEN}/{thread}", thread)
 
 
 async def test_other_bots_and_what_discord_itself_says_are_not_answered(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ async def test_an_answer_that_comes_too_late_for_its_command_comes_as_a_message(
     async with at_discord(tmp_path) as bot:
         await bot.discord.until(lambda: bot.discord.commands)
         used = bot.ann.uses("whoami", is_late=True)
-        answer = await bot.discord.shown("You are discord/42")
+        answer = await bot.discord.shown("You are an owner")
         assert answer.interaction == 0
         assert bot.discord.interactions[used].answered == 0
 

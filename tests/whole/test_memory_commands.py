@@ -46,7 +46,8 @@ async def test_without_a_word_it_shows_today(tmp_path: Path) -> None:
         assert "0 daily files" in await reads(bot, "/memory status", "other")
         assert "Nothing in the memory" in await reads(bot, "/memory search lisbon", "other")
     assert shown.text.startswith(f"**{say_day(NOW)}**")
-    assert f"**{NOW:%H:%M}** · pipe/main · t1 to t3\n\nAnn lives in **Lisbon**." in shown.text
+    heading = f"**{NOW:%H:%M}** · this conversation · t1 to t3"
+    assert f"{heading}\n\nAnn lives in **Lisbon**." in shown.text
     assert "<!--" not in shown.text
     assert shown.data == {
         "day": today,

@@ -56,7 +56,7 @@ export async function signIn(problem = "", before = "") {
     words: t("No account yet? Ask the owner of this bot for an invitation link."),
     fields: [
       { name: "name", value: before, label: t("Name (leave it empty to sign in with the owner's token)"), autocomplete: "username" },
-      { name: "password", label: t("Password or token"), type: "password", autocomplete: "current-password", autofocus: before !== "" },
+      { name: "password", label: t("Password or token"), type: "password", autocomplete: "current-password", autofocus: problem !== "" },
     ],
     action: t("Sign in"),
   });

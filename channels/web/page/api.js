@@ -94,6 +94,11 @@ export function follow(session, place, handlers, connected) {
   let source;
   let timer;
   let handled = Promise.resolve();
+  let isOver = false;
+  const comeAgain = async () => {
+    await me().catch(() => null); // who was signed out elsewhere is asked who is there
+    if (!isOver) open("");
+  };
   const open = (after) => {
     source = new EventSource(at(session, "events", { as: "html", after }));
     for (const [kind, handle] of Object.entries(handlers)) {
@@ -104,9 +109,9 @@ export function follow(session, place, handlers, connected) {
     source.onopen = () => connected(true);
     source.onerror = () => {
       connected(false);
-      if (source.readyState === EventSource.CLOSED) timer = setTimeout(() => open(""), 2000);
+      if (source.readyState === EventSource.CLOSED) timer = setTimeout(comeAgain, 2000);
     };
   };
   open(place);
-  return () => { clearTimeout(timer); source.close(); };
+  return () => { isOver = true; clearTimeout(timer); source.close(); };
 }

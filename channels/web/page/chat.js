@@ -91,7 +91,7 @@ export class Chat {
 
   /** Draw turns, some in each task: one for all of them would hold the page up. */
   async #drawn(messages) {
-    const page = { act: this.#act, why: (turn) => this.#page.run(`/why ${turn}`), edit: this.#edit, quote: this.#quote, model: this.#model };
+    const page = { act: this.#act, retry: this.#retry, why: (turn) => this.#page.run(`/why ${turn}`), edit: this.#edit, quote: this.#quote, model: this.#model };
     const drawn = [];
     for (const turn of turnsOf(messages)) {
       if (drawn.length && drawn.length % IN_A_TASK === 0) await nextTask();
@@ -107,6 +107,12 @@ export class Chat {
     const article = turn && this.#log.querySelector(`[data-turn=${turn}]`);
     if (article) (article.contains(document.activeElement) ? document.activeElement : article).scrollIntoView({ block: "nearest" });
     return reply;
+  };
+
+  /** Ask again what failed; its button goes, so that the focus is where one writes. */
+  #retry = (turn) => {
+    this.#page.write();
+    return this.#act(`/regenerate ${turn}`);
   };
 
   /** Write a question anew, where it stands. */

@@ -49,10 +49,6 @@ export class Composer {
     this.#drawButton();
   }
 
-  command(line) {
-    return this.#page.run(line);
-  }
-
   /** Another session is shown: its draft stands here, before what was typed while none was open. */
   async open(session) {
     const [typed, put] = this.#session ? ["", []] : [this.#text.value, this.#files];
@@ -119,7 +115,7 @@ export class Composer {
   }
 
   #press() {
-    return this.#isRunning && this.#isEmpty ? this.#page.run("/stop") : this.#send();
+    return this.#isRunning && this.#isEmpty ? this.#page.stop() : this.#send();
   }
 
   async #send() {

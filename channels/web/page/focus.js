@@ -76,7 +76,7 @@ document.addEventListener("focusout", ({ target, relatedTarget }) => {
   queueMicrotask(() => {
     const records = changes.takeRecords();
     if (records.length || !isThere(target)) keep(records);
-    else if (held?.element === target) held = null; // a person left it
+    else if (held?.element === target && document.activeElement !== target) held = null; // a person left it
   });
 }, true); // before anybody else hears of it and draws something
 changes.observe(document.body, {

@@ -25,6 +25,7 @@ import { icon } from "./icons.js";
 import { t, told } from "./language.js";
 
 const OFF = "/private off";
+const SHOWN = 1500; // milliseconds of a mark around what was asked for
 const RETRY = 3000; // milliseconds until a bot that is away is asked again
 
 await nextTask(); // the page is seen before all of it works
@@ -62,6 +63,7 @@ const composer = new Composer({
   say: (message) => outbox.add(message),
   tell: (text) => chat.notice(text),
   run: (line) => run(line),
+  stop: () => keys.stop(),
   commands: async () => (await api.command(session, "/help")).data,
 });
 const files = new Files((limits) => composer.limit(limits));
@@ -163,6 +165,7 @@ async function run(line, { isQuiet = false } = {}) {
   if (isContext) { // it shows all that the answer would
     showSide("context");
     showTab("of-context");
+    byId("context").animate([{ boxShadow: "inset 0 0 0 3px var(--accent)" }, {}], SHOWN); // it may have been open
   }
   try {
     const reply = await api.command(session, line);

@@ -114,7 +114,8 @@ class ContextMap {
   }
 
   #ground() {
-    return Array.from({ length: this.#flow.rows }, (_, row) => put(h("span", { class: "free" }), { row, start: 0, size: 1 }));
+    const rows = Array.from({ length: this.#flow.rows }, (_, row) => put(h("span", { class: "free" }), { row, start: 0, size: 1 }));
+    return this.#flow.gap ? [...rows, put(h("span", { class: "gap" }), this.#flow.gap)] : rows;
   }
 
   /** The limit that is nearest, and where the next compaction is foreseen. */

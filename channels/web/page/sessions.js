@@ -64,6 +64,7 @@ export class Sessions {
     this.#found = found.sessions;
     this.#next = found.next;
     this.#draw();
+    if (!isSame) byId("list").scrollTop = 0; // the best is at the top
     this.mark();
     return this.#found;
   }
@@ -287,6 +288,6 @@ function groupOf({ standing, at }, words, now = new Date()) {
 
 /** A text with what was looked for marked in it. */
 function marked(text, words) {
-  const wanted = words.split(/\s+/).filter(Boolean).map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-  return text.split(new RegExp(`(${wanted.join("|")})`, "i")).map((piece, index) => (index % 2 ? h("mark", {}, piece) : piece));
+  const wanted = words.split(/[\s"“”„«»「」『』]+/).filter(Boolean).map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  return !wanted.length ? text : text.split(new RegExp(`(${wanted.join("|")})`, "i")).map((piece, index) => (index % 2 ? h("mark", {}, piece) : piece));
 }

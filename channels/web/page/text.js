@@ -3,6 +3,7 @@ import { h } from "./dom.js";
 import { t } from "./language.js";
 
 const MANY = 4; // columns that a phone has room for
+const LONG = /(\S{37,})/; // no word that has to stay whole in a table, but an address or a key
 
 /** An element with cleaned HTML: code can be copied, what is wide scrolls, each paragraph runs in
     its own direction. */
@@ -25,6 +26,7 @@ export function partsOf(html) {
     table.replaceWith(wide);
     wide.append(table);
     head(table);
+    loosen(table);
   }
   for (const block of content.children) if (!block.matches(".code")) block.dir = "auto"; // and what is in it: messages.css
   link(content);
@@ -37,6 +39,16 @@ function head(table) {
   table.classList.toggle("many", names.length > MANY);
   for (const cells of names.length > MANY ? rows : []) {
     cells.forEach((cell, at) => { cell.dataset.heading = names[at]?.textContent ?? ""; });
+  }
+}
+
+/** Let words too long for a column go on in the next line, or they leave no room for the other columns. */
+function loosen(table) {
+  const texts = document.createTreeWalker(table, NodeFilter.SHOW_TEXT);
+  const long = [];
+  while (texts.nextNode()) if (LONG.test(texts.currentNode.data)) long.push(texts.currentNode);
+  for (const text of long) {
+    text.replaceWith(...text.data.split(LONG).flatMap((piece, at) => (at % 2 ? piece.match(/.{1,12}/gsu).flatMap((part) => [part, h("wbr")]) : piece)));
   }
 }
 

@@ -46,7 +46,7 @@ const written = (messages) => messages.filter(({ role }) => role === "assistant"
 function ending(turn, { mark, notice }, page) {
   if (mark !== "failed") return h("p", { class: "ending" }, ...withCode(notice));
   return h("div", { class: "ending failed" }, h("p", {}, ...withCode(notice)),
-    h("button", { type: "button", onclick: () => page.act(`/regenerate ${turn}`) }, t("Retry")));
+    h("button", { type: "button", onclick: () => page.retry(turn) }, t("Retry")));
 }
 
 const result = (name, message) => ({
