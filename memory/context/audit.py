@@ -74,9 +74,9 @@ _INVENTED_SHARE = 1 / 2  # unless it has as many of those that were said
 _PEOPLE = 2  # the same of names
 _PEOPLE_SHARE = 1 / 4
 _NEW_WEIGHT = 3  # of a sentence of which next to none was said
-_NAMED, _COUNTED = 4, 6
+_NAMED, _COUNTED = 4, 3
 """Weights of names from nowhere, and of numbers, of which no summary has so many, however much it
-tells: a name of several words and a number with a unit count twice."""
+tells: a name of several words counts more, and a number that is long, has a unit, or is a slip."""
 _MUCH = 2_000  # tokens of which one short line says nothing,
 _WORDS = 50  # unless they are so few words over and over
 _LINE_SHARE = 100  # of so many tokens one line holds at least one

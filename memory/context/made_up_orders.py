@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 
 from msgspec import Struct
 
-from memory.context.requests import AGREES
+from memory.context.request_signs import AGREES
 from memory.context.told_requests import list_tasks
 from memory.context.wording import is_wide, shared, split_sentences, stems
 from memory.patterns import lazy

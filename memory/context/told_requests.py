@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from memory.context.requests import DONE, LIKE, SHOWN, PersonRequest, Requests
+from memory.context.request_signs import DONE, SHOWN
+from memory.context.requests import LIKE, PersonRequest, Requests
 from memory.context.wording import is_wide, shared, split_sentences, stems
 from memory.patterns import lazy
 
