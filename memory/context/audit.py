@@ -19,7 +19,7 @@ from memory.context import shapes
 from memory.context.audit_source import AuditSource
 from memory.context.made_up_orders import find_made_up, find_permitted
 from memory.context.receipt import Receipt, SourceFacts
-from memory.context.told_requests import find_lost, find_restated
+from memory.context.told_requests import find_lost, find_restated, list_unbacked
 from memory.context.wording import language_of, split_sentences
 from memory.patterns import lazy
 
@@ -254,7 +254,7 @@ def _check_orders(text: str, source: AuditSource) -> Sequence[Flaw]:
     if source.is_in_any_language or not source.stems:
         return []
     found = (
-        ("ordered", find_made_up(text, source.stems)),
+        ("ordered", find_made_up(text, source.stems, list_unbacked(text, source.requests))),
         ("permitted", find_permitted(text, source.bans)),
     )
     return [Flaw(kind, tuple(what)) for kind, what in found if what]

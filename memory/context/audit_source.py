@@ -9,13 +9,13 @@ from math import log2
 
 from msgspec import Struct
 
-from memory.context.corrected import SAID, choose_certain, find_stale, find_untold, says_old
+from memory.context.corrected import SAID, choose_certain, find_stale, find_untold
 from memory.context.corrections import Correction, find_corrections, in_force
 from memory.context.ended_values import ByHand, EndedValue, with_commands
 from memory.context.made_up_orders import Ban, find_bans
 from memory.context.receipt import SourceFacts
 from memory.context.requests import NONE, PersonRequest, Requests, find_deeds, find_requests
-from memory.context.superseded import Superseded, find_stale_values, find_superseded
+from memory.context.superseded import Superseded, find_stale_values, find_superseded, tells_of_both
 from memory.context.wording import WordsOf, is_wide, languages_of, shared, split_sentences, stems
 from memory.patterns import lazy
 from memory.turns import Turn
@@ -102,7 +102,7 @@ class AuditSource(Struct, frozen=True, dict=True):
         stale = [
             one
             for one in find_stale(text, self.current, self._said)
-            if not says_old(one, self._pairs[one.at][1])
+            if not tells_of_both(self._pairs[one.at][1], one.old, one.new)
         ]
         corrected = [f"{one.new} ({one.old} was corrected)" for one in stale]
         return corrected or find_stale_values(text, self.superseded)

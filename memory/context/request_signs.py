@@ -176,7 +176,7 @@ AGREES = lazy(
     r"|i won['’]t|sure|of course|certainly|gladly|with pleasure|yes)\b"
     r"|(?:gut|gerne?|verstanden|alles klar|in ordnung|notiert|einverstanden|mache ich|klar|ja"
     r"|sicher|natürlich|selbstverständlich)\b"
-    r"|明白|好|行|记下|收到|知道了",
+    r"|明白|好|行|记下|收到|知道了|了解|没问题|清楚",
     re.IGNORECASE,
 )
 """The beginning of a reply that agrees to what a person wants."""
@@ -248,6 +248,7 @@ DEED = lazy(
     rf"|\b(?:is|are|was|were|been)(?: now)? (?:open|done|set up|{_DEEDS})\b"
     rf"|\A(?:{_GETAN})\b|\bich habe?\b[^.!?]{{0,80}}\b(?:{_GETAN})\b"
     rf"|\b(?:ist|sind|wurden?|läuft)\b[^.!?]{{0,60}}\b(?:{_GETAN}|wieder)\b"
-    r"|已[^经更记，。]{0,12}[订预发交做写改加建删付联约续办买卖停启重更清装存传好]|[订办写改做发交]好了",
+    r"|已[^经更记，。]{0,12}[订预发交做写改加建删付联约续办买卖停启重更清装存传好派报挂撤通申提]"
+    r"|已经(?:[给把替为][^，。]{1,8})?[订预发交改付约续办派报挂撤通申提停换]|[订办写改做发交]好了",
     re.IGNORECASE,
 )

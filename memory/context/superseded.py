@@ -100,6 +100,15 @@ def find_stale_values(text: str, found: Sequence[Superseded]) -> list[str]:
     return list(dict.fromkeys(stale))
 
 
+def tells_of_both(text: str, one: str, other: str) -> bool:
+    """Return whether a sentence says two values, and not that one of them was so before."""
+    return any(
+        _stands_in(one, part) and _stands_in(other, part)
+        for part in split_sentences(text[:_LOOKED_AT])
+        if not tells_of_before(part) and not _CHANGES.search(part)
+    )
+
+
 def _says_old(part: _Part, one: Superseded) -> bool:
     """Return whether a sentence says the old value as if it held, of the same thing."""
     if not any(one.old.is_same(value) for value in part.values) or tells_of_before(part.text):
@@ -130,7 +139,7 @@ def _in_turn(
             if new.kind not in _KINDS or any(new.is_same(one) for one in taken):
                 continue
             taken.append(new)
-            if _stands_in(new, whole):
+            if _stands_in(new.text, whole):
                 continue
             about = frozenset().union(
                 *(p.about for p in (*person, *answer) if _has(p, new)),
@@ -142,7 +151,7 @@ def _in_turn(
                 for old in p.values
                 if _may_become(old, new, p.text, part.text)
                 and not any(old.is_same(one) for one in replied)
-                and _stands_in(old, whole)
+                and _stands_in(old.text, whole)
             ]
             if named:
                 yield Superseded(named[0], new, about)
@@ -227,11 +236,11 @@ def _has(part: _Part, value: Value) -> bool:
     return any(value.is_same(one) for one in part.values)
 
 
-def _stands_in(value: Value, text: str) -> bool:
+def _stands_in(value: str, text: str) -> bool:
     """Return whether a text has a value, in the same digits."""
-    digits = re.findall(r"\d+", value.text)
+    digits = re.findall(r"\d+", value)
     if not digits:
-        return value.text.casefold() in text.casefold()
+        return value.casefold() in text.casefold()
     sought = r"\D{1,3}".join(rf"(?<!\d)0?{int(one)}(?!\d)" for one in digits)
     return re.search(sought, text) is not None
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.context import facts, requests
+from memory.context import facts, request_signs
 from memory.context.wording import Cue, WordsOf, stems
 from memory.patterns import lazy
 from memory.record.search import words
@@ -160,9 +160,9 @@ def test_any_text_may_name_dates(text: str, day: date) -> None:
 
 
 CUES = {
-    "LATER": requests._LATER,
-    "PROMISES": requests._PROMISES,
-    "DONE": requests.DONE,
+    "LATER": request_signs.LATER,
+    "PROMISES": request_signs.PROMISES,
+    "DONE": request_signs.DONE,
 }
 PIECES = st.sampled_from(
     [
