@@ -77,7 +77,7 @@ class AuditSource(Struct, frozen=True, dict=True):
 
     @cached_property
     def deeds(self) -> list[PersonRequest]:
-        return find_deeds(self.turns)
+        return find_deeds(self.turns, self._words_of)
 
     @cached_property
     def bans(self) -> list[Ban]:

@@ -90,8 +90,8 @@ _EXCEPT = lazy(
 )
 _NOBODY_BUT = lazy(r"\s+(?:but|except|ausser)\s+(?:\w+\s+){1,2}?(?=is\b|may\b|can\b|darf\b|kann\b)")
 _MAY = lazy(
-    r"\b(?:may|can|could|lets?|allow(?:s|ed)?|permit(?:s|ted)?|welcome|free to|happy (?:for|if|with)|fine|ok(?:ay)?"
-    r"|at any time|at will)\b"
+    r"\b(?:may|can|could|lets?|allow(?:s|ed)?|permit(?:s|ted)?|welcome|free to|fine|ok(?:ay)?"
+    r"|happy (?:for|if|with)|at any time|at will)\b"
     r"|\b(?:darf|dürfen|kann|können|könnte|erlaubt|gestattet|möglich|in ordnung|jederzeit)\b"
     r"|可以|可(?=付|动|写|发)|允许|随时|欢迎"
 )
@@ -183,9 +183,11 @@ def find_bans(said: Iterable[tuple[str, str]]) -> list[Ban]:
             continue
         for sentence in split_sentences(looked_at):
             folded = sentence.casefold()
-            words = _list_stems(folded) if found else set[str]()
+            words = stems(folded) if found else set[str]()
             found = [one for one in found if not _is_like(one, folded, words, _LIFTED)]
-            if not sentence.endswith(("?", "？")) and (ban := forbids.search(folded)):
+            if not _MAY_FORBID.search(folded) or sentence.endswith(("?", "？")):
+                continue
+            if ban := forbids.search(folded):
                 found += _make_bans(folded, ban.end())
     return found[-_MOST_BANS:]
 

@@ -36,29 +36,30 @@ def asks(sentence: str) -> bool:
     return sentence.startswith(_OBJECT_FIRST) or any(sign in said for sign in _SIGNS)
 
 
-def puts_off(reply: str, words: Set[str]) -> bool:
+def puts_off(reply: str, heads: Set[str]) -> bool:
     """Return whether a reply promises what was asked for. A time by which it is promised counts in
     a line of the bot's own alone: in a draft of a letter somebody else promises it."""
-    return PROMISES.is_in(reply, words) or promises(reply)
+    return PROMISES.is_in(reply, heads) or promises(reply, heads)
 
 
-def promises(reply: str) -> bool:
+def promises(reply: str, heads: Set[str]) -> bool:
     """Return whether a reply is a line in which the bot itself says that it will do something at
     another time."""
     if len(reply) > SHOWN or _OF_OTHERS.search(reply.strip()):
         return False
-    if _PROMISES_BY.search(reply):
+    if PROMISES_BY.is_in(reply, heads):
         return True
-    agrees = AGREES.match(reply)
-    return bool(agrees and (_WAITS.search(reply) or _THEN.search(reply)) and not DEED.search(reply))
+    if not AGREES.match(reply) or not (WAITS.is_in(reply, heads) or THEN.is_in(reply, heads)):
+        return False
+    return not DEED.is_in(reply, heads)
 
 
-def is_put_off(asked: str, reply: str) -> bool:
+def is_put_off(asked: str, reply: str, heads: Set[str]) -> bool:
     """Return whether a person puts off all that a message asks for: a clause of it says when, and
     the reply is neither the work itself nor says that it is done."""
-    if not _NOT_NOW.search(asked) or len(reply) > 2 * SHOWN:
+    if len(reply) > 2 * SHOWN or not NOT_NOW.is_in(asked, heads):
         return False
-    return not DEED.search(reply)
+    return not DEED.pattern.search(reply)
 
 
 def goes_on(reply: str, said: str) -> bool:
@@ -132,13 +133,18 @@ LATER = cue(
     ),
 )
 _CLAUSE = r"(?:^|[.!?;,\n]\s*|\b(?:but|aber)\s+)(?:but |aber |please |bitte )?"
-_NOT_NOW = lazy(
-    rf"{_CLAUSE}(?:not (?:today|tonight|now|yet|this week)|wait (?:till|until)|let it rest"
-    r"|hold off|no (?:rush|hurry))\b"
-    rf"|{_CLAUSE}(?:nicht (?:mehr )?(?:heute|jetzt)|erst (?:wenn|nachdem|sobald)|es eilt nicht)\b"
-    r"|(?:^|[，。！？\n])(?:先放着|先不急|不急|现在先放着|等[^，。！？]{1,20}(?:再|之后|以后|后)"
-    r"|[^，。！？]{1,12}[了后]再(?:算|做|说|写|弄|办|发|订|看|买|处理))",
-    re.IGNORECASE,
+NOT_NOW = cue(
+    "not wait let hold no nicht erst es",
+    "先 不急 等 再",
+    lazy(
+        rf"{_CLAUSE}(?:not (?:today|tonight|now|yet|this week)|wait (?:till|until)|let it rest"
+        r"|hold off|no (?:rush|hurry))\b"
+        rf"|{_CLAUSE}(?:nicht (?:mehr )?(?:heute|jetzt)|erst (?:wenn|nachdem|sobald)"
+        r"|es eilt nicht)\b"
+        r"|(?:^|[，。！？\n])(?:先放着|先不急|不急|现在先放着|等[^，。！？]{1,20}(?:再|之后|以后|后)"
+        r"|[^，。！？]{1,12}[了后]再(?:算|做|说|写|弄|办|发|订|看|买|处理))",
+        re.IGNORECASE,
+    ),
 )
 """Clauses with which a person puts off all that a message asks for."""
 PROMISES = cue(
@@ -160,16 +166,20 @@ _DAYS = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _MONTHS = "january|february|march|april|june|july|august|september|october|november|december"
 _TAGE = r"(?:mon|diens|donners|frei|sams|sonn)tag|mittwoch"
 _REST = r"\b(?:[^.!?]|(?<=\d)\.){0,160}\b"
-_PROMISES_BY = lazy(
-    rf"\bI(?:['’]ll| will){_REST}(?:(?:get|come|report) back|let you know|tomorrow|tonight"
-    r"|(?:by|until|before) (?:then|noon|midnight|the (?:end|weekend|\d+\w{0,2})|next|\d+"
-    rf"|{_DAYS}|{_MONTHS})"
-    rf"|(?:in|next) (?:{_MONTHS}|week|month))\b"
-    rf"|\bich{_REST}(?:melde mich|(?:gebe?|sage?) \w+ bescheid|morgen|heute abend"
-    rf"|bis (?:mittag|abend|nächste|zum|\d+|{_TAGE}))\b"
-    r"|(?:明天|明早|明晚|后天|今晚|下周|周[一二三四五六日天末]|星期.|\d[号日点])[^。！？]{0,40}"
-    r"(?:给|給|发|发给|告诉|通知|回复)[你您]",
-    re.IGNORECASE,
+PROMISES_BY = cue(
+    "ll will ich",
+    "给 給 发 告诉 通知 回复",
+    lazy(
+        rf"\bI(?:['’]ll| will){_REST}(?:(?:get|come|report) back|let you know|tomorrow|tonight"
+        r"|(?:by|until|before) (?:then|noon|midnight|the (?:end|weekend|\d+\w{0,2})|next|\d+"
+        rf"|{_DAYS}|{_MONTHS})"
+        rf"|(?:in|next) (?:{_MONTHS}|week|month))\b"
+        rf"|\bich{_REST}(?:melde mich|(?:gebe?|sage?) \w+ bescheid|morgen|heute abend"
+        rf"|bis (?:mittag|abend|nächste|zum|\d+|{_TAGE}))\b"
+        r"|(?:明天|明早|明晚|后天|今晚|下周|周[一二三四五六日天末]|星期.|\d[号日点])[^。！？]{0,40}"
+        r"(?:给|給|发|发给|告诉|通知|回复)[你您]",
+        re.IGNORECASE,
+    ),
 )
 AGREES = lazy(
     r"(?:ok(?:ay)?|(?:i )?underst(?:oo|an)d|got it|all right|alright|noted|agreed|will do"
@@ -183,22 +193,29 @@ AGREES = lazy(
 _TIME = (
     rf"(?:(?:the |dem |den |der )?\d|{_DAYS}|{_MONTHS}|(?:{_TAGE})|next|nächst|deine[mr]|ihre[mr])"
 )
-_THEN = lazy(
-    rf"\bI(?:['’]ll| will)\b{_REST}"
-    rf"(?:(?:on|by|before|after|from|in) {_TIME}|when|once|as soon as|after|later|tomorrow|tonight)"
-    rf"|(?!\w*(?:empfehl|rat|würd|denk|find|seh|hab|bin|kann|könnt|weiß|glaub|mein|war)\w*\b)"
-    rf"\b(?:\w+e ich|ich (?!\w*(?:empfehl|rat|würd|denk|find|seh|hab|bin|kann|könnt|weiß|glaub|mein"
-    rf"|war)\w*\b)\w+e)\b{_REST}"
-    rf"(?:(?:bis|vor|am|ab|nach|im) {_TIME}|wenn|sobald|danach|später|morgen)",
-    re.IGNORECASE,
+_THINKS = r"\w*(?:empfehl|rat|würd|denk|find|seh|hab|bin|kann|könnt|weiß|glaub|mein|war)\w*\b"
+THEN = cue(
+    "ll will ich",
+    "",
+    lazy(
+        rf"\bI(?:['’]ll| will)\b{_REST}(?:(?:on|by|before|after|from|in) {_TIME}|when|once"
+        r"|as soon as|after|later|tomorrow|tonight)"
+        rf"|(?:(?!{_THINKS})\b\w+e ich|\bich (?!{_THINKS})\w+e)\b{_REST}"
+        rf"(?:(?:bis|vor|am|ab|nach|im) {_TIME}|wenn|sobald|danach|später|morgen)",
+        re.IGNORECASE,
+    ),
 )
 """Words of a reply that agrees to do something, with the time or the event after which it will."""
-_WAITS = lazy(
-    rf"\bI(?:['’]ll| will)? (?:wait|leave \S[^.!?]{{0,60}}alone) (?:until|till)\b"
-    rf"|\b(?:warte ich|ich warte)\b{_REST}bis\b"
-    r"|\bbekomm(?:en Sie|st du|t ihr) (?:morgen|heute (?:abend|noch))\b"
-    r"|等[^，。！？]{1,20}[后了]?，?我?再|一[^，。！？]{1,8}我?就",
-    re.IGNORECASE,
+WAITS = cue(
+    "i ich bekommen bekommst bekommt",
+    "等 一",
+    lazy(
+        rf"\bI(?:['’]ll| will)? (?:wait|leave \S[^.!?]{{0,60}}alone) (?:until|till)\b"
+        rf"|\b(?:warte ich|ich warte)\b{_REST}bis\b"
+        r"|\bbekomm(?:en Sie|st du|t ihr) (?:morgen|heute (?:abend|noch))\b"
+        r"|等[^，。！？]{1,20}[后了]?，?我?再|一[^，。！？]{1,8}我?就",
+        re.IGNORECASE,
+    ),
 )
 """Words of a reply that agrees to do something at another time; in others, they say anything."""
 _OBJECTS = lazy(
@@ -243,12 +260,16 @@ _GETAN = (
     "|erneuert|erstellt|gebucht|gefragt|gelöscht|gemeldet|gesendet|gesetzt|gestartet|geschickt"
     "|geschrieben|informiert|installiert|reserviert|storniert|umgemeldet|verschickt|verschoben"
 )
-DEED = lazy(
-    rf"\A(?:done|{_DEEDS})\b|\bI(?:['’]ve| have)?(?: just| now)? (?:{_DEEDS})\b"
-    rf"|\b(?:is|are|was|were|been)(?: now)? (?:open|done|set up|{_DEEDS})\b"
-    rf"|\A(?:{_GETAN})\b|\bich habe?\b[^.!?]{{0,80}}\b(?:{_GETAN})\b"
-    rf"|\b(?:ist|sind|wurden?|läuft)\b[^.!?]{{0,60}}\b(?:{_GETAN}|wieder)\b"
-    r"|已[^经更记，。]{0,12}[订预发交做写改加建删付联约续办买卖停启重更清装存传好派报挂撤通申提]"
-    r"|已经(?:[给把替为][^，。]{1,8})?[订预发交改付约续办派报挂撤通申提停换]|[订办写改做发交]好了",
-    re.IGNORECASE,
+DEED = cue(
+    f"done open set wieder {_DEEDS} {_GETAN}".replace("|", " "),
+    "已 好了",
+    lazy(
+        rf"\A(?:done|{_DEEDS})\b|\bI(?:['’]ve| have)?(?: just| now)? (?:{_DEEDS})\b"
+        rf"|\b(?:is|are|was|were|been)(?: now)? (?:open|done|set up|{_DEEDS})\b"
+        rf"|\A(?:{_GETAN})\b|\bich habe?\b[^.!?]{{0,80}}\b(?:{_GETAN})\b"
+        rf"|\b(?:ist|sind|wurden?|läuft)\b[^.!?]{{0,60}}\b(?:{_GETAN}|wieder)\b"
+        r"|已[^经更记，。]{0,12}[订预发交做写改加建删付联约续办买卖停启重更清装存传好派报挂撤通申提]"
+        r"|已经(?:[给把替为][^，。]{1,8})?[订预发交改付约续办派报挂撤通申提停换]|[订办写改做发交]好了",
+        re.IGNORECASE,
+    ),
 )

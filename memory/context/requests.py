@@ -88,11 +88,12 @@ def find_requests(
         reply = _ends(turn.reply.text) if turn.reply else ""
         made = _requests_in(turn.number, asked, words_of(asked))
         replies[turn.number] = reply
-        if not (made or pending) and promises(reply):
+        if not (made or pending) and promises(reply, words_of.heads(reply)):
             said = frozenset(stems(asked))
             made = [PersonRequest(turn.number, _shorten(asked), said)] if said else []
-        is_all_later = bool(made) and is_put_off(asked, reply)
-        put_off = [one for one in made if is_all_later or LATER.is_in(one.text, words_of(asked))]
+        heads = words_of.heads(asked)
+        is_all_later = bool(made) and is_put_off(asked, reply, heads)
+        put_off = [one for one in made if is_all_later or LATER.is_in(one.text, heads)]
         now = [*pending, *(one for one in made if one not in put_off)]
         is_open, finished = _not_like(is_open, made), _not_like(finished[-MOST:], made)
         done = _dealt_with(is_open, asked, reply, words_of) if reply else []
@@ -101,7 +102,7 @@ def find_requests(
         pending = []
         if not now:
             continue
-        if not reply or puts_off(reply, words_of(reply)):
+        if not reply or puts_off(reply, words_of.heads(reply)):
             is_open += now
         elif asks_back(reply) or (following and goes_on(reply, _said(following))):
             pending = now
@@ -128,13 +129,13 @@ def as_text(found: Requests) -> str:
     return "\n\n".join(parts)
 
 
-def find_deeds(turns: Sequence[Turn]) -> list[PersonRequest]:
+def find_deeds(turns: Sequence[Turn], words_of: WordsOf | None = None) -> list[PersonRequest]:
     """Return as requests the messages, however they are put, to which a reply says that something
     was done."""
-    found = []
+    found, words_of = [], words_of or WordsOf()
     for turn in turns:
         reply = turn.reply.text[:_LOOKED_AT] if turn.reply else ""
-        if DEED.search(reply) and not PROMISES.pattern.search(reply):
+        if DEED.is_in(reply, words_of.heads(reply)) and not PROMISES.pattern.search(reply):
             about = frozenset(stems(_ends(turn.question.text)) | stems(reply))
             found.append(PersonRequest(turn.number, _shorten(turn.question.text), about, about))
     return found
@@ -175,7 +176,7 @@ def _dealt_with(
     known: list[PersonRequest], asked: str, reply: str, words_of: WordsOf
 ) -> list[PersonRequest]:
     """Return the requests that a later turn is about, and says that it is done."""
-    if not known or not any(DONE.may_be_in(text, words_of(text)) for text in (asked, reply)):
+    if not known or not any(DONE.may_be_in(text, words_of.heads(text)) for text in (asked, reply)):
         return []
     said = f"{asked} {reply}"
     words = words_of.stems((asked, reply))

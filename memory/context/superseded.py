@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from memory.context.shapes import tells_of_before
 from memory.context.values import Value, find_values
-from memory.context.wording import WordsOf, split_sentences, stems
+from memory.context.wording import WordsOf, cue, split_sentences, stems
 from memory.patterns import lazy
 
 _MOST_CHANGES = 16  # turns that tell of a change: the newest
@@ -27,26 +27,37 @@ _WORD = 5  # letters of a word that may be part of a longer one
 _BEGIN = 7  # signs with which two addresses or identifiers of one sort begin
 _FEW = 3  # sentences of a message that are about one thing
 _KINDS = frozenset(("number", "date", "time", "weekday", "identifier", "day", "url"))
-_CHANGES = lazy(
-    r"\b(?:chang\w+|moved?|moving|updat\w+|correct(?:ed|ion)|switch\w*|rebook\w*|resched\w*"
-    r"|postpon\w*|instead|no longer|not any ?more|scrap|wrong|mistake\w*|mixed up|mis(?:read|sed"
-    r"|remember\w*|counted)|count again|rather than|actually|turns? out|after all|raised?|lowered"
-    r"|go up to|old (?:price|number|one|date))\b"
-    r"|\b(?:geändert|ändern|änder\w*|verschob\w*|verschieb\w*|verleg\w*|schieben|umgebucht|umbuch\w*"
-    r"|berichtigt|korrigiert|korrektur|statt|stattdessen|falsch|vertan|verwechselt|verlesen"
-    r"|vertippt|stimmt (?:so )?nicht|nicht mehr|nachgezählt|doch (?:nur|erst|schon)|doch nicht"
-    r"|(?:war|ist) (?:noch )?alt|erhöh\w*|gesenkt|irrtum|geirrt)\b"
-    r"|改[为成到在]|已改|更正|记错|记混|搞错|弄错|说错|看错|错了|换成|调整|推迟|提前|挪|延[到后期]|不是"
-    r"|变成|变更|涨到|降到|加到|减到|取消",
-    re.IGNORECASE,
+CHANGES = cue(
+    "chan move movi upda corr swit rebo resc post inst long more anym scra wron mist mixe misr miss"
+    " misc agai than actu turn turns all rais lowe up old geän ände vers verl schi umge umbu beri"
+    " korr stat fals vert verw stim nich mehr nach nur erst scho alt erhö gese irrt geir",
+    "改 更 错 混 换成 调整 推迟 提前 挪 延 不是 变 涨到 降到 加到 减到 取消",
+    lazy(
+        r"\b(?:chang\w+|moved?|moving|updat\w+|correct(?:ed|ion)|switch\w*|rebook\w*|resched\w*"
+        r"|postpon\w*|instead|no longer|not any ?more|scrap|wrong|mistake\w*|mixed up"
+        r"|mis(?:read|sed|remember\w*|counted)|count again|rather than|actually|turns? out"
+        r"|after all|raised?|lowered|go up to|old (?:price|number|one|date))\b"
+        r"|\b(?:geändert|änder\w*|verschob\w*|verschieb\w*|verleg\w*|schieben|umgebucht"
+        r"|umbuch\w*|berichtigt|korrigiert|korrektur|statt|stattdessen|falsch|vertan|verwechselt"
+        r"|verlesen|vertippt|stimmt (?:so )?nicht|nicht mehr|nachgezählt|doch (?:nur|erst|schon)"
+        r"|doch nicht|(?:war|ist) (?:noch )?alt|erhöh\w*|gesenkt|irrtum|geirrt)\b"
+        r"|改[为成到在]|已改|更正|记错|记混|搞错|弄错|说错|看错|错了|换成|调整|推迟|提前|挪|延[到后期]"
+        r"|不是|变成|变更|涨到|降到|加到|减到|取消",
+        re.IGNORECASE,
+    ),
 )
 """Words of a turn in which something may have become another."""
-_SO_NOW = lazy(
-    r",? then[.!]|\bthen it['’ ]i?s\b|\b(?:dann|jetzt|also) (?:sind|hat|ist|gilt|gelten|heißt)\b"
-    r"|^also \d|^那就|现在是",
-    re.IGNORECASE,
+SO_NOW = cue(
+    "then sind hat ist gilt gelten heißt also",
+    "那就 现在是",
+    lazy(
+        r",? then[.!]|\bthen it['’ ]i?s\b"
+        r"|\b(?:dann|jetzt|also) (?:sind|hat|ist|gilt|gelten|heißt)\b|^also \d|^那就|现在是",
+        re.IGNORECASE,
+    ),
 )
 """The same, in the first words of a reply."""
+_VALUE = lazy(r"\d|day\b|tag\b|[周期][一二三四五六日天]")
 _CLAUSE = lazy(r"[;；，、]|,(?!\d)|\b(?:and|und|but|aber)\b")
 _COUNTED = lazy(r"[\u4e00-\u9fff%€$£¥]|Euro|euros?\b|元")
 _MONEY = "€$£¥"
@@ -73,7 +84,7 @@ def find_superseded(
 ) -> list[Superseded]:
     """Return the values in turns (a message and its reply each) that gave way to others."""
     words_of = words_of or WordsOf()
-    changes = [at for at, turn in enumerate(said) if at and _may_change(*turn)]
+    changes = [at for at, turn in enumerate(said) if at and _may_change(*turn, words_of)]
     found = list[Superseded]()
     for at in changes[-_MOST_CHANGES:]:
         before = [text for turn in said[:at] for text in turn if text]
@@ -105,7 +116,7 @@ def tells_of_both(text: str, one: str, other: str) -> bool:
     return any(
         _stands_in(one, part) and _stands_in(other, part)
         for part in split_sentences(text[:_LOOKED_AT])
-        if not tells_of_before(part) and not _CHANGES.search(part)
+        if not tells_of_before(part) and not CHANGES.pattern.search(part)
     )
 
 
@@ -118,11 +129,15 @@ def _says_old(part: _Part, one: Superseded) -> bool:
     return is_alike or _count_alike(one.about, part.text, part.about) > 0
 
 
-def _may_change(asked: str, reply: str) -> bool:
-    return bool(
-        _CHANGES.search(asked[:_LOOKED_AT])
-        or _CHANGES.search(reply[:_FIRST])
-        or _SO_NOW.search(reply[:_FIRST])
+def _may_change(asked: str, reply: str, words_of: WordsOf) -> bool:
+    """Return whether a turn tells of a change, and of a value."""
+    if not _VALUE.search(asked) and not _VALUE.search(reply):
+        return False
+    heads, begun = words_of.heads(reply), reply[:_FIRST]
+    return (
+        CHANGES.is_in(asked[:_LOOKED_AT], words_of.heads(asked))
+        or CHANGES.is_in(begun, heads)
+        or SO_NOW.is_in(begun, heads)
     )
 
 
@@ -162,14 +177,14 @@ def _in_turn(
 
 def _changed(person: Sequence[_Part], answer: Sequence[_Part]) -> Iterator[_Part]:
     """Yield the sentences that tell of a change, and those beside them."""
-    for parts, signs in ((person, (_CHANGES,)), (answer, (_CHANGES, _SO_NOW))):
-        tells = [any(sign.search(one.text) for sign in signs) for one in parts]
+    for parts, signs in ((person, (CHANGES,)), (answer, (CHANGES, SO_NOW))):
+        tells = [any(sign.pattern.search(one.text) for sign in signs) for one in parts]
         for at, part in enumerate(parts):
             if any(tells[max(0, at - 1) : at + 2]):
                 yield part
     if len(person) > 1 or not answer:
         return
-    if any(_SO_NOW.search(one.text) for one in answer[:1]):
+    if any(SO_NOW.pattern.search(one.text) for one in answer[:1]):
         yield from person
 
 
