@@ -255,7 +255,7 @@ def _check_orders(text: str, source: AuditSource) -> Sequence[Flaw]:
         return []
     found = (
         ("ordered", find_made_up(text, source.stems, list_unbacked(text, source.requests))),
-        ("permitted", find_permitted(text, source.bans)),
+        ("permitted", find_permitted(text, source.bans, source.grants)),
     )
     return [Flaw(kind, tuple(what)) for kind, what in found if what]
 

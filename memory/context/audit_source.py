@@ -12,7 +12,7 @@ from msgspec import Struct
 from memory.context.corrected import SAID, choose_certain, find_stale, find_untold
 from memory.context.corrections import Correction, find_corrections, in_force
 from memory.context.ended_values import ByHand, EndedValue, with_commands
-from memory.context.made_up_orders import Ban, find_bans
+from memory.context.made_up_orders import Ban, find_bans, find_grants
 from memory.context.receipt import SourceFacts
 from memory.context.requests import NONE, PersonRequest, Requests, find_deeds, find_requests
 from memory.context.superseded import Superseded, find_stale_values, find_superseded, tells_of_both
@@ -82,6 +82,10 @@ class AuditSource(Struct, frozen=True, dict=True):
     @cached_property
     def bans(self) -> list[Ban]:
         return find_bans(self._pairs)
+
+    @cached_property
+    def grants(self) -> list[frozenset[str]]:
+        return find_grants(self._said) if self.bans else []
 
     @cached_property
     def superseded(self) -> list[Superseded]:

@@ -123,6 +123,8 @@ _THAN = lazy(
 _SEMICOLON = lazy(r"[;；。]")
 _COMMA = lazy(r"，|,(?!\d)|:\s")
 _ALIKE = 1 / 2  # of the words of an order not to do something: it is told of
+_CLAUSE = lazy(r"[;；。，:：]|,(?!\d)|\b(?:but|aber)\b|但")
+_GRANTED = 1 / 2  # of the words of a permission: a person gave it
 _LIFTED = 3 / 5  # the same, of a later message that gives another order
 _ALIKE_WIDE = 2 / 5
 
@@ -192,14 +194,37 @@ def find_bans(said: Iterable[tuple[str, str]]) -> list[Ban]:
     return found[-_MOST_BANS:]
 
 
-def find_permitted(text: str, bans: Sequence[Ban]) -> list[str]:
-    """Return the parts of a text's sentences that allow what somebody forbade."""
+def find_grants(said: Iterable[str]) -> list[frozenset[str]]:
+    """Return the words of the clauses in which a person allows something."""
+    found = list[frozenset[str]]()
+    for message in said:
+        for sentence in split_sentences(message[:_LOOKED_AT]) if _MAY.search(message) else ():
+            for clause in _CLAUSE.split(sentence.casefold()):
+                if _MAY.search(clause) and not _DENIES.search(clause) and "?" not in sentence:
+                    found.append(frozenset(_list_stems(clause)))
+    return [one for one in found if one][-_MOST_BANS:]
+
+
+def find_permitted(
+    text: str, bans: Sequence[Ban], grants: Sequence[frozenset[str]] = ()
+) -> list[str]:
+    """Return the parts of a text's sentences that allow what somebody forbade, and that are not
+    among what was allowed."""
     found = []
     for sentence in split_sentences(text) if bans else ():
         for part in _SEMICOLON.split(sentence.casefold()):
             clauses = _COMMA.split(part) if _DENIES.search(part) else [part]
-            found += [one.strip() for one in clauses if any(_permits(one, ban) for ban in bans)]
+            allowed = (one.strip() for one in clauses if any(_permits(one, ban) for ban in bans))
+            found += [one for one in allowed if not _is_granted(one, grants)]
     return found
+
+
+def _is_granted(clause: str, grants: Sequence[frozenset[str]]) -> bool:
+    """Return whether a clause says little more than what a person allowed."""
+    said = _list_stems(clause)
+    return not _FREELY.search(clause) and any(
+        len(shared(said, one)) >= max(1, _GRANTED * len(said)) for one in grants
+    )
 
 
 def _make_bans(sentence: str, at: int) -> Iterator[Ban]:

@@ -49,9 +49,12 @@ def promises(reply: str, heads: Set[str]) -> bool:
         return False
     if PROMISES_BY.is_in(reply, heads):
         return True
-    if not AGREES.match(reply) or not (WAITS.is_in(reply, heads) or THEN.is_in(reply, heads)):
+    if not AGREES.match(reply) and not _EVENT_FIRST.match(reply):
         return False
-    return not DEED.is_in(reply, heads)
+    is_later = WAITS.is_in(reply, heads) or (
+        COMMITS.is_in(reply, heads) and _LATER_ON.search(reply) is not None
+    )
+    return is_later and not DEED.is_in(reply, heads)
 
 
 def is_put_off(asked: str, reply: str, heads: Set[str]) -> bool:
@@ -194,23 +197,31 @@ _TIME = (
     rf"(?:(?:the |dem |den |der )?\d|{_DAYS}|{_MONTHS}|(?:{_TAGE})|next|nächst|deine[mr]|ihre[mr])"
 )
 _THINKS = r"\w*(?:empfehl|rat|würd|denk|find|seh|hab|bin|kann|könnt|weiß|glaub|mein|war)\w*\b"
-THEN = cue(
-    "ll will ich",
+COMMITS = cue(
+    "ll will ich bekommst bekommen bekommt",
     "",
     lazy(
-        rf"\bI(?:['’]ll| will)\b{_REST}(?:(?:on|by|before|after|from|in) {_TIME}|when|once"
-        r"|as soon as|after|later|tomorrow|tonight)"
-        rf"|(?:(?!{_THINKS})\b\w+e ich|\bich (?!{_THINKS})\w+e)\b{_REST}"
-        rf"(?:(?:bis|vor|am|ab|nach|im) {_TIME}|wenn|sobald|danach|später|morgen)",
+        r"\bI(?:['’]ll| will)\b|\bbekomm(?:en Sie|st du|t ihr)\b"
+        rf"|(?:(?!{_THINKS})\b\w+e ich|\bich (?!{_THINKS})\w+e)\b",
         re.IGNORECASE,
     ),
 )
-"""Words of a reply that agrees to do something, with the time or the event after which it will."""
+"""Words with which the bot itself says that it will do something,"""
+_EVENT_FIRST = lazy(
+    r"(?:once|when|as soon as|after|sobald|wenn|nachdem)\b(?=.*\b(?:I['’]ll|I will|\w+e ich)\b)",
+    re.IGNORECASE,
+)
+_LATER_ON = lazy(
+    rf"\b(?:(?:on|by|before|after|from|in) {_TIME}|when|once|as soon as|after|later|tomorrow"
+    rf"|tonight|(?:bis|vor|am|ab|nach|im) {_TIME}|wenn|sobald|nachdem|danach|später|morgen)",
+    re.IGNORECASE,
+)
+"""and the time or the event after which it will."""
 WAITS = cue(
     "i ich bekommen bekommst bekommt",
     "等 一",
     lazy(
-        rf"\bI(?:['’]ll| will)? (?:wait|leave \S[^.!?]{{0,60}}alone) (?:until|till)\b"
+        rf"\bI(?:['’]ll| will)? (?:wait|leave \S[^.!?]{{0,60}}alone) (?:for|until|till)\b"
         rf"|\b(?:warte ich|ich warte)\b{_REST}bis\b"
         r"|\bbekomm(?:en Sie|st du|t ihr) (?:morgen|heute (?:abend|noch))\b"
         r"|等[^，。！？]{1,20}[后了]?，?我?再|一[^，。！？]{1,8}我?就",

@@ -17,9 +17,11 @@ _LEAST_SUM = 100  # a smaller one is the sum of some two by chance
 _MOST_SUMMED = 24  # numbers in a message of which two are added
 _DIGITS = lazy(r"\d+")
 _NUMBER = lazy(r"\d+(?:[.,]\d{3})*(?:[.,]\d{1,2}(?!\d))?|\d+")
+_CODE = lazy(r"\d+(?:[-/]\d+)+")
 _WORD = lazy(r"[^\W\d_]{3,18}(?:[- ](?:one|two|three|four|five|six|seven|eight|nine)\b)?")
 _NUMERAL = lazy(r"[一二两三四五六七八九十百千万零]{1,8}")
 _PARTS_OF_HOURS = lazy(r"\b(?:half past|quarter|halb|viertel|dreiviertel)\b|点半|刻")
+_TIMES = lazy(r"(?<!\d)(\d{1,2}):(\d\d)(?!\d)")
 _QUARTERS = frozenset(("00", "15", "30", "45"))
 
 
@@ -35,8 +37,8 @@ class SaidNumbers:
         groups = _DIGITS.findall(number)
         if groups and all(self._has_group(one) for one in groups):
             return True
-        if ":" in number and len(groups) > 1 and self._tells_quarters and groups[1] in _QUARTERS:
-            return True
+        if times := _TIMES.findall(number):
+            return all(self._has_hour(int(hour)) and self._has_minute(m) for hour, m in times)
         if re.search(r"[^\W\d_]-?\d|\d[^\W\d_]", number):
             return False
         return any(self._follows(value) for value in read(number))
@@ -51,6 +53,13 @@ class SaidNumbers:
             if len(one) == len(digits) and one != digits and _is_slip(one, digits):
                 return one
         return ""
+
+    def _has_hour(self, hour: int) -> bool:
+        """Return whether an hour was said, of a whole day or of half of it."""
+        return any(self._has_group(str(one)) for one in (hour, hour % 12, hour % 12 + 12))
+
+    def _has_minute(self, minute: str) -> bool:
+        return self._has_group(minute) or (self._tells_quarters and minute in _QUARTERS)
 
     def _has_group(self, digits: str) -> bool:
         return digits.lstrip("0") in self._groups or int(digits) in self._in_words
@@ -70,9 +79,8 @@ class SaidNumbers:
     @cached_property
     def _long(self) -> Set[str]:
         found = {"".join(_DIGITS.findall(one)) for text in self._texts for one in _find(text)}
-        return {one for one in found if len(one) > 1} | {
-            one for one in self._groups if len(one) > 2
-        }
+        found |= {"".join(_DIGITS.findall(one)) for t in self._texts for one in _CODE.findall(t)}
+        return {one for one in found if len(one) > 1} | {g for g in self._groups if len(g) > 2}
 
     @cached_property
     def _values(self) -> Set[float]:

@@ -177,14 +177,15 @@ def _in_turn(
 
 def _changed(person: Sequence[_Part], answer: Sequence[_Part]) -> Iterator[_Part]:
     """Yield the sentences that tell of a change, and those beside them."""
-    for parts, signs in ((person, (CHANGES,)), (answer, (CHANGES, SO_NOW))):
-        tells = [any(sign.pattern.search(one.text) for sign in signs) for one in parts]
-        for at, part in enumerate(parts):
-            if any(tells[max(0, at - 1) : at + 2]):
-                yield part
-    if len(person) > 1 or not answer:
-        return
-    if any(SO_NOW.pattern.search(one.text) for one in answer[:1]):
+    asked, replied = (
+        [any(sign.pattern.search(one.text) for sign in signs) for one in parts]
+        for parts, signs in ((person, (CHANGES,)), (answer, (CHANGES, SO_NOW)))
+    )
+    for parts, tells in ((person, asked), (answer, replied)):
+        yield from (part for at, part in enumerate(parts) if any(tells[max(0, at - 1) : at + 2]))
+    if any(asked):
+        yield from answer[:_FEW]
+    elif len(person) == 1 and any(replied[:1]):
         yield from person
 
 
@@ -225,6 +226,8 @@ def _may_become(old: Value, new: Value, before: str, now: str) -> bool:
     """Return whether one value is of the sort of another one, and not the same."""
     if old.kind != new.kind or not old.forms.isdisjoint(new.forms):
         return False
+    if old.kind == "identifier":
+        return old.text[:2].casefold() == new.text[:2].casefold()
     if old.kind != "number":
         return True
     if old.text.count(".") != new.text.count(".") and "." in old.text.strip(".")[2:-2]:

@@ -165,7 +165,7 @@ CUES = {
     "DONE": request_signs.DONE,
     "DEED": request_signs.DEED,
     "PROMISES_BY": request_signs.PROMISES_BY,
-    "THEN": request_signs.THEN,
+    "COMMITS": request_signs.COMMITS,
     "WAITS": request_signs.WAITS,
     "NOT_NOW": request_signs.NOT_NOW,
     "CHANGES": superseded.CHANGES,
