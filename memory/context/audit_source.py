@@ -15,7 +15,13 @@ from memory.context.ended_values import ByHand, EndedValue, with_commands
 from memory.context.made_up_orders import Ban, find_bans, find_grants
 from memory.context.receipt import SourceFacts
 from memory.context.requests import NONE, PersonRequest, Requests, find_deeds, find_requests
-from memory.context.superseded import Superseded, find_stale_values, find_superseded, tells_of_both
+from memory.context.superseded import (
+    Superseded,
+    find_stale_values,
+    find_superseded,
+    is_counted_so,
+    is_said_on,
+)
 from memory.context.wording import WordsOf, is_wide, languages_of, shared, split_sentences, stems
 from memory.patterns import lazy
 from memory.turns import Turn
@@ -106,7 +112,8 @@ class AuditSource(Struct, frozen=True, dict=True):
         stale = [
             one
             for one in find_stale(text, self.current, self._said)
-            if not tells_of_both(self._pairs[one.at][1], one.old, one.new)
+            if not is_said_on(self._pairs[one.at][1], one.old, one.new)
+            and is_counted_so(text, one.old, self._said[one.at])
         ]
         corrected = [f"{one.new} ({one.old} was corrected)" for one in stale]
         return corrected or find_stale_values(text, self.superseded)

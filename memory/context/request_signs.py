@@ -267,9 +267,9 @@ _DEEDS = (
     "|renewed|repeated|reserved|restarted|scheduled|sent|set|told|updated|uploaded|wrote|written"
 )
 _GETAN = (
-    "angelegt|angerufen|bestellt|bezahlt|eingerichtet|eingestellt|eingetragen|entfernt|erledigt"
+    "abgemeldet|angelegt|angemeldet|angerufen|bestellt|bezahlt|eingerichtet|eingestellt|eingetragen|entfernt|erledigt"
     "|erneuert|erstellt|gebucht|gefragt|gelöscht|gemeldet|gesendet|gesetzt|gestartet|geschickt"
-    "|geschrieben|informiert|installiert|reserviert|storniert|umgemeldet|verschickt|verschoben"
+    "|geschrieben|informiert|installiert|reserviert|storniert|umgebucht|umgemeldet|verschickt|verschoben"
 )
 DEED = cue(
     f"done open set wieder {_DEEDS} {_GETAN}".replace("|", " "),

@@ -44,12 +44,13 @@ _CLEAR = 3  # words that say what a request is about; else the sentence before i
 class PersonRequest(Struct, frozen=True, dict=True):
     """A request: the turn that it was made in (0: only a summary tells of it), the person's words,
     what these are about (`stems`), and what they and the answer are about, by which it is found
-    again."""
+    again; and those of the first that no other turn has, which tell an open one from others."""
 
     turn: int
     text: str
     own: frozenset[str] = frozenset()
     about: frozenset[str] = frozenset()
+    marks: frozenset[str] = frozenset()
 
     @cached_property
     def heads(self) -> frozenset[str]:
@@ -108,8 +109,23 @@ def find_requests(
             pending = now
         else:
             finished += now
-    newest = ([*is_open, *pending][-MOST:], finished[-MOST:])
-    return Requests(*(tuple(_with_answer(one, replies) for one in some) for some in newest))
+    told = [_with_answer(one, replies) for one in [*is_open, *pending][-MOST:]]
+    over = tuple(_with_answer(one, replies) for one in finished[-MOST:])
+    return Requests(_with_marks(told, turns), over)
+
+
+def _with_marks(found: Sequence[PersonRequest], turns: Sequence[Turn]) -> tuple[PersonRequest, ...]:
+    """Return open requests with their words that no other turn has."""
+    left = [set(one.own) for one in found]
+    for turn in turns if found else ():
+        said = turn.question.text + (turn.reply.text if turn.reply else "")
+        folded = said[: 2 * _LOOKED_AT].casefold()
+        for one, words in zip(found, left, strict=True):
+            if one.turn != turn.number:
+                words -= {word for word in words if word in folded}
+    return tuple(
+        replace(one, marks=frozenset(words)) for one, words in zip(found, left, strict=True)
+    )
 
 
 def make_request(turn: int, text: str) -> PersonRequest:

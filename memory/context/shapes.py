@@ -238,8 +238,9 @@ _SPEAKER = lazy(
 _BEFORE = lazy(
     r"\b(?:not|no longer|instead of|rather than|first|initially|originally|formerly|previously"
     r"|earlier"
-    r"|was corrected|corrected from|moved from|changed from|used to|nicht|statt|anstatt|zuerst"
-    r"|zunächst|ursprünglich|vorher|früher|korrigiert|verschoben)\b|不是|而不是|原来|原來|之前|本来"
+    r"|was corrected|corrected from|moved from|changed from|used to|nicht"
+    r"|statt(?!\s*[.,;!?]|\s*$)|anstatt|zuerst"
+    r"|zunächst|ursprünglich|vorher|früher|korrigiert|verschoben)\b|不是|而不是|原来|原來|原[定为]|之前|本来"
     r"|改为|改為",
     re.IGNORECASE,
 )

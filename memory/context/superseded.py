@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from memory.context.shapes import tells_of_before
 from memory.context.values import Value, find_values
-from memory.context.wording import WordsOf, cue, split_sentences, stems
+from memory.context.wording import WordsOf, cue, is_wide, split_sentences, stems
 from memory.patterns import lazy
 
 _MOST_CHANGES = 16  # turns that tell of a change: the newest
@@ -38,7 +38,7 @@ CHANGES = cue(
         r"|mis(?:read|sed|remember\w*|counted)|count again|rather than|actually|turns? out"
         r"|after all|raised?|lowered|go up to|old (?:price|number|one|date))\b"
         r"|\b(?:geändert|änder\w*|verschob\w*|verschieb\w*|verleg\w*|schieben|umgebucht"
-        r"|umbuch\w*|berichtigt|korrigiert|korrektur|statt|stattdessen|falsch|vertan|verwechselt"
+        r"|umbuch\w*|berichtigt|korrigiert|korrektur|statt(?!\s*[.,;!?]|\s*$)|stattdessen|falsch|vertan|verwechselt"
         r"|verlesen|vertippt|stimmt (?:so )?nicht|nicht mehr|nachgezählt|doch (?:nur|erst|schon)"
         r"|doch nicht|(?:war|ist) (?:noch )?alt|erhöh\w*|gesenkt|irrtum|geirrt)\b"
         r"|改[为成到在]|已改|更正|记错|记混|搞错|弄错|说错|看错|错了|换成|调整|推迟|提前|挪|延[到后期]"
@@ -60,6 +60,8 @@ SO_NOW = cue(
 _VALUE = lazy(r"\d|day\b|tag\b|[周期][一二三四五六日天]")
 _CLAUSE = lazy(r"[;；，、]|,(?!\d)|\b(?:and|und|but|aber)\b")
 _COUNTED = lazy(r"[\u4e00-\u9fff%€$£¥]|Euro|euros?\b|元")
+_MONTH_DAY = lazy(r"(?<![\d/])(\d{1,2})/(\d{1,2})(?![\d/])")
+_MEASURED = lazy(r"[\u4e00-\u9fff]")
 _MONEY = "€$£¥"
 
 
@@ -111,13 +113,30 @@ def find_stale_values(text: str, found: Sequence[Superseded]) -> list[str]:
     return list(dict.fromkeys(stale))
 
 
-def tells_of_both(text: str, one: str, other: str) -> bool:
-    """Return whether a sentence says two values, and not that one of them was so before."""
-    return any(
-        _stands_in(one, part) and _stands_in(other, part)
-        for part in split_sentences(text[:_LOOKED_AT])
-        if not tells_of_before(part) and not CHANGES.pattern.search(part)
-    )
+def is_said_on(text: str, old: str, new: str) -> bool:
+    """Return whether a reply to a message that seems to correct a value says that on: a clause of
+    it has the old one alone, or a sentence both, and neither tells of a change."""
+    for part in split_sentences(text[:_LOOKED_AT]):
+        if tells_of_before(part):
+            continue
+        if _stands_in(old, part) and _stands_in(new, part) and not CHANGES.pattern.search(part):
+            return True
+        for clause in _CLAUSE.split(part):
+            if _stands_in(old, clause) and not (
+                _stands_in(new, clause) or CHANGES.pattern.search(clause)
+            ):
+                return True
+    return False
+
+
+def is_counted_so(text: str, value: str, message: str) -> bool:
+    """Return whether a text says a number with the Chinese measure word that a message has it with,
+    if that has one."""
+    if not value[-1:].isdigit():
+        return True
+    behind = _MEASURED.search(message, message.find(value) + len(value))
+    is_direct = behind is not None and message.find(value + behind[0]) >= 0
+    return not is_direct or (behind is not None and value + behind[0] in text.replace(" ", ""))
 
 
 def _says_old(part: _Part, one: Superseded) -> bool:
@@ -278,6 +297,8 @@ def _counted(value: Value, text: str) -> str:
 @lru_cache(maxsize=256)
 def _parts_of(text: str) -> tuple[_Part, ...]:
     parts = []
+    if is_wide(text):
+        text = _MONTH_DAY.sub(r"\1月\2日", text)
     for sentence in split_sentences(text):
         values = _values_in(sentence.rstrip(".。!！"))
         forms = (form for one in values if one.kind in ("date", "identifier") for form in one.forms)

@@ -47,7 +47,11 @@ def list_unbacked(text: str, found: Requests) -> list[str]:
         return []
     lines = (line for line in list_tasks(text, only_headed=True) if not _DECIDES.search(line))
     parts = (part for line in lines for part in dict.fromkeys((line, *_TASK_PARTS.split(line))))
-    return [part for part in parts if not any(_overlap(part, one) for one in found.open)]
+    return [
+        part
+        for part in parts
+        if len(stems(part)) >= _CLEARLY and not any(_overlap(part, one) for one in found.open)
+    ]
 
 
 def _overlap(line: str, one: PersonRequest) -> int:
@@ -104,6 +108,10 @@ def _tells(line: str, said: set[str], one: PersonRequest) -> bool:
     known = shared(wanted, said | {word[:4] for word in said})
     numbers = {*_NUMBERS.findall(one.text)} & {*_NUMBERS.findall(line)}
     least = max(1, min(3, round(len(wanted) / 3)))
+    folded = line.casefold()
+    is_marked = not one.marks or not one.turn or any(word in folded for word in one.marks)
+    if not is_marked and len(known) < len(wanted) * _LIKE_WIDE:
+        return False
     is_told = bool(known) and len(known) + len(numbers) >= least and not _is_cut(line)
     return is_told and not (DONE.pattern.search(line) and not _TASK.search(line))
 

@@ -9,13 +9,13 @@ from memory.context.audit import REASONS, Audit, Candidate, Level, audit
 from memory.context.audit_source import AuditSource
 from memory.context.requests import find_requests
 from memory.context.told_requests import find_lost, find_restated
-from tests.memory.audit_corpus import BAD, CHATS, GOOD, UNSEEN
+from tests.memory.audit_corpus import BAD, CHATS, GOOD, THIRD, UNSEEN, Corpus
 from tests.memory.audit_turns import turns_of
 from tests.tables import each_row
 
 
 def judge(chat: str, text: str, finish: str = "complete") -> Audit:
-    lines = CHATS[chat] if chat in CHATS else UNSEEN.chats[chat]
+    lines = (CHATS | UNSEEN.chats | THIRD.chats)[chat]
     turns = turns_of(lines)
     source = AuditSource(
         lines[::2],
@@ -34,13 +34,19 @@ def test_at_least_38_of_40_good_summaries_are_taken_and_as_many_bad_ones_are_not
     assert len(taken) <= 2, taken
 
 
-def test_of_summaries_by_writers_who_did_not_know_it_most_are_told_apart() -> None:
+@each_row(
+    ("corpus", "good", "least_taken", "bad", "least_noticed"),
+    [(UNSEEN, 90, 90, 144, 141), (THIRD, 42, 42, 68, 48)],
+)
+def test_of_summaries_by_writers_who_did_not_know_it_most_are_told_apart(
+    corpus: Corpus, good: int, least_taken: int, bad: int, least_noticed: int
+) -> None:
     """These are the figures as measured: a change may raise them."""
-    taken = [judge(chat, text).accepts() for chat, text in UNSEEN.good]
-    noticed = [bool(judge(chat, text).findings) for chat, _, text in UNSEEN.bad]
-    assert (len(taken), len(noticed)) == (90, 144)
-    assert sum(taken) >= 90
-    assert sum(noticed) >= 141
+    taken = [judge(chat, text).accepts() for chat, text in corpus.good]
+    noticed = [bool(judge(chat, text).findings) for chat, _, text in corpus.bad]
+    assert (len(taken), len(noticed)) == (good, bad)
+    assert sum(taken) >= least_taken
+    assert sum(noticed) >= least_noticed
 
 
 ANSWERED = [
