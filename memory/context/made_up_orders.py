@@ -23,6 +23,9 @@ _MOST_BANS = 20
 _LOOKED_AT = 4_000  # characters of a message
 _SHORT = 400  # characters of one in which a person says how something is to be
 _HALF = 1 / 2
+_SENDS = ("send", "sent", "forward", "shar", "post", "schick", "gesendet", "weiterleit", "发")
+"""Deeds that a summary calls so in place of another word, as "tell"."""
+_UNSAID = 3 / 5  # words of an order that were said at most, where nobody spoke of its deed
 _LONG, _NEXT_TO_NONE = 7, 1 / 4
 """Words of an order of any kind, and their part that was said at most, of one that is made up."""
 _LASTS = lazy(
@@ -75,7 +78,7 @@ _FORBIDS = lazy(
     r"|\b(?:darfst|dürfen|darf|sollst|sollen|soll)\b[^.,;!?]{0,60}\b"
     r"(?:nie|niemals|nicht|niemand(?:em)?|keinesfalls|auf keinen fall|kein(?:e[nmrs]?)?)\b"
     r"|\b(?:niemand|keiner) (?:\w+ )?(?:darf|soll|sollte)\b"
-    r"|(?<![我他她它们])(?:不要|(?<![特区分级性告识鉴差个派类辨])别(?![的人墅名处扭]|墅)|不许|不准|不得|禁止|千万不)"
+    r"|(?<![我他她它们])(?:不要|(?<![特区分级性告识鉴差个派类辨])别(?![的人墅名处扭]|墅)|不许|不准|不得|禁止|千万不|绝对?不)"
 )
 _MAY_FORBID = lazy(r"(?i)\bn[eio]|n['’]t\b|\bkein|\bmust|不|别|禁|off limits")
 """Words and signs of which each message that forbids something has one."""
@@ -141,7 +144,8 @@ class Ban(Struct, frozen=True):
 def find_made_up(text: str, said: Set[str], unbacked: Sequence[str] = ()) -> list[str]:
     """Return the sentences of a text that tell of an order of which too few of the words are among
     those that were said (`said`, as `stems` makes them): of a lasting one, a promise, or one that
-    can't be undone, fewer than half; of any other, next to none. Of tasks that are `unbacked` by
+    can't be undone, fewer than half, or a few more where nobody spoke of the deed itself; of any
+    other, next to none. Of tasks that are `unbacked` by
     anything open, one with a deed of which nobody spoke is enough."""
     given = said | {word[:4] for word in said}
     tasks = {*list_tasks(text)}
@@ -155,7 +159,12 @@ def find_made_up(text: str, said: Set[str], unbacked: Sequence[str] = ()) -> lis
         known = len({word for word in about if word in given or word[:4] in given})
         is_new = len(about) >= _LONG * times and known <= len(about) * _NEXT_TO_NONE
         least = _HALF if acts else _HALF / times if _LASTS.search(folded) else 0
-        if is_new or (len(about) >= _LEAST * times and known < len(about) * least):
+        is_little = known < len(about) * least
+        if acts and _ASKS.search(folded) and not is_little:
+            deeds = (deed for deed in _ACTS.finditer(folded) if not deed[0].startswith(_SENDS))
+            is_new_deed = any(not _is_said(folded, deed.start(), given) for deed in deeds)
+            is_little = is_new_deed and known <= len(about) * _UNSAID / times
+        if is_new or (len(about) >= _LEAST * times and is_little):
             found.append(one)
     found += [
         part

@@ -9,13 +9,13 @@ from memory.context.audit import REASONS, Audit, Candidate, Level, audit
 from memory.context.audit_source import AuditSource
 from memory.context.requests import find_requests
 from memory.context.told_requests import find_lost, find_restated
-from tests.memory.audit_corpus import BAD, CHATS, GOOD, THIRD, UNSEEN, Corpus
+from tests.memory.audit_corpus import BAD, CHATS, FOURTH, GOOD, THIRD, UNSEEN, Corpus
 from tests.memory.audit_turns import turns_of
 from tests.tables import each_row
 
 
 def judge(chat: str, text: str, finish: str = "complete") -> Audit:
-    lines = (CHATS | UNSEEN.chats | THIRD.chats)[chat]
+    lines = (CHATS | UNSEEN.chats | THIRD.chats | FOURTH.chats)[chat]
     turns = turns_of(lines)
     source = AuditSource(
         lines[::2],
@@ -36,7 +36,7 @@ def test_at_least_38_of_40_good_summaries_are_taken_and_as_many_bad_ones_are_not
 
 @each_row(
     ("corpus", "good", "least_taken", "bad", "least_noticed"),
-    [(UNSEEN, 90, 90, 144, 141), (THIRD, 42, 42, 68, 48)],
+    [(UNSEEN, 90, 90, 144, 143), (THIRD, 42, 42, 68, 50), (FOURTH, 9, 9, 21, 19)],
 )
 def test_of_summaries_by_writers_who_did_not_know_it_most_are_told_apart(
     corpus: Corpus, good: int, least_taken: int, bad: int, least_noticed: int
@@ -145,6 +145,13 @@ def test_each_finding_has_a_reason_for_people() -> None:
 )
 def test_an_item_and_a_word_of_chinese_may_begin_one_that_was_said(said: str, summary: str) -> None:
     assert "cut" not in audit(Candidate(summary, 20), AuditSource([said])).kinds
+
+
+def test_a_german_clause_may_end_with_its_verb() -> None:
+    source = AuditSource(["Stell den Antrag, sobald der Chef aus Rom zurück ist.", "Gut."])
+    told = "Es ging um den Antrag.\n\n- Antrag stellen, {}der Chef aus Rom zurück ist"
+    assert "cut" not in audit(Candidate(told.format("sobald "), 20), source).kinds
+    assert "cut" in audit(Candidate("Es ging um Rom. Der Antrag ist", 20), source).kinds
 
 
 def test_a_sentence_that_ends_within_a_word_is_cut() -> None:
