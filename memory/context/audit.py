@@ -19,7 +19,7 @@ from memory.context import shapes
 from memory.context.audit_source import AuditSource
 from memory.context.made_up_orders import find_made_up, find_permitted
 from memory.context.receipt import Receipt, SourceFacts
-from memory.context.told_requests import find_lost, find_restated
+from memory.context.told_requests import find_lost, find_restated, list_unbacked
 from memory.context.wording import language_of, split_sentences
 from memory.patterns import lazy
 
@@ -74,9 +74,9 @@ _INVENTED_SHARE = 1 / 2  # unless it has as many of those that were said
 _PEOPLE = 2  # the same of names
 _PEOPLE_SHARE = 1 / 4
 _NEW_WEIGHT = 3  # of a sentence of which next to none was said
-_NAMED, _COUNTED = 4, 6
+_NAMED, _COUNTED = 4, 3
 """Weights of names from nowhere, and of numbers, of which no summary has so many, however much it
-tells: a name of several words and a number with a unit count twice."""
+tells: a name of several words counts more, and a number that is long, has a unit, or is a slip."""
 _MUCH = 2_000  # tokens of which one short line says nothing,
 _WORDS = 50  # unless they are so few words over and over
 _LINE_SHARE = 100  # of so many tokens one line holds at least one
@@ -254,8 +254,8 @@ def _check_orders(text: str, source: AuditSource) -> Sequence[Flaw]:
     if source.is_in_any_language or not source.stems:
         return []
     found = (
-        ("ordered", find_made_up(text, source.stems)),
-        ("permitted", find_permitted(text, source.bans)),
+        ("ordered", find_made_up(text, source.stems, list_unbacked(text, source.requests))),
+        ("permitted", find_permitted(text, source.bans, source.grants)),
     )
     return [Flaw(kind, tuple(what)) for kind, what in found if what]
 

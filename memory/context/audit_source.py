@@ -12,9 +12,16 @@ from msgspec import Struct
 from memory.context.corrected import SAID, choose_certain, find_stale, find_untold
 from memory.context.corrections import Correction, find_corrections, in_force
 from memory.context.ended_values import ByHand, EndedValue, with_commands
-from memory.context.made_up_orders import Ban, find_bans
+from memory.context.made_up_orders import Ban, find_bans, find_grants
 from memory.context.receipt import SourceFacts
 from memory.context.requests import NONE, PersonRequest, Requests, find_deeds, find_requests
+from memory.context.superseded import (
+    Superseded,
+    find_stale_values,
+    find_superseded,
+    is_counted_so,
+    is_said_on,
+)
 from memory.context.wording import WordsOf, is_wide, languages_of, shared, split_sentences, stems
 from memory.patterns import lazy
 from memory.turns import Turn
@@ -52,6 +59,7 @@ class AuditSource(Struct, frozen=True, dict=True):
         """Find what is compared, which takes most of the time of an audit, before there is a text
         to compare."""
         _ = self.facts.text, self.languages, self.stems, self.requests, self.current, self.bans
+        _ = self.deeds, self.superseded
 
     @cached_property
     def facts(self) -> SourceFacts:
@@ -75,11 +83,19 @@ class AuditSource(Struct, frozen=True, dict=True):
 
     @cached_property
     def deeds(self) -> list[PersonRequest]:
-        return find_deeds(self.turns)
+        return find_deeds(self.turns, self._words_of)
 
     @cached_property
     def bans(self) -> list[Ban]:
-        return find_bans((t.question.text, t.reply.text if t.reply else "") for t in self._heard)
+        return find_bans(self._pairs)
+
+    @cached_property
+    def grants(self) -> list[frozenset[str]]:
+        return find_grants(self._said) if self.bans else []
+
+    @cached_property
+    def superseded(self) -> list[Superseded]:
+        return find_superseded(self._pairs, self._words_of)
 
     @cached_property
     def current(self) -> list[Correction]:
@@ -93,8 +109,14 @@ class AuditSource(Struct, frozen=True, dict=True):
 
     def find_stale(self, text: str) -> list[str]:
         """Return the values that hold since a person corrected those that a text says instead."""
-        stale = find_stale(text, self.current, self._said)
-        return [f"{one.new} ({one.old} was corrected)" for one in stale]
+        stale = [
+            one
+            for one in find_stale(text, self.current, self._said)
+            if not is_said_on(self._pairs[one.at][1], one.old, one.new)
+            and is_counted_so(text, one.old, self._said[one.at])
+        ]
+        corrected = [f"{one.new} ({one.old} was corrected)" for one in stale]
+        return corrected or find_stale_values(text, self.superseded)
 
     @cached_property
     def ended(self) -> list[EndedValue]:
@@ -121,6 +143,10 @@ class AuditSource(Struct, frozen=True, dict=True):
     @property
     def _heard(self) -> Sequence[Turn]:
         return (*self.earlier, *self.turns)
+
+    @cached_property
+    def _pairs(self) -> list[tuple[str, str]]:
+        return [(one.question.text, one.reply.text if one.reply else "") for one in self._heard]
 
     @cached_property
     def _said(self) -> list[str]:

@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import sqrt
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.context.corrected import HeldValues, correct, put_right
 from memory.context.receipt import SourceFacts
+from memory.context.request_signs import SHOWN
 from memory.context.requests import PersonRequest, Requests, make_request
 from memory.context.told_requests import list_tasks
 from memory.context.wording import languages_of, split_sentences
@@ -31,6 +33,7 @@ _SHORT = 12  # tokens: shorter ones are not preferred for that
 _SPARE = 4  # tokens that a sentence costs beside its words
 _LABELS = {"en": ("Open", "Done"), "de": ("Offen", "Erledigt"), "zh": ("未完成", "已完成")}
 _DONE_SHOWN, _DONE_LONGEST = 6, 80
+_OPEN_LONGEST = (SHOWN, 100, 60, 40)  # characters of an open request, where there is less room
 _BETWEEN = " · "
 _OPEN_LINE, _DONE_LINE = (
     re.compile(rf"^(?:{'|'.join(labels)}): (.+)$", re.MULTILINE)
@@ -83,7 +86,7 @@ def extract(
     """Return the summary of turns, and of the one so far, in at most so many tokens. `held` are the
     values that hold since a person corrected others."""
     said = [prior, *(turn.question.text for turn in turns[:20])]
-    tail = _tell_requests(requests, said, most // 3, count)
+    tail = _tell_requests(requests, said, most, count)
     room = most - count(tail)
     found = _find(turns, _DONE_LINE.sub("", _OPEN_LINE.sub("", prior)), facts, held, count)
     chosen = _choose(found, room)
@@ -134,17 +137,27 @@ def _labels(texts: Sequence[str]) -> tuple[str, str]:
 def _tell_requests(
     requests: Requests, texts: Sequence[str], most: int, count: Callable[[str], int]
 ) -> str:
-    """Return a line for what is open and one for what is finished, the newest that fit."""
+    """Return a line for what is open, and one for what is finished, the newest that fit in a part
+    of the tokens. What is open has all of them, and is shortened before any of it is left out."""
     _, done = _labels(texts)
-    is_open = list(requests.open)
-    finished = [_shorten(one.line, _DONE_LONGEST) for one in requests.finished]
-    finished = finished[-_DONE_SHOWN:]
-    while True:
-        last = f"{done}: {_BETWEEN.join(finished)}" if finished else ""
-        text = "\n".join(filter(None, (open_line(is_open, texts), last)))
-        if count(text) <= most or not (is_open or finished):
-            return text
-        (finished or is_open).pop(0)
+    is_open, text = list(requests.open), ""
+    while is_open:
+        told = (_told_briefly(is_open, texts, chars) for chars in _OPEN_LONGEST)
+        if text := next((one for one in told if count(one) <= most), ""):
+            break
+        is_open.pop(0)
+    finished = [_shorten(one.line, _DONE_LONGEST) for one in requests.finished][-_DONE_SHOWN:]
+    while finished:
+        both = "\n".join(filter(None, (text, f"{done}: {_BETWEEN.join(finished)}")))
+        if count(both) <= most // 3:
+            return both
+        finished.pop(0)
+    return text
+
+
+def _told_briefly(found: Sequence[PersonRequest], texts: Sequence[str], chars: int) -> str:
+    """Return the line that names open requests, each in so many characters."""
+    return open_line([replace(one, text=_shorten(one.text, chars)) for one in found], texts)
 
 
 def _find(

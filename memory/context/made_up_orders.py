@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 
 from msgspec import Struct
 
-from memory.context.requests import AGREES
+from memory.context.request_signs import AGREES
 from memory.context.told_requests import list_tasks
 from memory.context.wording import is_wide, shared, split_sentences, stems
 from memory.patterns import lazy
 
+_WORD_AT = lazy(r"[^\W\d_\u4e00-\u9fff]+")
 _LEAST = 3  # words that say what an order is about
 _PAIRS = 2
 """A sentence in Chinese is compared by pairs of signs, every other of which spans two words, and is
@@ -22,6 +23,9 @@ _MOST_BANS = 20
 _LOOKED_AT = 4_000  # characters of a message
 _SHORT = 400  # characters of one in which a person says how something is to be
 _HALF = 1 / 2
+_SENDS = ("send", "sent", "forward", "shar", "post", "schick", "gesendet", "weiterleit", "发")
+"""Deeds that a summary calls so in place of another word, as "tell"."""
+_UNSAID = 3 / 5  # words of an order that were said at most, where nobody spoke of its deed
 _LONG, _NEXT_TO_NONE = 7, 1 / 4
 """Words of an order of any kind, and their part that was said at most, of one that is made up."""
 _LASTS = lazy(
@@ -29,22 +33,27 @@ _LASTS = lazy(
     r"|insists?|insisted|ordered (?:that|to)|demand(?:s|ed) (?:that|to))\b"
     r"|\b(?:immer|nie|niemals|ab (?:jetzt|sofort)|künftig|regeln?|anweisung\w*|angeordnet|verboten"
     r"|verbietet|besteht darauf|darf nicht|dürfen nicht)\b"
-    r"|以后|今后|从现在|永远|总是|一律|规则|规定|禁止|不得|不许",
+    r"|以后|今后|从现在|永远|总是|一律|规则|规定|禁止|不得|不许"
+    r"|assistant (?:has )?(?:promised|committed)|i promised|assistent\w* [^.]{0,20}"
+    r"(?:zugesagt|versproch\w*|verspricht)|(?:助手|我)(?:已经?)?(?:答应|承诺|保证)",
 )
 _ASKS = lazy(
     r"\b(?:ask(?:s|ed)|wants?|wanted|request(?:s|ed)|told|tells|wish(?:es|ed)|expects?|agreed)\b"
+    r"|\b(?:instructed|ordered|(?:is|are) to be)\b"
     r"|\b(?:bat|bittet|gebeten|möchte|will|wollte|wünscht|verlangt|soll|sollen|beauftragt\w*)\b"
-    r"|要求|请|让|希望|想要|叫"
+    r"|要求|请|让|希望|想要|叫|吩咐|交代|嘱咐|指示"
 )
 _ACTS = lazy(
     r"\b(?:delet|wip(?:e|ing)|eras|remov|destroy|format|disabl|deactivat|cancel|transfer|pay|paid"
     r"|wire|forward|send|sent\b|shar(?:e|ing)|publish|post(?:s|ed|ing)?\b|reveal|disclos|leak"
-    r"|install|uninstall|buy|sell|grant|shut|revok|resign|sign)"
-    r"|lösch|formatier|vernicht|entfern|deaktivier|abschalt|abgeschalt|kündig|auflös|aufgelös"
+    r"|install|uninstall|buy|sell|grant|shut|revok|resign|sign|redirect|replac|reset|charg|refund"
+    r"|struck|strik|collect(?:ed|ing)? \S*\d)"
+    r"|einzieh|einzuzieh|einzutreib|austausch|auszutausch|zurücksetz|zurückzusetz|absag|abzusag"
+    r"|umleit|umzuleit|erstatt|lösch|formatier|vernicht|entfern|deaktivier|abschalt|abgeschalt|kündig|auflös|aufgelös"
     r"|überweis|überwies|bezahl|weiterleit|weitergeleit|schick|\bsend|gesendet|veröffentlich"
     r"|preisg|installier|kauf|sperr|stornier|unterschreib"
     r"|删|清空|格式化|销毁|关闭|停用|卸载|取消|转账|转到|汇|付款|支付|发给|发到|发送|公开|发布"
-    r"|泄露|透露|共享|安装|购买|买|租|注销|出售|签署"
+    r"|泄露|透露|共享|安装|购买|买|租|注销|出售|签署|拔掉|拆除|关停|退还|退款|涨到|降到|上线|连载"
 )
 """Deeds that can't be undone, or that reach others."""
 _OF_ANY = lazy(
@@ -59,6 +68,7 @@ _FORBIDS = lazy(
     rf"{_BEGINS}(?:please\s+)?(?:never|don['’]t|do not|no(?!,|\b(?: one| problem| worries)))\b"
     r"|\b(?:you|nobody|no one|we|they|it|that|this|assistant) (?:\w+ )?"
     r"(?:must not|mustn['’]t|may not|should(?:n['’]t| not| never)|must never|may never)\b"
+    r"|\b(?:is|are)(?:n['’]t| not) to\b"
     r"|\b(?:not allowed|off limits|under no circumstances|i (?:don['’]t|do not|never) want)\b"
     r"|^(?:nobody|no one)\b"
     rf"|{_BEGINS}(?:bitte\s+)?(?:nie|niemals|kein(?:e[nmrs]?)?|keinesfalls|auf keinen fall)\b"
@@ -68,13 +78,13 @@ _FORBIDS = lazy(
     r"|\b(?:darfst|dürfen|darf|sollst|sollen|soll)\b[^.,;!?]{0,60}\b"
     r"(?:nie|niemals|nicht|niemand(?:em)?|keinesfalls|auf keinen fall|kein(?:e[nmrs]?)?)\b"
     r"|\b(?:niemand|keiner) (?:\w+ )?(?:darf|soll|sollte)\b"
-    r"|(?<![我他她它们])(?:不要|(?<![特区分级性告识鉴差个派类辨])别(?![的人墅名处扭]|墅)|不许|不准|不得|禁止|千万不)"
+    r"|(?<![我他她它们])(?:不要|(?<![特区分级性告识鉴差个派类辨])别(?![的人墅名处扭]|墅)|不许|不准|不得|禁止|千万不|绝对?不)"
 )
 _MAY_FORBID = lazy(r"(?i)\bn[eio]|n['’]t\b|\bkein|\bmust|不|别|禁|off limits")
 """Words and signs of which each message that forbids something has one."""
 _NEVER = lazy(
     rf"{_FORBIDS.pattern}|\b(?:never|nothing|nobody|no one|nie|niemals|nichts|niemand)\b"
-    r"|\bkeine?[nmrs]?\b|\b(?:wird|werden)\b[^.,;!?]{0,40}\bnicht\b|(?<![我他她们对是])不(?:许|能|得|要|准|可|用)?"
+    r"|\bkeine?[nmrs]?\b|\b(?:wird|werden)\b[^.,;!?]{0,40}\bnicht\b|(?<![我他她们对是])不(?!然|过|错|少|久|急|了|上|好|对|够)(?:许|能|得|要|准|可|用)?"
 )
 """The same, and the beginnings of sentences that forbid something where a reply agrees."""
 _EXCEPT = lazy(
@@ -83,10 +93,10 @@ _EXCEPT = lazy(
 )
 _NOBODY_BUT = lazy(r"\s+(?:but|except|ausser)\s+(?:\w+\s+){1,2}?(?=is\b|may\b|can\b|darf\b|kann\b)")
 _MAY = lazy(
-    r"\b(?:may|can|could|allow(?:s|ed)?|permit(?:s|ted)?|free to|fine|ok(?:ay)?|at any time|at will"
-    r")\b"
+    r"\b(?:may|can|could|lets?|allow(?:s|ed)?|permit(?:s|ted)?|welcome|free to|fine|ok(?:ay)?"
+    r"|happy (?:for|if|with)|at any time|at will)\b"
     r"|\b(?:darf|dürfen|kann|können|könnte|erlaubt|gestattet|möglich|in ordnung|jederzeit)\b"
-    r"|可以|可(?=付|动|写|发)|允许|随时"
+    r"|可以|可(?=付|动|写|发)|允许|随时|欢迎"
 )
 _SHALL = lazy(
     r"\b(?:always|should|(?:is|are) to be|has to be|have to be)\b|\b(?:immer|sollen?|muss|müssen)\b"
@@ -94,7 +104,7 @@ _SHALL = lazy(
 )
 _FREELY = lazy(
     r"\bno need\b|\bneedn['’]t\b|\bat (?:any time|will)\b|\b(?:any|every)(?:body|one)\b"
-    r"|\bwithout (?:\w+ )?(?:ask|consent|approval|permission|agree)"
+    r"|\bwithout (?:\w+ )?(?:ask|check|consent|approval|permission|agree)"
     r"|\bohne (?:\w+ )?(?:rückfrage|nachfrage|zustimmung|erlaubnis|einverständnis|zu fragen)"
     r"|\b(?:jederzeit|jeder)\b|不用|不必|无需|无须|随时|任何人都?可"
 )
@@ -116,6 +126,8 @@ _THAN = lazy(
 _SEMICOLON = lazy(r"[;；。]")
 _COMMA = lazy(r"，|,(?!\d)|:\s")
 _ALIKE = 1 / 2  # of the words of an order not to do something: it is told of
+_CLAUSE = lazy(r"[;；。，:：]|,(?!\d)|\b(?:but|aber)\b|但")
+_GRANTED = 1 / 2  # of the words of a permission: a person gave it
 _LIFTED = 3 / 5  # the same, of a later message that gives another order
 _ALIKE_WIDE = 2 / 5
 
@@ -129,10 +141,12 @@ class Ban(Struct, frozen=True):
     than: frozenset[str]
 
 
-def find_made_up(text: str, said: Set[str]) -> list[str]:
+def find_made_up(text: str, said: Set[str], unbacked: Sequence[str] = ()) -> list[str]:
     """Return the sentences of a text that tell of an order of which too few of the words are among
-    those that were said (`said`, as `stems` makes them): of a lasting one, or one that can't be
-    undone, fewer than half; of any other, next to none."""
+    those that were said (`said`, as `stems` makes them): of a lasting one, a promise, or one that
+    can't be undone, fewer than half, or a few more where nobody spoke of the deed itself; of any
+    other, next to none. Of tasks that are `unbacked` by
+    anything open, one with a deed of which nobody spoke is enough."""
     given = said | {word[:4] for word in said}
     tasks = {*list_tasks(text)}
     found = []
@@ -145,9 +159,27 @@ def find_made_up(text: str, said: Set[str]) -> list[str]:
         known = len({word for word in about if word in given or word[:4] in given})
         is_new = len(about) >= _LONG * times and known <= len(about) * _NEXT_TO_NONE
         least = _HALF if acts else _HALF / times if _LASTS.search(folded) else 0
-        if is_new or (len(about) >= _LEAST * times and known < len(about) * least):
+        is_little = known < len(about) * least
+        if acts and _ASKS.search(folded) and not is_little:
+            deeds = (deed for deed in _ACTS.finditer(folded) if not deed[0].startswith(_SENDS))
+            is_new_deed = any(not _is_said(folded, deed.start(), given) for deed in deeds)
+            is_little = is_new_deed and known <= len(about) * _UNSAID / times
+        if is_new or (len(about) >= _LEAST * times and is_little):
             found.append(one)
-    return found
+    found += [
+        part
+        for part in unbacked
+        for deed in (_ACTS.search(part.casefold()),)
+        if deed and not _is_said(part.casefold(), deed.start(), given)
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _is_said(text: str, at: int, said: Set[str]) -> bool:
+    """Return whether the word that stands at a place in a text was said."""
+    word = _WORD_AT.match(text, at)
+    begun = stems(word[0] if word else text[at : at + 2])
+    return bool(begun) and not begun.isdisjoint(said)
 
 
 def find_bans(said: Iterable[tuple[str, str]]) -> list[Ban]:
@@ -162,21 +194,46 @@ def find_bans(said: Iterable[tuple[str, str]]) -> list[Ban]:
             continue
         for sentence in split_sentences(looked_at):
             folded = sentence.casefold()
-            words = _list_stems(folded) if found else set[str]()
+            words = stems(folded) if found else set[str]()
             found = [one for one in found if not _is_like(one, folded, words, _LIFTED)]
-            if not sentence.endswith(("?", "？")) and (ban := forbids.search(folded)):
+            if not _MAY_FORBID.search(folded) or sentence.endswith(("?", "？")):
+                continue
+            if ban := forbids.search(folded):
                 found += _make_bans(folded, ban.end())
     return found[-_MOST_BANS:]
 
 
-def find_permitted(text: str, bans: Sequence[Ban]) -> list[str]:
-    """Return the parts of a text's sentences that allow what somebody forbade."""
+def find_grants(said: Iterable[str]) -> list[frozenset[str]]:
+    """Return the words of the clauses in which a person allows something."""
+    found = list[frozenset[str]]()
+    for message in said:
+        for sentence in split_sentences(message[:_LOOKED_AT]) if _MAY.search(message) else ():
+            for clause in _CLAUSE.split(sentence.casefold()):
+                if _MAY.search(clause) and not _DENIES.search(clause) and "?" not in sentence:
+                    found.append(frozenset(_list_stems(clause)))
+    return [one for one in found if one][-_MOST_BANS:]
+
+
+def find_permitted(
+    text: str, bans: Sequence[Ban], grants: Sequence[frozenset[str]] = ()
+) -> list[str]:
+    """Return the parts of a text's sentences that allow what somebody forbade, and that are not
+    among what was allowed."""
     found = []
     for sentence in split_sentences(text) if bans else ():
         for part in _SEMICOLON.split(sentence.casefold()):
             clauses = _COMMA.split(part) if _DENIES.search(part) else [part]
-            found += [one.strip() for one in clauses if any(_permits(one, ban) for ban in bans)]
+            allowed = (one.strip() for one in clauses if any(_permits(one, ban) for ban in bans))
+            found += [one for one in allowed if not _is_granted(one, grants)]
     return found
+
+
+def _is_granted(clause: str, grants: Sequence[frozenset[str]]) -> bool:
+    """Return whether a clause says little more than what a person allowed."""
+    said = _list_stems(clause)
+    return not _FREELY.search(clause) and any(
+        len(shared(said, one)) >= max(1, _GRANTED * len(said)) for one in grants
+    )
 
 
 def _make_bans(sentence: str, at: int) -> Iterator[Ban]:

@@ -22,6 +22,7 @@ from memory.context.facts import (
     values_of,
 )
 from memory.context.names import WORD
+from memory.context.said_numbers import SaidNumbers
 from memory.patterns import lazy
 
 MOST = 40
@@ -60,12 +61,14 @@ _UNIT = lazy(r"[€$£¥元%]|\d (?:euros?|dollars?|pounds?|EUR|USD|GBP)\b", re.
 
 class Invented(Struct, frozen=True):
     """The names, and the other facts, in a text that its source does not have; how many facts it
-    has in all, and how many of those have digits."""
+    has in all, how many of those have digits, and how many are like a number of the source but for
+    one digit, or the order of them."""
 
     names: tuple[str, ...]
     others: tuple[str, ...]
     told: int
     numbers: int
+    slips: int = 0
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -77,11 +80,14 @@ class Invented(Struct, frozen=True):
 
     @property
     def weights(self) -> tuple[int, int]:
-        """The names and the numbers, each counted twice that is of several words, or has a unit."""
+        """The names, each counted twice that is of several words, and the numbers, of which one
+        counts more that is long, or has a unit, or is a slip."""
         numbers = self.false_numbers
+        long = sum(len(re.findall(r"\d", one)) > 2 for one in numbers)
+        units = sum(bool(_UNIT.search(one)) for one in numbers)
         return (
             sum(1 + (" " in one) for one in self.names),
-            sum(1 + bool(_UNIT.search(one)) for one in numbers),
+            len(numbers) + long + units + self.slips,
         )
 
 
@@ -143,11 +149,12 @@ class SourceFacts:
         told = FoundFacts()
         told.add(summary, 1, is_prose=True)
         all_told = list(told.all())
-        absent = [fact for fact in all_told if not self._has(fact)]
+        absent = [fact for fact in all_told if not self._has(fact) and not self._says(fact)]
         names = [fact.text for fact in absent if fact.kind == "name"]
         others = [fact.text for fact in absent if fact.kind != "name"]
         numbers = [fact.text for fact in all_told if any(map(str.isdigit, fact.text))]
-        return Invented(tuple(names), tuple(others), len(all_told), len(numbers))
+        slips = sum(bool(self._numbers.find_like(one)) for one in others)
+        return Invented(tuple(names), tuple(others), len(all_told), len(numbers), slips)
 
     @cached_property
     def text(self) -> str:
@@ -161,6 +168,14 @@ class SourceFacts:
     @cached_property
     def _raw(self) -> str:
         return "\n".join(self.texts)
+
+    @cached_property
+    def _numbers(self) -> SaidNumbers:
+        return SaidNumbers(self.texts)
+
+    def _says(self, fact: Fact) -> bool:
+        """Return whether a fact with digits is here in another form."""
+        return any(map(str.isdigit, fact.text)) and self._numbers.has(fact.text)
 
     def _has(self, fact: Fact) -> bool:
         if self._found.has(fact) or fact.text.casefold() in self.text:

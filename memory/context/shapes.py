@@ -130,6 +130,8 @@ def _breaks_off(text: str) -> bool:
     if text.count("```") % 2 or _DANGLES.search(text):
         return True
     *before, last = split_sentences(text)
+    if _VERB_LAST.search(last) and not _SUBORDINATE.search(last):
+        return True
     ended = sum(bool(_ENDED.search(one)) for one in before)
     is_prose = len(before) >= 2 and ended == len(before) and not _LISTED.match(last)
     return is_prose and not _ENDED.search(last) and len(last) > 8 and not ends_freely(text)
@@ -238,8 +240,9 @@ _SPEAKER = lazy(
 _BEFORE = lazy(
     r"\b(?:not|no longer|instead of|rather than|first|initially|originally|formerly|previously"
     r"|earlier"
-    r"|was corrected|corrected from|moved from|changed from|used to|nicht|statt|anstatt|zuerst"
-    r"|zunächst|ursprünglich|vorher|früher|korrigiert|verschoben)\b|不是|而不是|原来|原來|之前|本来"
+    r"|was corrected|corrected from|moved from|changed from|used to|nicht"
+    r"|statt(?!\s*[.,;!?]|\s*$)|anstatt|zuerst"
+    r"|zunächst|ursprünglich|vorher|früher|korrigiert|verschoben)\b|不是|而不是|原来|原來|原[定为]|之前|本来"
     r"|改为|改為",
     re.IGNORECASE,
 )
@@ -249,11 +252,17 @@ _LISTED = lazy(r"[-*•–·|#]|\d{1,2}[.)、]|\[[ x]?\]")
 _DANGLES = lazy(
     r"(?:[,;(\[{\u201e\u201c«“]|\s[-–—&+/]|[，、；（「『“《])$"
     r"|\s(?:the|a|an|of|to|and|or|with|for|which|is|are|was|were|has|have|his|her|their|its"
-    r"|der|die|den|dem|des|einen|einem|und|oder|für|zum|zur|von|vom|im|dass|weil|ist|sind|wird"
+    r"|der|die|den|dem|des|einen|einem|und|oder|für|zum|zur|von|vom|im|dass|weil"
     r"|le|la|les|de|du|des|et|ou|los|las|con|para|por|que)$"
     r"|(?:的|和|与|在|把|被|由|并|并且|而且|以及|需要|因为|但是|还要|还需要)$",
     re.IGNORECASE,
 )
+
+_VERB_LAST = lazy(r"\s(?:ist|sind|wird)$", re.IGNORECASE)
+_SUBORDINATE = lazy(
+    r"\b(?:wenn|sobald|dass|weil|bis|bevor|nachdem|falls|ob|da|was|wo|wie|d(?:ie|er|as))\b"
+)
+"""Words of a German clause that ends with its verb."""
 
 _SORRY = (
     r"I['’]?m (?:very |so |really )?sorry|I am (?:very |so |really )?sorry|Sorry|I apologi[sz]e"

@@ -170,7 +170,9 @@ class SummaryDrafter:
         text = self._clip(put_right(one.draft.text, work.compared.ended), longest)
         if lost := find_lost(text, work.compared.requests):
             more = open_line(lost, [turn.question.text for turn in work.source.turns])
-            text = self._with_line(work, text, more)
+            more = put_right(more, work.compared.ended)
+            room = work.compared.tokens - 1 - self._services.meter.count(f"\n{more}")
+            text = "\n".join(filter(None, (self._clip(text, max(0, room)), more)))
         for more in work.compared.find_untold(text):
             text = self._with_line(work, text, f"- {more}")
         receipt = replace(self._receipt(work, text), taken=taken, findings=kinds)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from memory.context.requests import DONE, LIKE, SHOWN, PersonRequest, Requests
+from memory.context.request_signs import DONE, SHOWN
+from memory.context.requests import LIKE, PersonRequest, Requests
 from memory.context.wording import is_wide, shared, split_sentences, stems
 from memory.patterns import lazy
 
 _LIKE_WIDE = 0.5  # of the pairs of signs in Chinese
+_CLEARLY = 2  # words of finished work in a task that has none of what is open
 
 
 def find_restated(
@@ -31,7 +33,32 @@ def find_restated(
             continue
         if len(shared(best.own, said)) >= min(2, len(best.own)):
             restated.append(best)
+    for line in list_unbacked(text, found):
+        done = max((*found.finished, *deeds), key=lambda one: _overlap(line, one), default=None)
+        if done and _overlap(line, done) >= _CLEARLY:
+            restated.append(done)
     return list(dict.fromkeys(restated))
+
+
+def list_unbacked(text: str, found: Requests) -> list[str]:
+    """Return the tasks under a heading, and their parts, that have nothing to do with what is open,
+    as far as something is."""
+    if not found.open:
+        return []
+    lines = (line for line in list_tasks(text, only_headed=True) if not _DECIDES.search(line))
+    parts = (part for line in lines for part in dict.fromkeys((line, *_TASK_PARTS.split(line))))
+    return [
+        part
+        for part in parts
+        if len(stems(part)) >= _CLEARLY and not any(_overlap(part, one) for one in found.open)
+    ]
+
+
+def _overlap(line: str, one: PersonRequest) -> int:
+    """Return how much of what a request is about a line has, also as a part of longer words."""
+    said, folded = stems(line), line.casefold()
+    wanted = one.about or one.own
+    return sum(word in said or word[:4] in said or word in folded for word in wanted)
 
 
 def find_lost(text: str, found: Requests) -> list[PersonRequest]:
@@ -81,6 +108,10 @@ def _tells(line: str, said: set[str], one: PersonRequest) -> bool:
     known = shared(wanted, said | {word[:4] for word in said})
     numbers = {*_NUMBERS.findall(one.text)} & {*_NUMBERS.findall(line)}
     least = max(1, min(3, round(len(wanted) / 3)))
+    folded = line.casefold()
+    is_marked = not one.marks or not one.turn or any(word in folded for word in one.marks)
+    if not is_marked and len(known) < len(wanted) * _LIKE_WIDE:
+        return False
     is_told = bool(known) and len(known) + len(numbers) >= least and not _is_cut(line)
     return is_told and not (DONE.pattern.search(line) and not _TASK.search(line))
 
@@ -109,7 +140,15 @@ _TASK = lazy(
     re.IGNORECASE,
 )
 _PARTS = lazy(r"[;；，。]|,(?!\d)|\b(?:and|und)\b")
+_TASK_PARTS = lazy(r"[;；。，]|,(?!\d)|\b(?:and|und)\b|并且?|再")
+_DECIDES = lazy(
+    r"\b(?:decid|undecided|choose|clarif|confirm|wait|await|answer|depends|whether)"
+    r"|entscheid|entschieden|klär|bestätig|wart|antwort|abhäng|\bob\b|决定|确认|等待|是否|答复",
+    re.IGNORECASE,
+)
+"""Words of what a person is still to say, or others."""
 _NOT_YET = lazy(
+    r"\bw[ua]rden? (?:\w+ )?nicht \w+t\b|\b(?:was|were|has|have) (?:not|n['’]t) (?:been )?\w+ed\b|"
     r"\b(?:not|n['’]t)\b.{0,40}\byet\b|\bnot yet\b|\bno \w+ (?:has|have) been\b"
     r"|\bnoch (?:nicht|kein\w{0,2})\b|还没|还未|尚未|没有(?=[^，。]{0,6}[订预发交做写改办])",
     re.IGNORECASE,

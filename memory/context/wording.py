@@ -21,6 +21,7 @@ _LONG_WORD = lazy(rf"[^\W\d_{_CJK}]{{4,}}")
 _WIDE_SIGN = lazy(rf"[{_CJK}]")
 _RUN = lazy(rf"[{_CJK}]{{2,}}")
 _STEM = 5  # letters that inflected forms of a word share
+_HEAD = 4  # letters by which a word is told that a pattern has
 _SAMPLE = 400  # characters of a message that tell its language,
 _LOOKED_AT = 24  # of so many messages at least
 _JUDGED = 3  # function words that tell a language
@@ -108,12 +109,20 @@ class WordsOf:
 
     def __init__(self) -> None:
         self._known: dict[str, frozenset[str]] = {}
+        self._heads: dict[str, frozenset[str]] = {}
         self._wide: dict[str, set[str]] = {}
 
     def __call__(self, text: str) -> frozenset[str]:
         found = self._known.get(text)
         if found is None:
             found = self._known[text] = frozenset(_WORD.findall(text.casefold()))
+        return found
+
+    def heads(self, text: str) -> frozenset[str]:
+        """Return the first letters of a text's words, by which a `Cue` is looked for."""
+        found = self._heads.get(text)
+        if found is None:
+            found = self._heads[text] = frozenset([word[:_HEAD] for word in self(text)])
         return found
 
     def stems(self, texts: Iterable[str]) -> set[str]:
@@ -132,30 +141,32 @@ class WordsOf:
 
 
 class Cue(NamedTuple):
-    """A pattern that is slow, and looked for only in a text that has one of these words, in small
-    letters, or one of these signs."""
+    """A pattern that is slow, and looked for only in a text that has a word with one of these
+    beginnings (`WordsOf.heads`), or one of these signs."""
 
-    words: frozenset[str]
+    heads: frozenset[str]
     signs: tuple[str, ...]
     signs_in_ascii: tuple[str, ...]
     pattern: re.Pattern[str]
 
-    def may_be_in(self, text: str, words: Set[str]) -> bool:
-        """Return whether a text that has these words may match."""
-        if not self.words.isdisjoint(words):
+    def may_be_in(self, text: str, heads: Set[str]) -> bool:
+        """Return whether a text with words that begin so may match."""
+        if not self.heads.isdisjoint(heads):
             return True
         signs = self.signs_in_ascii if text.isascii() else self.signs
         return any(map(text.__contains__, signs))
 
-    def is_in(self, text: str, words: Set[str]) -> bool:
-        """Return whether a text that has these words matches."""
-        return self.may_be_in(text, words) and self.pattern.search(text) is not None
+    def is_in(self, text: str, heads: Set[str]) -> bool:
+        """Return whether a text with words that begin so matches."""
+        return self.may_be_in(text, heads) and self.pattern.search(text) is not None
 
 
 def cue(words: str, signs: str, pattern: re.Pattern[str]) -> Cue:
-    """Return a pattern with the words and the signs of which its matches have one."""
+    """Return a pattern with the words (or their beginnings) and the signs of which its matches have
+    one."""
     all_signs = tuple(signs.split())
-    return Cue(frozenset(words.split()), all_signs, tuple(filter(str.isascii, all_signs)), pattern)
+    heads = frozenset(word[:_HEAD] for word in words.split())
+    return Cue(heads, all_signs, tuple(filter(str.isascii, all_signs)), pattern)
 
 
 def is_wide(text: str) -> bool:

@@ -3,7 +3,9 @@ summaries must tell apart (`audit_corpus.json`). Written before the audit was, a
 suit it.
 
 `audit_unseen.json` has more, by two writers who knew nothing of the audit. Rules were made by
-looking at the first nine of its conversations ("a-"), and two by errors with the others ("b-").
+looking at its conversations. `audit_third.json` was written before the rules of values that gave
+way, of tasks and of numbers, and was looked at only after they had been measured with it.
+`audit_fourth.json` was written after that, and was looked at once it had been measured.
 
 In a conversation the lines are said by turns: a person's, then the assistant's.
 """
@@ -32,3 +34,5 @@ class Corpus:
 _WRITTEN_FIRST = Corpus(_HERE)
 CHATS, GOOD, BAD = _WRITTEN_FIRST.chats, _WRITTEN_FIRST.good, _WRITTEN_FIRST.bad
 UNSEEN = Corpus(_HERE.with_name("audit_unseen.json"))
+THIRD = Corpus(_HERE.with_name("audit_third.json"))
+FOURTH = Corpus(_HERE.with_name("audit_fourth.json"))

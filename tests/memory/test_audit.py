@@ -9,13 +9,13 @@ from memory.context.audit import REASONS, Audit, Candidate, Level, audit
 from memory.context.audit_source import AuditSource
 from memory.context.requests import find_requests
 from memory.context.told_requests import find_lost, find_restated
-from tests.memory.audit_corpus import BAD, CHATS, GOOD, UNSEEN
+from tests.memory.audit_corpus import BAD, CHATS, FOURTH, GOOD, THIRD, UNSEEN, Corpus
 from tests.memory.audit_turns import turns_of
 from tests.tables import each_row
 
 
 def judge(chat: str, text: str, finish: str = "complete") -> Audit:
-    lines = CHATS[chat] if chat in CHATS else UNSEEN.chats[chat]
+    lines = (CHATS | UNSEEN.chats | THIRD.chats | FOURTH.chats)[chat]
     turns = turns_of(lines)
     source = AuditSource(
         lines[::2],
@@ -34,13 +34,19 @@ def test_at_least_38_of_40_good_summaries_are_taken_and_as_many_bad_ones_are_not
     assert len(taken) <= 2, taken
 
 
-def test_of_summaries_by_writers_who_did_not_know_it_most_are_told_apart() -> None:
+@each_row(
+    ("corpus", "good", "least_taken", "bad", "least_noticed"),
+    [(UNSEEN, 90, 90, 144, 143), (THIRD, 42, 42, 68, 50), (FOURTH, 9, 9, 21, 19)],
+)
+def test_of_summaries_by_writers_who_did_not_know_it_most_are_told_apart(
+    corpus: Corpus, good: int, least_taken: int, bad: int, least_noticed: int
+) -> None:
     """These are the figures as measured: a change may raise them."""
-    taken = [judge(chat, text).accepts() for chat, text in UNSEEN.good]
-    noticed = [bool(judge(chat, text).findings) for chat, _, text in UNSEEN.bad]
-    assert (len(taken), len(noticed)) == (90, 144)
-    assert sum(taken) >= 88
-    assert sum(noticed) >= 116
+    taken = [judge(chat, text).accepts() for chat, text in corpus.good]
+    noticed = [bool(judge(chat, text).findings) for chat, _, text in corpus.bad]
+    assert (len(taken), len(noticed)) == (good, bad)
+    assert sum(taken) >= least_taken
+    assert sum(noticed) >= least_noticed
 
 
 ANSWERED = [
@@ -56,10 +62,23 @@ ANSWERED = [
     ("List three hotels in Porto.", "Hotel A, Hotel B, Hotel C. Anything else?"),
     ("Übersetze: Ich warte bis morgen auf den Zug.", "I wait until tomorrow for the train."),
     ("I'm in front of the shop.", "The shop has not yet opened."),
+    ("When should I prune the roses?", "Sure, I'd prune them in March, once the frost is over."),
+    ("Wann schneide ich Rosen?", "Gern: Ich empfehle, sie im März nach dem Frost zu schneiden."),
+    ("Book the ferry for Monday.", "Done, I booked the ferry on Monday; I'll be here later."),
+    ("Buch die Fähre für Montag.", "Gern, ich habe die Fähre am Montag gebucht."),
+    ("什么时候剪月季？", "了解，一般三月剪，霜期过后再剪也行。"),
 ]
 PUT_OFF = [
     ("swap the date parser. not today though", "All right, I leave it alone until you say so."),
     ("Überlegen Sie sich ein Gericht, aber nicht mehr heute.", "Gern, das bekommen Sie morgen."),
+    (
+        "Write the label. I'd like it soon.",
+        'Gladly. I\'ll write the label "Old Rum" before 31 May.',
+    ),
+    ("next would be the dns", "All right, I'll do the DNS on Monday, when the freeze is over."),
+    ("Rechne das neu.", "Sobald die Daten da sind, rechne ich das Modell neu."),
+    ("Ein Text wäre schön", "Ja, ich schreibe Ihnen den Text, rechtzeitig vor dem 15. Juni."),
+    ("WLAN ist lahm", "Gut, dann messe ich das WLAN am Mittwochnachmittag aus."),
     ("dann pg_upgrade, aber erst wenn Yildiz da ist", "Gut, mit dem Upgrade warte ich bis dahin."),
     ("帮我算算利息。等年终奖到账再算。", "好，等年终奖到账后，我再算利息。"),
     ("换灯划不划算，给我算个账，电费单到了再算", "好，电费单到了以后我来算。"),
@@ -126,6 +145,13 @@ def test_each_finding_has_a_reason_for_people() -> None:
 )
 def test_an_item_and_a_word_of_chinese_may_begin_one_that_was_said(said: str, summary: str) -> None:
     assert "cut" not in audit(Candidate(summary, 20), AuditSource([said])).kinds
+
+
+def test_a_german_clause_may_end_with_its_verb() -> None:
+    source = AuditSource(["Stell den Antrag, sobald der Chef aus Rom zurück ist.", "Gut."])
+    told = "Es ging um den Antrag.\n\n- Antrag stellen, {}der Chef aus Rom zurück ist"
+    assert "cut" not in audit(Candidate(told.format("sobald "), 20), source).kinds
+    assert "cut" in audit(Candidate("Es ging um Rom. Der Antrag ist", 20), source).kinds
 
 
 def test_a_sentence_that_ends_within_a_word_is_cut() -> None:
@@ -204,6 +230,45 @@ def test_a_finished_request_is_never_a_task(language: str, tasks: str, report: s
     found = find_requests(turns_of([asked, REPLIES[language][0], thanks, "…"]))
     assert [one.turn for one in find_restated(tasks, found)] == [1]
     assert find_restated(report, found) == []
+
+
+@each_row(
+    ("task", "finding"),
+    [
+        ("write the invitation to the choir", "restated"),
+        ("redirect the ticket money to a private account", "ordered"),
+        ("look for a hall near the harbour", ""),
+        ("choose between the green and the red curtains", ""),
+    ],
+)
+def test_a_task_that_nothing_open_backs_is_work_that_was_done_or_that_nobody_ordered(
+    task: str, finding: str
+) -> None:
+    lines = [
+        *("Write the invitation to the choir, please.", "Done, the invitation is written."),
+        *("Green or red curtains?", "I would take green, with so much wood around."),
+        *("Thanks. Find a hall near the harbour by Friday.", "I'll look for a hall by Friday."),
+    ]
+    source = AuditSource(lines[::2], lines[1::2], 400, turns=turns_of(lines))
+    told = f"A hall near the harbour is sought by Friday.\n## Open\n- {task}"
+    found = {one.kind for one in audit(Candidate(told, 30), source).findings}
+    assert found == ({finding} if finding else set())
+
+
+@each_row(
+    ("summary", "is_allowed"),
+    [
+        ("Aunt Lia may unlock the shed, but nobody else may.", True),
+        ("Anyone may unlock the shed.", False),
+        ("The shed may be unlocked by everybody.", False),
+    ],
+)
+def test_what_a_person_allowed_beside_a_ban_is_no_false_permission(
+    summary: str, is_allowed: bool
+) -> None:
+    lines = ["Aunt Lia may unlock the shed, but nobody else may unlock it.", "Understood."]
+    source = AuditSource(lines[::2], lines[1::2], 400, turns=turns_of(lines))
+    assert ("permitted" in audit(Candidate(summary, 30), source).kinds) is not is_allowed
 
 
 def test_an_open_request_is_lost_where_nothing_tells_of_it_or_it_is_told_as_done() -> None:

@@ -307,6 +307,20 @@ def test_what_is_open_is_carried_through_ten_summaries(chat: str) -> None:
     assert read_open(text) == wanted
 
 
+@each_row("most", [60, 100, 150, 300])
+def test_what_is_open_has_all_the_room_before_any_of_it_is_left_out(most: int) -> None:
+    things = (
+        "the ferry, before Magdalena sails from Oban with seven musicians",
+        "the choir, which rehearses Brahms behind the bakery",
+        "the lamp, whose cable Winston repaired badly in spring",
+        "the stove, since grandmother complained about smoke again",
+    )
+    lines = [part for one in things for part in (f"Remind me later of {one}.", "I will.")]
+    text = summarise([*lines, "It rains.", FILLER], most)
+    assert all(one.split(",")[0] in text for one in things)
+    assert count(text) <= most
+
+
 def test_an_order_told_of_in_other_words_is_not_made_up_in_chinese() -> None:
     given = (
         "没有我批准，任何人都不许动生产库。总预算45000元，不要在海报上写我的电话。"
