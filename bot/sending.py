@@ -107,10 +107,11 @@ class Sender:
     async def _attempt(self, channel: Channel, outbound: Outbound, tries: int) -> None:
         """Send a reply. One that is sent again may have broken the process before this one, so the
         attempt is on disk first; what only waits for its platform is excused."""
+        excusing: asyncio.Task[None] | None = None
         if outbound.is_resent:
             self._trying[outbound.id] = tries
             await self._count({outbound.id: tries + 1})
-        excusing = asyncio.get_running_loop().create_task(self._excuse_later(outbound.id))
+            excusing = asyncio.create_task(self._excuse_later(outbound.id))
         try:
             await channel.send(outbound)
         except ChannelError:
@@ -121,7 +122,8 @@ class Sender:
             await self._count({outbound.id: tries + 1})
             raise
         finally:
-            excusing.cancel()
+            if excusing is not None:
+                excusing.cancel()
         self._trying.pop(outbound.id, None)
 
     async def _excuse_later(self, outbox: int) -> None:

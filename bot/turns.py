@@ -319,8 +319,10 @@ class Turns:
 
     async def take_in(self, key: ConversationKey, turn: OpenTurn) -> None:
         """Let a turn have what was said since: at any step (`steer`), or before its first."""
+        if not self._waiting[key.id]:
+            return  # nearly always
         mode = self.runner.rules.book.effective(key.id).when_busy
-        if self._waiting[key.id] and (mode == "steer" or (mode != "queue" and not turn.steps)):
+        if mode == "steer" or (mode != "queue" and not turn.steps):
             ready = await self._find_ready(key)
             await run_shielded(self._hand_over(key, turn, ready))
 

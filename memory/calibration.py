@@ -151,7 +151,7 @@ class Calibration:
 
     def ratio(self, model: str) -> float:
         """Return the number of reported tokens for each that the meter counts."""
-        return self.models.ratio(model) * self._refused.get(model, 1.0)
+        return self.models.ratios.get(model, 1.0) * self._refused.get(model, 1.0)
 
     def scale(self, view: View, model: str) -> Scale:
         """Return the scale from raw counts of this view to the provider's tokens."""

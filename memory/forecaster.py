@@ -164,6 +164,8 @@ class Forecaster:
         """Return the summaries that came late and are not shown yet, by the events that removed
         their turns."""
         layout = self._state.layout
+        if layout.front is None and not layout.ranges:
+            return {}  # nearly always
         slots = (layout.front, *(one.event for one in layout.ranges))
         late = [e for e in slots if e is not None and await self.find_pending(e) == "ready"]
         return {event: await self._summaries.summary_of(event) for event in late}

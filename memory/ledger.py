@@ -80,7 +80,7 @@ class ChatBills:
 
     def add(self, home: str, spent: Spent) -> None:
         """Put a call on the bill."""
-        self._by_home[home] = self.of(home).plus(spent)
+        self._by_home[home] = self._by_home.get(home, Bill()).plus(spent)
 
 
 class Ledger:

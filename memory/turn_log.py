@@ -229,7 +229,7 @@ class TurnLog:
                 if message.role == "tool":
                     transcript.end_call(db, state.row, turn, message.call_id)
             if spent is not None:
-                ledger.insert(db, state.row, turn, spent)
+                ledger.insert(db, state.row, turn, spent, state.person)
             self.requests.insert(db, state.row, sent, limits)
             if rows is not None:
                 rows.insert(db)

@@ -104,7 +104,7 @@ class Person(Struct, frozen=True):
     @property
     def limited(self) -> str:
         """Return the id by which their limits are kept; "" for owners, who have none."""
-        return "" if self.is_owner else self.id
+        return "" if self.role == "owner" else self.id
 
 
 class SettingInfo(Struct, frozen=True):

@@ -95,27 +95,38 @@ def with_thoughts(completion: int, prompt: int, cached: int, total: int, reasoni
 
 
 def _inner(fields: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:
-    found = (fields.get(name) for name in names)
-    return next((one for one in found if isinstance(one, dict)), {})
+    for name in names:
+        if isinstance(one := fields.get(name), dict):
+            return one
+    return {}
 
 
 def _any(names: tuple[str, ...], *places: Mapping[str, Any]) -> int:
-    counts = (count(fields, name) for fields in places for name in names if name in fields)
-    return next(filter(None, counts), 0)
+    """Return the first number of tokens that stands in one of these fields and is not 0. What can't
+    be one (-1, true, 10**40) counts as not reported."""
+    for fields in places:
+        for name in names:
+            value = fields.get(name)
+            value = value if type(value) is int or value is None else _to_number(value)
+            if value and 0 < value <= _MOST_TOKENS:
+                return value
+    return 0
 
 
-def count(fields: Mapping[str, Any], key: str) -> int:
-    """Return a number of tokens, which some write as a float or as text; what can't be one (-1,
-    true, 10**40) counts as not reported."""
-    value = fields.get(key)
+def _to_number(value: object) -> int:
+    """Return a number that is written as a float or as text, as some do; 0 for what is none."""
     if isinstance(value, str) and len(value) <= _LONGEST and value.isascii():
         try:
             value = float(value)
         except ValueError:
             return 0
-    if isinstance(value, float) and isfinite(value) and abs(value) <= _MOST_TOKENS:
-        value = round(value)
-    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else 0
+    is_number = isinstance(value, float) and isfinite(value) and abs(value) <= _MOST_TOKENS
+    return round(value) if is_number else 0  # type: ignore[call-overload]
+
+
+def count(fields: Mapping[str, Any], key: str) -> int:
+    """Return the number of tokens in a field; 0 where none is reported."""
+    return _any((key,), fields)
 
 
 Word = str | None
@@ -155,15 +166,8 @@ class PlainChunk(Struct, frozen=True, forbid_unknown_fields=True):
     usage: None = None
 
 
-_DECODER = Decoder(PlainChunk)
-
-
-def read_plain(data: bytes) -> PlainChunk | None:
-    """Return the chunk that data are; None where they are another one, or none."""
-    try:
-        return _DECODER.decode(data)
-    except ValueError:
-        return None
+PLAIN = Decoder(PlainChunk)
+"""Reads the data of such a chunk. Raises ValueError where they are another one, or none."""
 
 
 MOST_CHARACTERS = 2_000_000
@@ -257,7 +261,7 @@ class Answer:
 
     def _whole(self, choice: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what a choice without a delta brings. A message behind pieces says them again."""
-        if message := as_mapping(choice.get("message")):
+        if (message := choice.get("message")) and isinstance(message, dict):
             return {} if self.size else message
         return {"content": choice["text"]} if isinstance(choice.get("text"), str) else {}
 
@@ -282,7 +286,10 @@ class Answer:
     def _add_text(self, piece: object) -> str:
         if not (piece and isinstance(piece, str)):
             return ""
-        piece = self._clip(piece)
+        if len(piece) > MOST_CHARACTERS - self.size:
+            piece = self._clip(piece)
+        else:
+            self.size += len(piece)  # nearly always
         if self._tags.is_open:
             piece = self._tags.feed(piece)
             if self._tags.thought:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from anthropic import (
+    NOT_GIVEN,
     APIConnectionError,
     APIError,
     APIStatusError,
@@ -19,7 +20,7 @@ _SDK = Sdk(
     error=APIError,
     status_error=APIStatusError,
     connection_error=APIConnectionError,
-    request_options=dict,
+    not_given=NOT_GIVEN,
     path="/v1/messages",
     end=re.compile(rb'.{0,18}"message_stop"', re.DOTALL),
 )

@@ -34,6 +34,8 @@ def normalize(messages: Messages) -> list[Mapping[str, Any]]:
     """Return the messages with calls that every protocol takes: names of letters that are allowed,
     each id once, arguments that are a JSON object, one result for each call right behind it, and no
     result without a call. What keeps the rules stays as it is."""
+    if not any(one["role"] == "tool" or "tool_calls" in one for one in messages):
+        return [*messages]
     made: list[Mapping[str, Any]] = []
     taken: set[str] = set()
     waiting: list[tuple[str, str]] = []  # ids as they came and are sent, of calls without a result
@@ -161,6 +163,8 @@ def alternate(messages: Messages) -> list[Mapping[str, Any]]:
     Messages of a person that follow each other become one, and a note of the bot joins what it
     stands behind; they were recorded together, so nothing changes that was sent before.
     """
+    if _alternate(messages):
+        return [*messages]
     made: list[tuple[Mapping[str, Any], list[Any]]] = []  # messages, and contents that joined them
     has_begun = False
     for message in messages:
@@ -190,6 +194,17 @@ def alternate(messages: Messages) -> list[Mapping[str, Any]]:
         made.append((message, []))
     made += () if has_begun else (({"role": "user", "content": NOTHING}, []),)
     return [_with_joined(message, joined) if joined else message for message, joined in made]
+
+
+def _alternate(messages: Messages) -> bool:
+    """Return whether these are one system prompt, if any, and then texts of a person and an
+    assistant by turns, as nearly all are."""
+    texts = [one.get("content") for one in messages]
+    if not all(isinstance(text, str) and text and not text.isspace() for text in texts):
+        return False
+    roles = [one["role"] for one in messages]
+    said = roles[1:] if roles[:1] == ["system"] else roles
+    return bool(said) and said == (["user", "assistant"] * len(said))[: len(said)]
 
 
 _SYSTEM: Json = {"role": "system"}

@@ -92,11 +92,11 @@ class OpenAIModel(EndpointModel):
                 self.revision += 1
 
     def _to_neutral(self, request: ModelRequest) -> dict[str, Any]:
-        provider = replace(self._known, thoughts=self._field)
-        whole = self._api.to_neutral(self._endpoint, provider, request)
+        provider, api = replace(self._known, thoughts=self._field), self._api
+        whole = api.to_neutral(self._endpoint, provider, request)
         if self.learnt.facts.get(EVERYWHERE) and THOUGHTS in whole:
             whole[EVERYWHERE] = True
-        return self._api.leave_out(whole, self.learnt.unwanted)
+        return api.leave_out(whole, self.learnt.unwanted)
 
     async def _converse(
         self, body: Mapping[str, Any], request: ModelRequest, on_delta: OnDelta

@@ -25,7 +25,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agent.models.answer import read_plain
+from agent.models.answer import PLAIN
 from agent.models.endpoint import Endpoint
 from agent.models.sdk_client import Patient, Sdk, SdkClient
 
@@ -145,27 +145,27 @@ def left_out(package: str) -> Iterator[None]:
 
 with left_out("openai.types"):
     from openai import (
+        NOT_GIVEN,
         APIConnectionError,
         APIError,
         APIStatusError,
         AsyncOpenAI,
         DefaultAioHttpClient,
-        RequestOptions,
     )
 
 _SDK = Sdk(
     error=APIError,
     status_error=APIStatusError,
     connection_error=APIConnectionError,
-    request_options=RequestOptions,
+    not_given=NOT_GIVEN,
     path="/chat/completions",
     end=re.compile(rb'[ "\t]*\[done\]', re.IGNORECASE),
-    read_plain=read_plain,
+    plain=PLAIN,
 )
 _RESPONSES = replace(
     _SDK,
     path="/responses",
-    read_plain=None,
+    plain=None,
     last=re.compile(rb'.{0,44}"response\.(?:completed|incomplete)"', re.DOTALL),
     find_error=lambda event: _find_error(event),
 )

@@ -36,9 +36,11 @@ import aiohttp  # whose complaints about what is no HTTP the SDK's transport let
 import httpx2  # the SDKs' HTTP library; its errors come through while a body is read
 import orjson
 from msgspec import Struct
+from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from agent.models import failures, wire
+from agent.models.answer import PlainChunk
 from agent.models.base import ModelError
 from agent.models.endpoint import Endpoint
 from agent.models.waits import read_wait
@@ -93,6 +95,7 @@ class Patient(httpx2.AsyncClient):
             **more,
         )
         self._seconds = PATIENCE * endpoint.timeout
+        self._parsed: tuple[list[tuple[str, str]], httpx2.Headers] | None = None
 
     def build_request(
         self, method: str, url: Any, *, headers: Any = None, content: Any = None, **more: Any
@@ -104,12 +107,18 @@ class Patient(httpx2.AsyncClient):
         request = httpx2.Request(
             method,
             _parse(url),
-            headers=headers,
+            headers=self._take_apart(headers),
             stream=httpx2.ByteStream(content),
             extensions={"timeout": httpx2.Timeout(more["timeout"]).as_dict()},
         )
         request.read()
         return request
+
+    def _take_apart(self, given: list[tuple[str, str]]) -> httpx2.Headers:
+        """Return headers in their parts, which are the same for nearly all requests."""
+        if self._parsed is None or self._parsed[0] != given:
+            self._parsed = given, httpx2.Headers(given)
+        return self._parsed[1]
 
     async def send(self, request: httpx2.Request, **more: Any) -> httpx2.Response:
         try:
@@ -179,18 +188,19 @@ def _is_stale(error: httpx2.TransportError) -> bool:
 
 
 class Sdk(Struct, frozen=True):
-    """The parts of an SDK: its errors by their kinds, the path of a request, and the patterns of
-    the data behind an answer's last event, and of that event; the reader of chunks that bring text
+    """The parts of an SDK: its errors by their kinds, its mark of what is not given, the path of a
+    request, and the patterns of
+    the data behind an answer's last event, and of that event; the decoder of chunks that bring text
     alone; where in an event an error is."""
 
     error: type[Exception]
     status_error: type[Any]
     connection_error: type[Exception]
-    request_options: Callable[..., Any]
+    not_given: object
     path: str
     end: re.Pattern[bytes]
     last: re.Pattern[bytes] = _NEVER
-    read_plain: Callable[[bytes], object | None] | None = None
+    plain: Decoder[PlainChunk] | None = None
     find_error: Callable[[Mapping[str, Any]], object] = failures.find_error
 
 
@@ -211,12 +221,13 @@ class SdkClient:
             timeout = httpx2.Timeout(
                 endpoint.timeout, connect=min(endpoint.timeout, CONNECT_TIMEOUT)
             )
+            usual = {"timeout": timeout, "max_retries": endpoint.max_retries}
             # Of what is not said again with a request the SDK copies a default.
-            self._usual = {"timeout": timeout, "max_retries": endpoint.max_retries}
+            self._usual = {**usual, "headers": {}, "params": {}, "post_parser": sdk.not_given}
             self._sdk = connect(
                 {
                     "api_key": endpoint.api_key or "none",  # it insists; keyless servers don't care
-                    **self._usual,
+                    **usual,
                     "default_headers": wire.HEADERS,
                     "http_client": http,
                 }
@@ -274,7 +285,7 @@ class SdkClient:
         """Yield the response to a request that takes long and is answered at once. Raises
         ModelError, also for errors while it is read."""
         patience = PATIENCE * seconds
-        options = self._kinds.request_options(timeout=patience, headers=headers)
+        options = {"timeout": patience, "headers": headers}
         try:
             async with (
                 asyncio.timeout(patience),
@@ -293,7 +304,7 @@ class SdkClient:
     async def _fetch(
         self, place: str, body: Mapping[str, Any] | None, seconds: float
     ) -> httpx2.Response:
-        more = {**_RAW, "options": self._kinds.request_options(timeout=seconds, max_retries=0)}
+        more = {**_RAW, "options": {"timeout": seconds, "max_retries": 0}}
         response: httpx2.Response = (
             await self._sdk.get(place, **more)
             if body is None
@@ -337,7 +348,7 @@ class SdkClient:
             raise failures.too_much(self._endpoint, str(error)) from None
 
     async def _open(self, encode: Encode, options: Mapping[str, Any]) -> httpx2.Response:
-        own = self._kinds.request_options(**{**self._usual, **options})
+        own = {**self._usual, **options}
         try:
             reply = await self._sdk.post(self._place, content=encode(), options=own, **_RAW)
         except (
@@ -353,11 +364,16 @@ class SdkClient:
     def _parse(self, came: Sequence[bytes], is_over: list[bool]) -> Iterator[object]:
         """Yield the chunks that these events are; `is_over` is set at the answer's end."""
         end, last, find_error = self._kinds.end, self._kinds.last, self._kinds.find_error
-        read_plain = self._kinds.read_plain
+        plain = self._kinds.plain
         for data in came:
-            if read_plain is not None and (plain := read_plain(data)) is not None:
-                yield plain  # nearly always
-                continue
+            if plain is not None:
+                try:
+                    text = plain.decode(data)
+                except ValueError:
+                    pass
+                else:
+                    yield text  # nearly always
+                    continue
             if end.match(data):
                 is_over[0] = True
                 return

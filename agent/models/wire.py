@@ -15,7 +15,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from typing import cast
 
@@ -284,35 +284,28 @@ def _body(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    """A body of which so many bytes are read."""
+    """A body of which so many bytes are read; what goes on then is cut there, or is `TooMuch`."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, most: int, *, is_cut: bool) -> None:
         self._inner, self._most, self._is_cut = inner, most, is_cut
 
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return _bounded(self._inner, self._most, self._is_cut)
+    async def __aiter__(self) -> AsyncGenerator[bytes, None]:
+        left, breath = self._most, _BREATH
+        async for piece in self._inner:
+            if len(piece) > left:
+                if not self._is_cut:
+                    raise TooMuch(f"more than {self._most // 1_000_000} MB")
+                yield piece[:left]
+                return
+            yield piece
+            left -= len(piece)
+            breath -= len(piece)
+            if breath <= 0:
+                breath = _BREATH
+                await asyncio.sleep(0)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
-
-
-async def _bounded(
-    body: AsyncIterable[bytes], most: int, is_cut: bool
-) -> AsyncGenerator[bytes, None]:
-    """So many bytes of a body; what goes on then is cut there, or is `TooMuch`."""
-    left, breath = most, _BREATH
-    async for piece in body:
-        if len(piece) > left:
-            if not is_cut:
-                raise TooMuch(f"more than {most // 1_000_000} MB")
-            yield piece[:left]
-            return
-        yield piece
-        left -= len(piece)
-        breath -= len(piece)
-        if breath <= 0:
-            breath = _BREATH
-            await asyncio.sleep(0)
 
 
 async def document(response: httpx2.Response, progress: Progress) -> bytes:

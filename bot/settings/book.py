@@ -50,7 +50,7 @@ class SettingsStore:
 
     def hooks(self) -> Sequence[Rule]:
         """Return the hook rules in force."""
-        return self.effective().hooks
+        return self._in_force[EVERYWHERE].hooks
 
     @property
     def agents(self) -> Mapping[str, AgentLayer]:

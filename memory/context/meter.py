@@ -106,7 +106,7 @@ class Meter:
 
     def count(self, text: str) -> int:
         """Tokens of a text."""
-        encode = self._tokenizer.encode_ordinary
+        encode = (self._encoding or self._tokenizer).encode_ordinary
         if len(text) <= LONGEST_PIECE:
             return len(encode(text))
         return sum(len(encode(piece)) for piece in _cut(text))

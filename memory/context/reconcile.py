@@ -141,32 +141,35 @@ class Belief(Struct, frozen=True):
 def reconcile(report: Report, counted: Counted, known: KnownSizes) -> Belief:
     """Decide what is believed of a prompt's size."""
     least, most = counted.least, max(counted.most, known.proved * _ALIKE * counted.raw)
+    expected = _expect(counted, known)
     prompt, both = report.prompt, report.prompt + report.cached
     sizes = dict.fromkeys((both,) if report.cached > prompt else (prompt, both))
     fitting = [size for size in sizes if least <= size <= most + known.extra + _TEMPLATE]
-    is_expected = known.size and _distance(both, _expect(counted, known)) <= _ALIKE
+    is_expected = known.size and _distance(both, expected) <= _ALIKE
     if report.cached <= prompt and not is_expected and _is_cut(prompt, counted, known):
         return Belief(0, "cut")
     if not fitting:
         smallest = min(sizes)
-        return _doubt(smallest, "part" if smallest < least else "too much", counted, known)
-    size = min(fitting, key=lambda one: _distance(one, _expect(counted, known)))
+        why: Why = "part" if smallest < least else "too much"
+        return _doubt(smallest, why, counted, known, most)
+    size = min(fitting, key=lambda one: _distance(one, expected))
     if not known.size and prompt in fitting:
         size = prompt  # that is what the protocols say
-    if _is_odd(size, counted, known):
-        return _doubt(size, "odd", counted, known)
-    return _believe(size, "reported" if size == prompt else "with cached", counted, known)
+    if _is_odd(size, counted, known, expected):
+        return _doubt(size, "odd", counted, known, most)
+    return _believe(size, "reported" if size == prompt else "with cached", counted, known, most)
 
 
-def _believe(size: int, why: Why, counted: Counted, known: KnownSizes) -> Belief:
+def _believe(size: int, why: Why, counted: Counted, known: KnownSizes, most: float) -> Belief:
+    """Believe a size; what is above `most`, the endpoint adds, and says nothing of the text."""
     ratio = size / counted.raw if counted.raw else 0.0
     if counted.raw < _SMALL or counted.images or known.extra:
         return Belief(size, why, 0.0, known.slope if known.extra else 0.0, known.extra)
-    is_of_text = size <= max(counted.most, known.proved * _ALIKE * counted.raw)
-    return Belief(size, why, ratio if is_of_text else 0.0, ratio if is_of_text else 0.0)
+    ratio = ratio if size <= most else 0.0
+    return Belief(size, why, ratio, ratio)
 
 
-def _doubt(size: int, why: Why, counted: Counted, known: KnownSizes) -> Belief:
+def _doubt(size: int, why: Why, counted: Counted, known: KnownSizes, most: float) -> Belief:
     """Do not believe a report, unless others have said the same, or the endpoint adds something."""
     doubt, raw = known.doubt, counted.raw
     if doubt is None or doubt.why == "part" != why:
@@ -182,19 +185,19 @@ def _doubt(size: int, why: Why, counted: Counted, known: KnownSizes) -> Belief:
     is_alike &= not slope or (slope > 0 and _distance(slope, ratio) <= _ALIKE * _ALIKE)
     times = doubt.times + 1 if is_alike else 1
     if why == "odd" and times >= _OFTEN:
-        return _believe(size, "reported", counted, replace(known, extra=0))
+        return _believe(size, "reported", counted, replace(known, extra=0), most)
     if is_alike and not slope:  # the next one is held against the one before this
         return Belief(0, why, doubt=replace(doubt, why=why, times=times))
     return Belief(0, why, doubt=Doubt(size, raw, why, times, slope))
 
 
-def _is_odd(size: int, counted: Counted, known: KnownSizes) -> bool:
+def _is_odd(size: int, counted: Counted, known: KnownSizes, expected: float) -> bool:
     """Return whether a report within bounds is far from what the one before it lets expect: a
     vocabulary does not change. What came since may be text of another kind, or pictures."""
     if not known.size:
         return known.is_partial or known.doubt is not None
     odd = min(counted.odd, counted.raw - counted.pictures)
-    share, expected = odd / max(1, counted.raw), _expect(counted, known)
+    share = odd / max(1, counted.raw)
     least = expected * (1 - share) / _JUMP + _ODD[0] * odd - counted.pictures
     most = expected * (1 - share) * _JUMP + _ODD[1] * odd + counted.unknown
     return not least - _TEMPLATE / 2 <= size <= most + _TEMPLATE / 2

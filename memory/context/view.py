@@ -136,7 +136,7 @@ class View(Struct, frozen=True, dict=True):
         ahead = (s for s in self._written if before is None or s.turns[-1] < before)
         return sum(self.summaries[one.summary].tokens for one in ahead)
 
-    @property
+    @cached_property
     def _written(self) -> list[RangeSummary]:
         """Return the range summaries that are sent: the others are still to be written."""
         return [one for one in self.layout.ranges if one.summary in self.summaries]

@@ -18,7 +18,9 @@ import sqlite3
 import threading
 import traceback
 from collections.abc import Callable
+from functools import partial
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -44,16 +46,19 @@ class _Job(Struct, Generic[T]):
     result: T | None = None
     error: BaseException | None = None
 
-    def run(self, database: Database) -> None:
+    def run(self, database: Database, *, is_lone: bool = False) -> None:
+        """Carry it out; `error` says how it failed, and is raised where the job `is_lone`."""
         # A cursor stays in this thread: whoever frees one that has rows left resets its statement,
         # and where another statement of the connection has just failed, its failure may be lost.
         self.error = None
         try:
             result = self.work(database)
             self.result = None if isinstance(result, sqlite3.Cursor) else result
-        except Exception as error:  # noqa: BLE001 - it belongs to the awaiter, who sees it raised
+        except Exception as error:  # it belongs to the awaiter, who sees it raised
             traceback.clear_frames(error.__traceback__)
             self.error = error
+            if is_lone:
+                raise
 
     def settle(self, engine: DatabaseEngine) -> None:
         if self.future.done():
@@ -111,7 +116,11 @@ class _Lane(threading.Thread):
         return group, False
 
     def _carry_out(self, database: Database, group: list[_Job[Any]]) -> None:
-        for is_alone, some in groupby(group, lambda job: job.is_alone or not self._writes):
+        if not self._writes:
+            for job in group:
+                _run_alone(database, job)
+            return
+        for is_alone, some in groupby(group, attrgetter("is_alone")):
             jobs = list(some)
             if is_alone:
                 for job in jobs:
@@ -125,14 +134,14 @@ class _Lane(threading.Thread):
 
     def carry_out_lone(self, database: Database, job: _Job[Any]) -> None:
         """Carry out a job in a transaction of its own, which its failure takes back."""
+        check, run = self.check, partial(job.run, database, is_lone=True)
 
-        def work() -> None:
-            if self.check is not None:
-                self.check(database)
-            job.run(database)
-            if job.error is not None:
-                raise job.error
+        def run_checked() -> None:
+            if check is not None:
+                check(database)
+            run()
 
+        work = run if check is None else run_checked
         try:
             database.commit_together(work, is_synced=job.is_synced)
         except Exception as error:  # noqa: BLE001 - it belongs to the awaiter, who sees it raised

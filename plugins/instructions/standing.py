@@ -132,6 +132,8 @@ class StandingInstructions:
     def find(self, key: ConversationKey, *states: State) -> list[Instruction]:
         """Return those about a conversation in these states, in the order in which they were
         made."""
+        if not self._rules:
+            return []
         every = self._rules.values()
         found = [r for r in every if r.state in states and r.reaches(key.audience, key.home)]
         return sorted(found, key=lambda rule: rule.id)
@@ -199,7 +201,7 @@ class StandingInstructions:
             is_auto = mode == "auto" and decides and is_certain
             await self._take_up(said, found.text, is_auto=is_auto)
         await self._end(said, written, is_auto=mode == "auto" and decides)
-        spoken = () if is_forwarded(said.written) else said.spoken
+        spoken = said.spoken if said.spoken and not is_forwarded(said.written) else ()
         for text in spoken:  # others may be heard in it: a person has to say yes
             for found in find_instructions(text):
                 await self._take_up(said, found.text, is_auto=False)
@@ -236,6 +238,8 @@ class StandingInstructions:
         before = [
             r for r in self.find(key, "active") if (r.turn, r.conversation) != (said.turn, key.id)
         ]
+        if not before:
+            return  # nearly always
         for ending in find_endings(written, [rule.text for rule in before]):
             rule = before[ending.at]
             is_theirs = said.person.is_owner or rule.scope != "everywhere"

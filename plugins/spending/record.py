@@ -38,7 +38,9 @@ def insert(
 ) -> None:
     """Store one call, booked to `person`; where none is named, to who spoke last in the
     conversation."""
-    who = database.execute_sql("SELECT person FROM conversation WHERE id = ?", (conversation,))
+    if not person:
+        who = database.execute_sql("SELECT person FROM conversation WHERE id = ?", (conversation,))
+        person = (who.fetchone() or ("",))[0]
     tables.insert(
         database,
         tables.Usage,
@@ -54,7 +56,7 @@ def insert(
         completion=spent.completion,
         cost=spent.cost,
         is_reported=spent.is_reported,
-        person=person or (who.fetchone() or ("",))[0],
+        person=person,
     )
 
 

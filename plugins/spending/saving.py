@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import tzinfo
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.models.base import Model
@@ -34,14 +33,20 @@ def find_nearly_spent(accounts: Sequence[Account], percent: int) -> Account | No
     return next(near, None)
 
 
-class ConfiguredRules(Struct, frozen=True):
+class ConfiguredRules:
     """The rules for the accounts, from the settings."""
 
-    config: RuntimeConfig
+    def __init__(self, config: RuntimeConfig) -> None:
+        self.config = config
+        self._version, self._settings = -1, SpendingSettings()
 
     @property
     def settings(self) -> SpendingSettings:
-        return self.config.book.effective().section(SpendingSettings)
+        book = self.config.book
+        if self._version != book.version:  # asked for several times a message, seldom changed
+            self._version = book.version
+            self._settings = book.effective().section(SpendingSettings)
+        return self._settings
 
     @property
     def zone(self) -> tzinfo:
