@@ -23,6 +23,12 @@ def may_ask(asked: str, words: Set[str]) -> bool:
 
 
 def asks(sentence: str) -> bool:
+    """Return whether a sentence asks for something that can be finished: not for how the bot is to
+    do things from now on."""
+    return _asks(sentence) and _STANDING.search(sentence) is None
+
+
+def _asks(sentence: str) -> bool:
     """Return whether a sentence asks for something: by its first verb, or a phrase."""
     words = _WORD.findall(sentence.casefold())
     first = next((word for word in words[:3] if word not in _BEFORE_VERBS), "")
@@ -124,6 +130,17 @@ NO_REQUEST = lazy(
     r"(?:how are you|what['’]s up|wie geht['’]?s|wie geht es|你好吗|you know|isn['’]t it|right)\b",
     re.IGNORECASE,
 )
+_STANDING = lazy(
+    r"\b(?:never|always|ever|every time|each time|all the time|whenever|from now on|going forward"
+    r"|nie|niemals|immer|künftig|zukünftig|grundsätzlich|ständig|jedes mal|jedesmal"
+    r"|nenn(?:e|t)? mich"
+    r"|(?:ab|von) (?:sofort|jetzt|nun|heute)(?: an)?|without (?:asking|checking)|nichts ohne"
+    r"|ohne (?:rückfrage|zu fragen|mich (?:vorher )?zu fragen))\b"
+    r"|以后(?:都|请|别|不|只|一律)|从现在起|从今以后|每次|永远|一律|绝对不|别再|不要再|^(?:请)?(?:不要|不许|别)"
+    r"|以后别|以后不",
+    re.IGNORECASE,
+)
+"""Signs of a standing instruction: a request that is never finished."""
 LATER = cue(
     "later remind don forget other now after tomorrow später nachher erinner erinnere erinnerst "
     "vergiss noch andermal jetzt",
