@@ -150,8 +150,8 @@ class ChatLinks:
         giver = address_of(asked.giver)
         with self._delivery.speaking_to(giver):
             question = _(
-                "{here} wants to go on in this conversation, by the code that you were given here. "
-                "Whoever writes there would read all that was and is said here. Is that you? "
+                "{here} wants to join this conversation, with the code that you got here. People "
+                "there will be able to read all of it, from the beginning. Is that you? "
                 "`/link yes {here}` or `/link no {here}`, within 10 minutes.",
                 here=literal(here),
             )
