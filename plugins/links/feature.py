@@ -44,7 +44,7 @@ ALL = "all"
     "Link chats on several channels into one conversation, with a code",
     "[CODE|yes|no|before]",
     (
-        (YES, "let the chat that asks for it go on in this conversation"),
+        (YES, "link the chat that asks for it"),
         (NO, "don't let it"),
         (BEFORE, "the messages of this chat from the time when it was not linked"),
     ),
@@ -105,7 +105,7 @@ def _describe(ask: Ask) -> str:
     if linked:
         names = ", ".join(map(literal, linked))
         lines.append(
-            _("These chats go on in it: {chats}. /unlink NAME ends that for one.", chats=names)
+            _("These chats are linked to it: {chats}. /unlink NAME ends that for one.", chats=names)
         )
     return " ".join(lines)
 
@@ -166,7 +166,7 @@ async def unlink(ask: Ask) -> Reply:
     if linked:
         raise CommandError(
             _(
-                "Say which: /unlink {name}, or /unlink {all}. These chats go on in this "
+                "Say which: /unlink {name}, or /unlink {all}. These chats are linked to this "
                 "conversation: {linked}.",
                 name=linked[0],
                 all=ALL,
