@@ -99,8 +99,8 @@ class Alerts:
     def channel_down(self, channel: str, error: BaseException) -> None:
         """Note that a channel has ended with an error, or took no reply."""
         sentence = (
-            f"The channel {channel} does not work ({_reason_of(error)}). What could not be sent "
-            "there is sent at the next start."
+            f"The channel {channel} does not work ({_reason_of(error)}). Unsent messages go out at "
+            "the next start."
         )
         self.tasks.start(self._tell(_down(channel), sentence, without=channel))
 
@@ -172,4 +172,4 @@ def _down(channel: str) -> str:
 def _reason_of(error: BaseException) -> str:
     """Return what may be told of an error: a platform's words about a private answer may be the
     answer's."""
-    return type(error).__name__ if is_off_record.get() else reason_of(error)
+    return type(error).__name__ if is_off_record.get() else reason_of(error).removesuffix(".")

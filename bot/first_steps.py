@@ -44,6 +44,7 @@ from bot.settings.files import read_tree
 from memory.settings import MemorySettings
 
 _INTERRUPTED = 130
+_WRONG_KEY = 401
 _MOST_SHOWN = 30  # names of models
 _MOST_OFFERED = 5  # models of a server at the first start
 _WIDE = 100_000  # tokens of a window that holds far more than the usual limit of turns
@@ -255,9 +256,14 @@ def _ask_for_key(served: ServedModel) -> ServedModel:
         return served
     more = "" if served.provider else "; leave it empty if the address needs none"
     _say(f"2 of 3: Your key. It is hidden while you type{more}.")
+    return _read_key(served)
+
+
+def _read_key(served: ServedModel) -> ServedModel:
+    """Return it with the key that the person types; an empty answer leaves it as it is."""
     while True:
         try:
-            key = _read_line("Key: ", is_secret=True)
+            key = _read_line("Key: ", is_secret=True) or served.key
         except EOFError:
             raise GivenUp from None
         try:
@@ -269,7 +275,7 @@ def _ask_for_key(served: ServedModel) -> ServedModel:
 
 
 def _ask_for_model(served: ServedModel) -> ServedModel:
-    names = _list_models(served)
+    served, names = _list_models(served)
     usual = USUAL if served.base_url == OPENAI_URL and (not names or USUAL in names) else ""
     usual = usual or (names[0] if names else "")
     shown = number(names[:_MOST_SHOWN]) + (
@@ -281,18 +287,26 @@ def _ask_for_model(served: ServedModel) -> ServedModel:
     return replace(served, model=model)
 
 
-def _list_models(served: ServedModel) -> list[str]:
-    """Return the models that it lists, if any. Raises ModelError where nothing answers there: a
-    model could not answer, either."""
-    try:
-        return asyncio.run(list_models(served))
-    except ModelUnlisted:
-        return []
-    except ModelError as error:
-        if isinstance(error, ModelUnreachable) and not error.status:
-            raise
-        _say(f"Its models can't be listed: {error}")
-        return []
+def _list_models(served: ServedModel) -> tuple[ServedModel, list[str]]:
+    """Return the models that it lists, if any, and it with the key that was asked for again where
+    the first was refused. Raises ModelError where nothing answers there: a model could not answer,
+    either."""
+    while True:
+        try:
+            return served, asyncio.run(list_models(served))
+        except ModelUnlisted:
+            return served, []
+        except ModelError as error:
+            if isinstance(error, ModelUnreachable) and not error.status:
+                raise
+            _say(f"Its models can't be listed: {error}")
+            again = served
+            if error.status == _WRONG_KEY:  # or one that may not list them, and may chat
+                _say("Type the key again, or press Enter to keep it.")
+                again = _read_key(served)
+            if again == served:
+                return served, []
+            served = again
 
 
 def _try_out(served: ServedModel) -> None:

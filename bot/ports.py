@@ -57,7 +57,7 @@ from plugins.loader import Loaded
 
 A_DAY = 86_400.0
 """Seconds for which failures are shown."""
-WELCOME = "You are in now: just write to me, or send /start."
+WELCOME = "You have access now: just write to me, or send /start."
 
 
 class StoredSettings:

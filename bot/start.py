@@ -37,7 +37,7 @@ SMALL = (
     "The demo model answers: it is small and often wrong. `python main.py init` connects another "
     "one."
 )
-BESIDE = "Also set up: {channels}; /status shows whether they are connected."
+BESIDE = "Also set up: {channels}. /status shows each connection."
 TITLES = {"wecom": "WeCom", "whatsapp": "WhatsApp"}
 """Messengers that have another capital letter than their first."""
 STARTERS = (

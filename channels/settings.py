@@ -81,7 +81,7 @@ class RunningChannels(BaseModel):
         default=(),
         strict=False,
         max_length=100,
-        description="The messengers that the bot is at; in the configuration each is an object "
+        description="Messengers of the bot; in the configuration each is an object "
         'under its name: `"channels": {"discord": {}}` (documentation: "Channels").',
         json_schema_extra={
             "wants": "messengers by their names, each with an object of its settings",
@@ -147,8 +147,8 @@ class TerminalSettings(BaseModel):
 
     theme: Literal["auto", "dark", "light"] = Field(
         default="auto",
-        description="The background that the colours of the terminal suit; auto asks the terminal, "
-        "and takes dark where it does not say.",
+        description="Background for which the terminal's colours are chosen; auto asks the "
+        "terminal, and means dark if it does not answer.",
         json_schema_extra={"holds": "at once"},
     )
 

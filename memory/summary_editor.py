@@ -72,8 +72,8 @@ def _explain_none(in_place: list[str]) -> str:
     if not in_place:
         return "There is no summary in the context, so there is nothing to change."
     return (
-        "There is no summary at the beginning; name one of those in the middle "
-        f"({', '.join(in_place)}), like /context summary edit {in_place[0]}. Nothing was changed."
+        f"There are several summaries ({', '.join(in_place)}); name one, like /context summary "
+        f"edit {in_place[0]}. Nothing was changed."
     )
 
 
@@ -118,6 +118,14 @@ class SummaryEditor:
         counts, that of the one of which a person made it."""
         origin = None if is_newest else await self._compactor.summaries.read(summary.origin)
         return {one.number for one in (summary, origin) if one is not None}
+
+    async def find_meant(self) -> StandingSummary | None:
+        """Return the summary that is meant where none is named: the one in front, or else the only
+        one that stands where its turns stood."""
+        if (standing := await self.find_standing()) is not None:
+            return standing
+        names = await self.names_in_place()
+        return await self.find_in_place(int(names[0][1:])) if len(names) == 1 else None
 
     async def names_in_place(self) -> list[str]:
         """Return the names of the summaries that stand where their turns stood."""
@@ -279,7 +287,7 @@ class SummaryEditor:
         Raises EditRefused."""
         if number and (here := await self.find_in_place(number)) is not None:
             return here
-        standing = await self.find_standing()
+        standing = await self.find_meant()
         if standing is None:
             raise EditRefused(_explain_none(await self.names_in_place()))
         now = standing.summary

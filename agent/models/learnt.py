@@ -123,7 +123,7 @@ _SENTENCES: Mapping[str, Callable[[Any], str]] = {
     "bytes": lambda value: f"Requests stay below {int(value) // 1000:,} kB.",
     "longest": lambda value: f"An answer has at most {int(value):,} tokens.",
     "budget": lambda value: "It reasons by a number of tokens.",
-    "effort": lambda value: "It can't be told how hard to reason." * (value is False),
+    "effort": lambda value: "It has no setting for its reasoning effort." * (value is False),
     "refused": lambda value: f"Pictures that it refused: {len(value)}.",
 }
 

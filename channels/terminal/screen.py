@@ -193,7 +193,9 @@ class Screen:
         if self._held is not None:
             return
         if isinstance(self.line.buffer.history, Lines) and self.line.buffer.history.keeps_nothing:
-            self.line.hint(_("An editor keeps files of what you write: not off the record."))
+            self.line.hint(
+                _("An editor keeps copies of what you write, so it can't be used off the record.")
+            )
             return
         self._held = []
         self.is_here.clear()

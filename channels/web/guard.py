@@ -147,7 +147,7 @@ PROXIED = Refused(
 def refuse_locked_out(seconds: float) -> Refused:
     """Return the refusal of one who guessed too often and has to wait."""
     wait = math.ceil(seconds)
-    sentence = f"Too many wrong guesses came from you; try again in {wait} s."
+    sentence = f"You tried too often with a wrong password or token; try again in {wait} s."
     return Refused(429, sentence, wait)
 
 

@@ -196,7 +196,7 @@ async def list_models(ask: Ask) -> Reply:
         )
         for one in offered[:_MOST]
     ]
-    text = wording_table(("model", "window:", "$ for 1M read / written:"), rows)
+    text = wording_table(("model", "window:", "$ per 1M tokens in / out:"), rows)
     if len(offered) > _MOST:
         text += _("\n\nThe first {most} of {n} are shown.", most=_MOST, n=len(offered))
     if found.why_not:

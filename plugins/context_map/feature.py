@@ -294,7 +294,7 @@ def _fonts() -> list[str]:
     spec = importlib.util.find_spec("font_lato")
     if spec is None or spec.origin is None:
         raise CommandError(
-            _("The letters for the picture are missing; run `pip install -r requirements.txt`.")
+            _("The font for the picture is missing; run `pip install -r requirements.txt`.")
         )
     folder = Path(spec.origin).parent / "files"
     return [str(folder / f"{FONT}-{weight}.ttf") for weight in ("Regular", "Bold")]

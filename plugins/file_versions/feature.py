@@ -184,13 +184,13 @@ def _warn(point: FilesPoint, command: str) -> list[str]:
     kept = [step.path for step in point.doubtful if not step.is_foreign]
     sentences = {
         _(
-            "Somebody else has changed {names} since, so that takes `{command} all`.",
+            "Somebody else has changed {names} since. To restore that, too, send `{command} all`.",
             names=_name(foreign),
             command=command,
         ): foreign,
         _(
-            "Turns that are still in the context have changed {names} since, so that takes "
-            "`{command} all`.",
+            "Turns that are still in the context have changed {names} since. To restore that, "
+            "too, send `{command} all`.",
             names=_name(kept),
             command=command,
         ): kept,

@@ -240,7 +240,9 @@ class JobOrders:
         person, maker = self._runner.access.identify(address), address_of(job.place)
         is_maker = (address.channel, address.user) == (maker.channel, maker.user)
         if person is None or not (person.is_owner or is_maker):
-            raise CommandError(_("Only who made job {n}, or an owner, may change it.", n=number))
+            raise CommandError(
+                _("Only the person who made job {n}, or an owner, may change it.", n=number)
+            )
         return job
 
     async def _check_may_happen(self, job: JobRow) -> None:

@@ -68,8 +68,8 @@ def describe_call(ask: Ask, view: JobView) -> list[str]:
         said.append(
             number_of(
                 job.forged,
-                "{n} call had not the secret and was refused, on {at}.",
-                "{n} calls had not the secret and were refused, the last on {at}.",
+                "{n} call came without the secret and was refused, on {at}.",
+                "{n} calls came without the secret and were refused, the last on {at}.",
                 at=at,
             )
         )

@@ -332,8 +332,8 @@ class PhraseReading:
         said = said.strip() or " ".join(words)[:40]
         return WhenError(
             _(
-                "I understand “{read}”, but not what “{said}” says of the time. Say when in one "
-                "piece, then a colon, then the text: `tomorrow 9:00: call Mom`.",
+                "I understand “{read}”, but not the time in “{said}”. Write the whole time first, "
+                "then a colon, then the text: `tomorrow 9:00: call Mom`.",
                 read=self.text[: self.end].strip(),
                 said=said,
             )

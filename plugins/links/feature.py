@@ -44,7 +44,7 @@ ALL = "all"
     "Link chats on several channels into one conversation, with a code",
     "[CODE|yes|no|before]",
     (
-        (YES, "let the chat that asks for it go on in this conversation"),
+        (YES, "link the chat that asks for it"),
         (NO, "don't let it"),
         (BEFORE, "the messages of this chat from the time when it was not linked"),
     ),
@@ -63,9 +63,9 @@ async def link(ask: Ask) -> Reply:
     code = await ask.service(ChatLinks).give_code(ask.address)
     said = _(
         "Type this in a private chat with me on your other channel, within 10 minutes:\n\n`/link "
-        "{code}`\n\nI ask here then, and once you have said yes, that chat goes on in this "
-        "conversation: one memory, one budget, and whoever writes there reads all that is said "
-        "here. Rights don't go along: I do there what I do for you there.",
+        "{code}`\n\nThen I ask you here to confirm. From then on, both chats are one conversation, "
+        "with one memory and one budget, and people there can read all of it. Permissions stay "
+        "separate.",
         code=code,
     )
     parts = (said, _describe(ask))
@@ -76,9 +76,8 @@ async def link(ask: Ask) -> Reply:
 async def _follow(ask: Ask, code: str) -> Reply:
     there = await ask.service(ChatLinks).ask(ask.address, code)
     text = _(
-        "I ask in the conversation of {chat} now, where the code was given. Once you say yes "
-        "there, within 10 minutes, this chat goes on in it, and I tell you here. Until then "
-        "nothing changes.",
+        "Now confirm it in the chat {chat}, where you got the code, within 10 minutes. This chat "
+        "joins that conversation then; until then nothing changes.",
         chat=literal(there),
     )
     return Reply(text, {"target": there})
@@ -106,7 +105,7 @@ def _describe(ask: Ask) -> str:
     if linked:
         names = ", ".join(map(literal, linked))
         lines.append(
-            _("These chats go on in it: {chats}. /unlink NAME ends that for one.", chats=names)
+            _("These chats are linked to it: {chats}. /unlink NAME ends that for one.", chats=names)
         )
     return " ".join(lines)
 
@@ -167,7 +166,7 @@ async def unlink(ask: Ask) -> Reply:
     if linked:
         raise CommandError(
             _(
-                "Say which: /unlink {name}, or /unlink {all}. These chats go on in this "
+                "Say which: /unlink {name}, or /unlink {all}. These chats are linked to this "
                 "conversation: {linked}.",
                 name=linked[0],
                 all=ALL,

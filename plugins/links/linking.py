@@ -35,13 +35,14 @@ WRONG = (
     "your other channel for a new one."
 )
 NOBODY = (
-    f"No chat waits for your answer here. Whoever types a code of yours waits for {VALID / 60:g} "
-    "minutes; send /link for a new one."
+    f"No chat is waiting for your answer here; a request ends after {VALID / 60:g} minutes. Send "
+    "/link for a new code."
 )
 WHICH = "Say which: {chats} wait for your answer."
 SAME = "This code was given here; type it on your other channel, in a private chat with the bot."
 LEADS = (
-    "Other chats go on in this conversation ({chats}), so it can't be linked itself; /unlink first."
+    "Other chats are linked to this conversation ({chats}), so it can't be linked to another; "
+    "/unlink them first."
 )
 OFF_RECORD = "{chat} is off the record, so nothing was linked; /private off there ends that."
 LINKED = "This chat is linked to the conversation of {chat} already; /unlink ends that."
@@ -150,8 +151,8 @@ class ChatLinks:
         giver = address_of(asked.giver)
         with self._delivery.speaking_to(giver):
             question = _(
-                "{here} wants to go on in this conversation, by the code that you were given here. "
-                "Whoever writes there would read all that was and is said here. Is that you? "
+                "{here} wants to join this conversation, with the code that you got here. People "
+                "there will be able to read all of it, from the beginning. Is that you? "
                 "`/link yes {here}` or `/link no {here}`, within 10 minutes.",
                 here=literal(here),
             )
@@ -168,10 +169,10 @@ class ChatLinks:
         asker, there = address_of(request.place), format_home(request.target)
         with self._delivery.speaking_to(asker):
             told = _(
-                "This chat is linked to the conversation of {chat} now: it has that one's "
-                "context, memory and files, and people who write there can read what you write "
-                "here. Answers come where the question came from. What was said here before stays "
-                "as it is (/link before); /unlink goes back to it.",
+                "This chat is linked to the conversation of {chat} now: both share context, "
+                "memory and files, and people there can read what you write here. Each answer "
+                "appears where it was asked for. What was said here before is kept apart: /link "
+                "before shows it, /unlink goes back to it.",
                 chat=literal(there),
             )
             unlink = Action(_("Unlink"), "/unlink")

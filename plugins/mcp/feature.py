@@ -76,7 +76,7 @@ async def add(ask: Ask, rest: str) -> Reply:
     told = [text for text, _data in replies]
     unused = {one for found in read_pasted(rest) for one in found.unused}
     if unused:
-        told.append(_("Not used of that: {fields}.", fields=", ".join(sorted(unused))))
+        told.append(_("Ignored: {fields}.", fields=", ".join(sorted(unused))))
     data = replies[0][1] if len(replies) == 1 else {"added": [one for _text, one in replies]}
     undo = [
         Action(_("Remove it"), f"/mcp remove {one['name']}")

@@ -481,7 +481,7 @@ async def why(ask: Ask, rest: str) -> Reply:
     number, line = _line_of(rest.strip(), lines)
     found = [await origins(ask, source, line) for source in line.sources]
     told = "\n\n".join(origin.text for origin in found)
-    nobody = _("Nothing is known of where it comes from.")
+    nobody = _("Its source is not known.")
     wrong_line = Action(_("That's wrong"), f"/memory wrong line {number}")
     data = {**_line_data(number, line), "sources": [origin.data for origin in found]}
     return Reply(f"**{number}.** {_show_line(line)}\n\n{told or nobody}", data, (wrong_line, LIST))

@@ -46,7 +46,7 @@ def _describe_chats(arrived: Arrived, where: str) -> list[str]:
             f"{count(arrived.messages, 'message')}, {span}"
         )
     if arrived.known:
-        lines.append(f"here already, unchanged: {count(arrived.known, 'conversation')}")
+        lines.append(f"already imported, unchanged: {count(arrived.known, 'conversation')}")
     if arrived.pictures:
         lines.append(count(arrived.pictures, "picture"))
     return lines or ["no new conversation"]
@@ -83,8 +83,7 @@ def _describe_memory(arrived: Arrived, options: argparse.Namespace) -> list[str]
         lines.append(said if options.mine else f"{said}{waits}")
     if arrived.schedules:
         said = f"{count(arrived.schedules, 'scheduled task')}, for {chat}"
-        rest = "it rests" if arrived.schedules == 1 else "they rest"
-        lines.append(f"{said}; {rest} there until you resume what you want: /jobs")
+        lines.append(f"{said}; paused: /jobs there lists them, and /jobs resume N starts one")
     for (noun, where), number in arrived.carried.items():
         said = f"{count(number, noun)}, for its chats"
         lines.append(said if options.mine else f"{said}; {_wait(number)} there: {where}")

@@ -23,6 +23,7 @@ from msgspec import Struct
 from bot.command_line import CommandRefused
 from bot.data_folder import MOVED_ASIDE
 from bot.progress import Tell, silently
+from memory.record.engines.sqlite import SqliteEngine
 
 MANIFEST = ".parley-backup.json"
 FORMAT = 1
@@ -36,11 +37,13 @@ class BackupError(CommandRefused):
 
 class Saved(Struct, frozen=True):
     """The number of files in a backup, its size in bytes, and what is not in it: links and the
-    like, which point to what may not be there where it is restored."""
+    like, which point to what may not be there where it is restored. `fault` is the damage of the
+    database that was copied ("": none)."""
 
     files: int
     size: int
     left_out: tuple[str, ...]
+    fault: str = ""
 
 
 class SavedDatabase(Struct, frozen=True):
@@ -67,13 +70,20 @@ def backup(
         plain, special = _sort_out(data, database.name)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".parley-backup-") as work:
             unfinished = Path(work, "archive")
-            members = {**_copy(data, database, Path(work)), **plain}
+            copied = _copy(data, database, Path(work))
+            fault = find_fault(Path(work, "database")) if copied else ""
+            members = {**copied, **plain}
             files = _pack(unfinished, members, version, tell)
             size = unfinished.stat().st_size
             unfinished.replace(target)
     except OSError as error:
         raise BackupError(f"The backup was not made: {reason(error)}.") from None
-    return Saved(files, size, special)
+    return Saved(files, size, special, fault)
+
+
+def find_fault(database: Path) -> str:
+    """Return the damage of the copy of a database; "" for none."""
+    return SqliteEngine(database).find_damage(float("inf"))
 
 
 def _sort_out(data: Path, database: str) -> tuple[dict[str, Path], tuple[str, ...]]:

@@ -88,7 +88,12 @@ def save(options: argparse.Namespace) -> int:
     say(f"Saved {count(saved.files, 'file')} in {options.file} ({saved.size / 1e6:.1f} MB).")
     if saved.left_out:
         say(f"Skipped, because they are not regular files: {', '.join(saved.left_out)}.")
-    return 0
+    if saved.fault:
+        say(
+            "The database is damaged, and so is this backup: keep the earlier ones. To see more: "
+            f"{call_of(options)} doctor"
+        )
+    return 1 if saved.fault else 0
 
 
 def bring_up_to_date(options: argparse.Namespace) -> int:

@@ -29,7 +29,7 @@ from bot.progress import Tell, silently
 from memory.faults import NO_MEMORY
 from memory.file_names import find_fault_here
 from memory.record.store import StoreError
-from plugins.operations.backup import FORMAT, LEFT_OUT, MANIFEST, BackupError, reason
+from plugins.operations.backup import FORMAT, LEFT_OUT, MANIFEST, BackupError, find_fault, reason
 from plugins.operations.record import (
     Carried,
     pause_jobs,
@@ -115,6 +115,11 @@ def restore(
             unpacked.mkdir(mode=0o700)
             sums = unpack(source, unpacked, tell)
             contents = _contents(unpacked, sums)
+            if DATABASE in sums and find_fault(unpacked / DATABASE):
+                raise BackupError(
+                    f"The database in {source} is damaged; nothing was changed. Take an earlier "
+                    "backup."
+                )
             is_set_aside = contents.needs_consent and not consent(contents)
             if is_set_aside:
                 _set_aside(unpacked, contents)

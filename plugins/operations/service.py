@@ -126,9 +126,8 @@ class UserUnits:
         if "bus" in told or "No medium" in told:
             raise ServiceError(
                 f"There is no systemd for your user here ({told}). Log in as the user that the bot "
-                "belongs to (not with su or sudo), or use the unit of the system in "
-                "Parley's repository, deploy/systemd/parley.service. Where no systemd runs at all, "
-                "start the bot by what starts services there: python main.py --web"
+                "belongs to (not with su or sudo). Where no systemd runs at all, have the bot "
+                "started by the program that starts services there."
             )
         raise ServiceError(f"systemctl --user {' '.join(arguments)}: {told}")
 

@@ -18,8 +18,8 @@ from bot.start import TOKEN, BotStart
     [
         ({}, {}, ""),
         ({"web": True}, {}, ""),
-        ({}, {TOKEN: "1:x"}, "Also set up: Telegram; "),
-        ({"wecom": {}, "mail": {}}, {TOKEN: "1:x"}, "Also set up: Telegram, WeCom, Mail; "),
+        ({}, {TOKEN: "1:x"}, "Also set up: Telegram. "),
+        ({"wecom": {}, "mail": {}}, {TOKEN: "1:x"}, "Also set up: Telegram, WeCom, Mail. "),
     ],
 )
 def test_the_terminal_names_the_messengers_that_are_set_up(
@@ -29,4 +29,4 @@ def test_the_terminal_names_the_messengers_that_are_set_up(
     config.write_text(json.dumps({"channels": channels}))
     layers = load_layers(config, environ)
     start = BotStart(Namespace(), layers, is_terminal=True, watch=Monitoring())
-    assert start.beside == (said and f"{said}/status shows whether they are connected.")
+    assert start.beside == (said and f"{said}/status shows each connection.")

@@ -134,7 +134,7 @@ async def test_a_signature_as_github_makes_it_opens_and_a_forged_one_does_not(
         assert "without the secret of" in caplog.text
         assert SECRET not in caplog.text
         assert (await job_of(site)).forged >= 1
-        assert "had not the secret" in (await site.commands("/jobs 1"))["text"]
+        assert "came without the secret" in (await site.commands("/jobs 1"))["text"]
         assert not site.server.requests
         signed = {"X-Hub-Signature-256": f"sha256={right}"}
         assert (await calls(site, **signed))[0] == 202

@@ -123,7 +123,7 @@ async def test_nothing_is_linked_before_whoever_gave_the_code_says_yes(tmp_path:
         assert "nothing changes" in await bot.from_afar(f"/link {await bot.code()}")
         assert await bot.from_afar("what is it?") == "1: what is it?"
         assert "plum" not in await bot.from_afar("/context turns")
-        (asked,) = (out.reply for out in bot.here.sent if "wants to go on" in out.reply.text)
+        (asked,) = (out.reply for out in bot.here.sent if "wants to join" in out.reply.text)
         yes, no = (action.command for action in asked.actions)
         assert (yes, no) == ("/link yes afar/ann", "/link no afar/ann")
         for user in ("ann", "bob"):

@@ -238,7 +238,7 @@ async def test_servers_are_added_as_others_write_them(tmp_path: Path) -> None:
         said = await bot.says(f"/mcp add Here it is:\n```json\n{text}\n```")
         assert "The server my-notes is added. It is a program that runs on" in said.text
         assert "The server loop is added. It has 1 tool" in said.text
-        assert "Not used of that: cwd." in said.text
+        assert "Ignored: cwd." in said.text
         listed = (await bot.says("/mcp")).text
         assert "| my-notes | 7 |" in listed
         assert "| loop | 1 |" in listed

@@ -97,7 +97,7 @@ async def test_a_folder_is_rehearsed_and_talked_to_and_comes_once(
     told = await command.brings(kind, folder, "--with-settings")
     for text in (rehearsed, told):
         assert SECRET not in text
-        assert ("1 scheduled task, for the chat web/main; it rests there" in text) == bool(tasks)
+        assert ("1 scheduled task, for the chat web/main; paused" in text) == bool(tasks)
         assert persona in text
     assert "Bessie" in command.config.read_text()
     async with Opened(command, searching) as page:
@@ -129,7 +129,7 @@ async def test_twice_gives_nothing_twice_and_later_what_is_new(
     make(folder)
     await command.brings(kind, folder)
     again = await command.brings(kind, folder)
-    assert "here already, unchanged: 1 conversation" in again
+    assert "already imported, unchanged: 1 conversation" in again
     assert "scheduled task, for" not in again
     assert "of memory" not in again
     make(folder, is_grown=True)
@@ -224,4 +224,4 @@ def test_what_was_exported_comes_back(capsys: pytest.CaptureFixture[str]) -> Non
     out, back = example("moving.md", "bash").splitlines()
     assert main(shlex.split(out)[2:]) == 0
     assert main(shlex.split(back)[2:]) == 0
-    assert "here already, unchanged: 1 conversation" in capsys.readouterr().out
+    assert "already imported, unchanged: 1 conversation" in capsys.readouterr().out

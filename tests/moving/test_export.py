@@ -269,7 +269,7 @@ async def test_memory_and_files_come_back(homes: Homes) -> None:
     assert "A summary." in day.text
     assert later.text.count("A summary.") == 2, "a new section is not taken for the old one"
     assert (homes.new / "data/audiences/pipe-main/files/list.txt").read_text() == "cheese"
-    assert "here already" in await homes.arrives("--mine")
+    assert "already imported" in await homes.arrives("--mine")
     there = homes.new / "data" / "audiences" / "pipe-main" / "files"
     assert there.joinpath(*"abcdefgh", "notes.txt").read_text() == "deep"
     assert (there / "large.bin").stat().st_size == 21_000_000
@@ -406,7 +406,7 @@ async def test_on_a_server_it_comes_back_as_well(homes: Homes, postgresql: str) 
     (homes.new / "config.json").write_text('{"database": "{{secret.DATABASE_URL}}"}')
     (homes.new / ".env").write_text(f"DATABASE_URL={postgresql}\n")
     assert "2 conversations" in await homes.arrives("--mine")
-    assert "here already, unchanged: 2" in await homes.arrives("--mine")
+    assert "already imported, unchanged: 2" in await homes.arrives("--mine")
     before = contents(homes.out)
     shutil.rmtree(homes.out)
     await homes._run(homes.new, "export", homes.out)

@@ -155,7 +155,7 @@ async def test_twice_gives_nothing_twice_and_later_what_is_new(command: Bringing
     export = command.export(one, two, name="one.zip")
     await command.brings("chatgpt", export)
     assert "no conversation" not in (again := await command.brings("chatgpt", export))
-    assert "here already, unchanged: 2 conversations" in again
+    assert "already imported, unchanged: 2 conversations" in again
     more = gpt_conversation(
         "c1",
         "Trip to Lisbon",
@@ -187,7 +187,7 @@ async def test_what_went_on_here_stays_as_it_is(command: Bringing) -> None:
         assert idle == [], "what was said long ago is not deleted in the first night"
         chat = (await page.chats())["Trip to Lisbon"]
         await page.says("I go on here.", chat=chat)
-    assert "here already, unchanged: 1" in await command.brings("chatgpt", export)
+    assert "already imported, unchanged: 1" in await command.brings("chatgpt", export)
 
 
 async def test_a_rehearsal_writes_nothing(command: Bringing) -> None:
@@ -556,7 +556,7 @@ async def test_an_import_that_broke_off_is_told_of_and_taken_up_again(command: B
     export.write_text(whole)
     told = await command.brings("chatgpt", export)
     assert "2 conversations, into web" in told
-    assert "here already, unchanged: 3 conversations" in told
+    assert "already imported, unchanged: 3 conversations" in told
 
 
 async def test_on_a_server_it_comes_in_and_goes_out_as_well(

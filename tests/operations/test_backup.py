@@ -493,6 +493,26 @@ def test_a_database_that_acts_by_itself_or_is_none_is_refused(tmp_path: Path) ->
         assert not (tmp_path / "data").exists()
 
 
+def test_a_damaged_database_is_saved_with_a_warning_and_not_restored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, source = tmp_path / "data", tmp_path / "saved.tar.gz"
+    data.mkdir()
+    (tmp_path / "config.json").write_text("{}")
+    with closing(connect(data / NAME)) as connection:
+        migrate(connection)
+    page = 4096
+    with (data / NAME).open("r+b") as file:
+        file.seek(3 * page)
+        file.write(b"x" * 3 * page)
+    done = run_main(capsys, tmp_path, "backup", str(source))
+    assert done.code == 1
+    assert "The database is damaged, and so is this backup" in done.out
+    before = files_of(data)
+    assert "is damaged; nothing was changed. Take an earlier backup." in refused(source, data)
+    assert files_of(data) == before
+
+
 def test_a_bomb_is_refused_before_it_fills_the_disk(tmp_path: Path) -> None:
     source = tmp_path / "bomb.tar.gz"
     member = tarfile.TarInfo("zeros")

@@ -407,7 +407,7 @@ async def test_the_page_says_why_nobody_is_let_in(tmp_path: Path, browser: Brows
         await tab.page.goto(f"{site.url}/#main")
         await tab.page.fill("#dialog input", "a long random text")
         await tab.page.press("#dialog input", "Enter")
-        await tab.sees("#dialog:has-text('Too many wrong guesses came from you')")
+        await tab.sees("#dialog:has-text('You tried too often with a wrong password or token')")
         tab.faults.clear()  # the browser notes each 401
     async with serving(tmp_path, echo) as site, browsing(browser) as tab:
         await tab.page.set_extra_http_headers({"X-Forwarded-For": "203.0.113.7"})

@@ -104,8 +104,15 @@ async def test_a_key_that_is_refused_is_not_written(tmp_path: Path) -> None:
         OpenAIServer([], key=KEY) as server,
         sitting(tmp_path, arguments=INIT) as person,
     ):
-        await answers(person, server.base_url, "sk-another-key", "gpt-9")
+        await person.sees("1 of 3")
+        person.types(f"{server.base_url}\r")
+        await person.sees("Key:")
+        person.types("sk-another-key\r")
         await person.sees("Its models can't be listed:")
+        await person.sees("Type the key again, or press Enter to keep it.\nKey:")
+        person.types("\r")
+        await person.sees("3 of 3")
+        person.types("gpt-9\r")
         await person.sees("That did not work:")
         await person.sees("Try again?")
         person.types("\r")
@@ -116,6 +123,25 @@ async def test_a_key_that_is_refused_is_not_written(tmp_path: Path) -> None:
         await person.sees("Nothing was written.")
         assert await person.ended() == 1
     assert snapshot(tmp_path) == {}
+
+
+@pytest.mark.usefixtures("processes")
+async def test_a_key_that_was_mistyped_is_typed_again(tmp_path: Path) -> None:
+    async with (
+        OpenAIServer([Say("Hello!")], key=KEY) as server,
+        sitting(tmp_path, arguments=INIT) as person,
+    ):
+        await person.sees("1 of 3")
+        person.types(f"{server.base_url}\r")
+        await person.sees("Key:")
+        person.types("sk-mistyped\r")
+        await person.sees("to keep it.\nKey:")
+        person.types(f"{KEY}\r")
+        await person.sees("\nModel")
+        person.types("\r")
+        await person.sees("Done:")
+        assert await person.ended() == 0
+    assert dotenv_values(tmp_path / ".env")["OPENAI_API_KEY"] == KEY
 
 
 @pytest.mark.usefixtures("processes")

@@ -510,17 +510,27 @@ async def test_the_tree_of_the_page_is_what_the_command_answers(tmp_path: Path) 
     assert "t8 to t20 are back in context" in opened.text
 
 
-async def test_a_summary_in_the_middle_is_named_where_none_stands_in_front(tmp_path: Path) -> None:
+async def test_the_only_summary_is_meant_and_one_of_several_is_named(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        await say(bot, 1, 2, 3, 4)
+        await say(bot, 1, 2, 3, 4, 5, 6)
         await bot.says("/context compact t2-t3")
         shown = await bot.says("/context summary")
-        assert shown.text == "There is no summary at the beginning. In the middle: s1."
-        assert [action.command for action in shown.actions] == ["/context summary s1"]
-        await bot.says("/context summary edit s1 Nothing much.")
-        for stale in ("/context summary edit s1 More.", "/context summary edit More."):
-            refused = await bot.says(stale)
-            assert "/context summary edit s2" in refused.text
+        assert shown.text.startswith("**s1** replaces t2 to t3")
+        asked = await bot.says("/context summary edit")
+        assert asked.form
+        assert asked.form.command == "/context summary edit s1"
+        await bot.says("/cancel")
+        edited = await bot.says("/context summary edit Nothing much.")
+        assert "s2 replaces s1" in edited.text
+        stale = await bot.says("/context summary edit s1 More.")
+        assert stale.text.startswith("s1 is not in the context; s2 is.")
+        await bot.says("/context compact t5-t6")
+        shown = await bot.says("/context summary")
+        assert shown.text == "There are several summaries: s2, s3. Name the one you want."
+        names = ["/context summary s2", "/context summary s3"]
+        assert [action.command for action in shown.actions] == names
+        refused = await bot.says("/context summary edit More.")
+        assert "name one, like /context summary edit s2" in refused.text
 
 
 async def test_a_turn_in_log_and_summary_is_not_dropped_from_one_alone(tmp_path: Path) -> None:

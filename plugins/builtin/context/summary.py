@@ -39,7 +39,7 @@ async def summary(ask: Ask, rest: str) -> Reply:
 
 async def _show(ask: Ask) -> Reply:
     editor = ask.conversation.summary
-    standing = await editor.find_standing()
+    standing = await editor.find_meant()
     if standing is None:
         return await _show_none(editor)
     return _show_standing(standing)
@@ -52,7 +52,7 @@ def _show_standing(standing: StandingSummary) -> Reply:
 
 
 async def _show_none(editor: SummaryEditor) -> Reply:
-    """Say that no summary stands in front, and which ones do in the middle."""
+    """Say that there is no summary, or which ones there are."""
     why, actions = _("There is no summary in the context: no turn was summarised."), list[Action]()
     if coming := await editor.find_coming():
         turns = format_turns(coming)
@@ -61,7 +61,7 @@ async def _show_none(editor: SummaryEditor) -> Reply:
         )
     elif names := await editor.names_in_place():
         why = _(
-            "There is no summary at the beginning. In the middle: {names}.", names=", ".join(names)
+            "There are several summaries: {names}. Name the one you want.", names=", ".join(names)
         )
         shown = ((_("Show {name}", name=name), f"/context summary {name}") for name in names[:4])
         actions = [Action(*one) for one in shown]
@@ -89,7 +89,7 @@ async def _show_numbered(ask: Ask, number: int) -> Reply:
 
 async def receipt(ask: Ask, rest: str) -> Reply:
     """`/context receipt`"""
-    standing = await ask.conversation.summary.find_standing()
+    standing = await ask.conversation.summary.find_meant()
     if standing is None:
         return await _show_none(ask.conversation.summary)
     one = standing.summary
