@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -239,7 +240,8 @@ def _is_meant(old: str, new: str, row: Row) -> bool:
 
 
 def _overlap(one: str, other: str) -> bool:
-    first, second = ("".join(text.casefold().split()) for text in (one, other))
+    plain = (re.sub(r"(?<=\d)(?:st|nd|rd|th)\b", "", text.casefold()) for text in (one, other))
+    first, second = ("".join(text.split()) for text in plain)
     return first in second or second in first
 
 

@@ -25,6 +25,8 @@ from memory.context.correction_cues import (
 from memory.context.correction_frames import is_doubtful
 from memory.context.correction_pairs import (
     BACK,
+    DATE,
+    WHOLE_HOUR,
     HeardMessage,
     HeardSentence,
     Pair,
@@ -39,6 +41,7 @@ _LONGEST = 300  # characters of a message
 _SENTENCES = 3  # of it
 _OLD = 60  # values before it
 _TAIL = 40  # characters behind the value in which a cue may be
+_APART, _APOLOGY = 2, 60  # messages between an apology and the value, and characters of it
 _FREE = 3  # words beside a cue behind the value
 
 _ASKING = lazy(
@@ -68,35 +71,47 @@ class _BareValue(Struct, frozen=True):
 def find_bare(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator[Pair]:
     """Yield the pairs of new values that a message names alone and of the old values that they
     end; `before` are the messages before it, the newest first."""
-    if not may_be_bare(said.text):
+    apology = next((one.text for one in before[:_APART] if _is_apology(one)), "")
+    if not apology and not may_be_bare(said.text):
         return
-    for one in _list_said(said):
+    sentences = [part for message in before[:BACK] for part in message.sentences]
+    known = [value for part in sentences for value in part.values]
+    for one in _list_said(said, known, apology):
         if old := _choose(one, before[:BACK]):
             yield old
 
 
-def _list_said(said: HeardMessage) -> Iterator[_BareValue]:
-    cue = ""  # a sentence of cues alone: "Typo. It's 17."
+def _is_apology(message: HeardMessage) -> bool:
+    """Return whether a message has a cue and says nothing else: "Sorry!!", before "Wednesday"."""
+    text = message.text
+    return len(text) <= _APOLOGY and has_cue(text) and not list_further(text)
+
+
+def _list_said(said: HeardMessage, known: Sequence[Value], apology: str) -> Iterator[_BareValue]:
+    cue = apology  # or a sentence of cues alone: "Typo. It's 17."
     for sentence in said.sentences[:_SENTENCES]:
-        yield from _read(sentence, cue)
+        yield from _read(sentence, cue, known)
         cue = sentence.text if has_cue(sentence.text) and not list_further(sentence.text) else ""
 
 
-def _read(sentence: HeardSentence, cue: str) -> Iterator[_BareValue]:
+def _read(sentence: HeardSentence, cue: str, known: Sequence[Value]) -> Iterator[_BareValue]:
     text = sentence.text
     values = [one for one in sentence.values if one.kind != "name"] or _list_names(sentence)
     if not values or is_doubtful(text) or _ASKING.match(text):
         return
+    values = [one for one in values if not any(one.is_same(old) for old in known)] or values
     new = values[0]
     end = _CLAUSE.search(text, new.end)
-    stop = end.start() if end else len(text)
+    stop = min(end.start() if end else len(text), part_of(text, new)[1])
     is_named = new.kind in ("name", "word")
     others = (one for one in values[1:] if one.start < stop or not is_named)
     if any(one.start < stop or one.kind == new.kind for one in others):
         return
-    head = f"{text[: new.start]} \0 {text[new.end : stop]}"
+    *clauses, own = _CLAUSE.split(text[: new.start])
+    cues = " ".join((cue, *clauses, own, "\0", text[new.end : stop]))
+    plain = (one for one in clauses if not tells_slip(f"{one},", new.kind))
+    head = " ".join((*plain, own, "\0", text[new.end : stop]))
     tail = text[stop : stop + _TAIL]
-    cues = f"{cue} {head}"
     if has_cue(tail):
         if len(list_further(tail)) > _FREE:
             return
@@ -171,7 +186,8 @@ def _list_old(one: _BareValue, before: Sequence[HeardMessage]) -> Iterator[_OldV
 
 
 def _is_said_of(one: _BareValue, source: str, old: Value) -> bool:
-    """Return whether all words beside the new value were said of the old one too."""
+    """Return whether the words beside the new value were said of the old one too: all, or one and
+    few others, where the sentence says that something was wrong."""
     if not one.words:
         return True
     said = set(list_words(source))
@@ -181,21 +197,19 @@ def _is_said_of(one: _BareValue, source: str, old: Value) -> bool:
     if one.behind and behind[:1] != [one.behind]:
         return False
     near = {*before[-_NEAR:], *behind[:_NEAR]}
-    return one.words <= said and not one.words.isdisjoint(near)
+    strange = one.words - said
+    is_few = one.is_slip and len(strange) <= _STRANGE and all(word < "\u3400" for word in strange)
+    return (is_few or not strange) and not one.words.isdisjoint(near)
 
 
 _NEAR = 3  # words beside a value
+_STRANGE = 2  # words that were not said of the old value
 _ALIKE, _SHAPED, _FAR = range(3)
 """Degrees of difference between two values: a slip, the same length, the same magnitude."""
 _RATIO = 3
 _EDITS, _SIGNS = 2, 3
 """Signs that are changed, at most, and of how many one may be."""
 _BARE = lazy(r"(\d{1,9})(?:st|nd|rd|th|\.)?")
-_WHOLE_HOUR = lazy(r"(\d{1,2})(?:[:.]00)?\s?(?:[ap]\.?m\.?|uhr)?|\D{0,2}(\d{1,2})点", re.IGNORECASE)
-_DATE = lazy(
-    r"(?:[^\W\d]+\.?\s(\d{1,2})(?:st|nd|rd|th)?|(\d{1,2})(?:st|nd|rd|th|\.)?\s.+|"
-    r"\d+月(\d+)[日号]|(\d{1,2})\.\s?\d{1,2}\.\d{0,4})"
-)
 _TAIL_OF_CODE = lazy(r"(?:.*\D)?(\d{1,9})")
 LONG, LONGEST_END = 7, 6
 """Digits of a number of which the end alone may be named, and of that."""
@@ -231,7 +245,7 @@ def _compare_ends(digits: str, there: str) -> int | None:
 
 def _measure_part(digits: str, new: Value, old: Value) -> int | None:
     """Return how unlike a bare number is to the part of a value that it may take the place of."""
-    patterns = {"date": _DATE, "time": _WHOLE_HOUR, "identifier": _TAIL_OF_CODE}
+    patterns = {"date": DATE, "time": WHOLE_HOUR, "identifier": _TAIL_OF_CODE}
     if old.kind == "day":
         pattern: re.Pattern[str] | None = lazy(r"(\d{1,2})\D{0,2}")
     else:

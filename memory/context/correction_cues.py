@@ -8,6 +8,7 @@ the little words says what it is about. Pure.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from memory.patterns import lazy
 
@@ -16,16 +17,20 @@ _SLIPS = (
     r"make (?:it|that)|i meant?(?: to (?:say|write|type))?|should(?:'ve| have)? be(?:en)?|"
     r"correction(?: from (?:my|our|the) [^\W\d_]{2,12})?|"
     r"my (?:bad|mistake|fault)|i lied|change (?:it|that) to|let'?s say|or rather|fat fingers?|"
-    r"instead|"
-    r"vertippt|verlesen|verschrieben|verrechnet|verzählt|versprochen|verguckt|verhört|vertan|"
+    r"instead|(?:make|made) (?:an? )?mistakes?|silly me|"
+    r"(?:got|had|have) (?:it|that|the [^\W\d_]{2,12}|my [^\W\d_]{2,12}) (?:all )?"
+    r"(?:wrong|backwards|muddled|mixed up)|i tell a lie|autocorrect|"
+    r"verklickt|verwechselt|vertauscht|vertippt|verlesen|verschrieben|verrechnet|"
+    r"verzählt|versprochen|verguckt|verhört|vertan|"
     r"tippfehler|schreibfehler|zahlendreher|quatsch|blödsinn|unsinn|korrektur|korrigiere|"
     r"stimmt nicht|mach(?:en wir| mal)?|da?raus|meinte|meine? ich|ich mein(?:te|e)?|"
     r"sag(?:en)? wir|muss heißen|lieber|mein fehler|irrtum|geirrt|"
     r"falsch (?:abgelesen|gelesen|getippt|geschrieben|gemerkt|gesehen|verstanden)|"
+    r"(?:wrong|falsche[rsnm]?) [^\W\d_]{2,12}(?=\W{0,3}[,.:;!–—-])|"
     r"(?:wrong|falsch)(?=\W{0,3}[,.:;!–—-])"
 )
 _SLIPS_CHINESE = (
-    r"[打写说看记搞弄输填念算听数][错反串漏][了行字数名]{0,3}|笔误|口误|手滑|"
+    r"[打写说看记搞弄输填念算听数量认叫报抄][错反串漏岔混][了行字数名]{0,3}|笔误|口误|手滑|"
     r"(?:不对|错了)(?=[，,。！!：:\s是应])|更正|纠正|改(?:[成为到]|一下|下)?|换成|应该是?|才对|"
     r"我的?意思是|我是说|我的?错"
 )
@@ -33,7 +38,9 @@ _STAR = r"^\s*\*(?=\w)|(?<=\w)\*\s*$"
 _SPELT = (
     r"spel(?:led|t|ling)|geschrieben|schreibt(?: sich| man)?|"
     r"(?:with|mit|without|ohne) (?:an? |einem |one |two |zwei |double |doppel-?)?[a-zäöüß]{1,2}|"
-    r"(?:one|double|two|ein|zwei|doppel)[ -][a-zäöüß]"
+    r"(?:one|double|two|ein|zwei|doppel)[ -][a-zäöüß]|"
+    r"(?:with|mit|without|ohne) (?:an? |einem )?(?:underscore|hyphen|dash|dot|space|accent|umlaut|"
+    r"unterstrich|bindestrich|punkt|leerzeichen|häkchen|akzent)"
 )
 _SPELT_CHINESE = (
     r"[少多]打了?(?:一?个)?(?:字母|字|数字|数)?|[二三两四]点[水底]|[\u4e00-\u9fff]字[旁头底]"
@@ -42,7 +49,7 @@ _HINTS = (
     r"(?:^\W{0,9}|[,.!…–—-]\s{0,3}|"
     r"(?:oh|ah|ach|wait|sorry|h+m+|or|oder|actually|argh|moment|warte|stopp?)\W{1,3})"
     r"(?:n+o+|ne+|nö|nein)|"
-    r"nope|nah|wait|hang on|hold on|sorry|sry|soz|w?h?oops|argh|d'?oh|actually|"
+    r"nope|nah|excuse me|dear|wait|hang on|hold on|sorry|sry|soz|w?h?oops|argh|d'?oh|actually|"
     r"just (?:checked|looked)|(?:looked|checked) (?:at |on )?(?:the|my) [^\W\d_]{2,12}|"
     r"checked(?: again)?|let me (?:check|see)|turns out|apologies|"
     r"moment(?: ?mal)?|warte?|stopp?|entschuldig\w{1,6}|tschuldigung|pardon|upp?s|hoppla|huch|mist|"
@@ -57,7 +64,9 @@ _HINTS_CHINESE = (
     r"刚才?[查看]了|再看看|对了|[\u4e00-\u9fff]{1,4}上写的?|我[\u4e00-\u9fff]{1,3}说"
 )
 _LITTLE = (
-    r"(?:oh|ah) and|(?:oh|ach|ah) und|btw|by the way|übrigens|it['’]?s|it|that['’]?s?|is|was|be|"
+    r"yes|yeah|yep|ja|and|und|thank|you|says?|(?:oh|ah) and|(?:oh|ach|ah) und|btw|by the way|"
+    r"übrigens|"
+    r"it['’]?s|it|that['’]?s?|is|was|be|"
     r"the|an?|i['’]m|i|we['’]?re|we|at|on|in|of|for|to|by|obviously|course|please|pls|plz|ok|okay|"
     r"now|just|me|my|with|there|are|about|have|has|got|say|thanks|thx|so|right|correct|really|would|"
     r"will|number|date|time|value|oh+|ah+|er+m?|uh+|um+|h+m+|lol|ha(?:ha)*|ends?|ending|last|digits?|"
@@ -77,9 +86,27 @@ _HINT = lazy(rf"(?:\b|(?<=\W)|^)(?:{_HINTS})\b|{_HINTS_CHINESE}", re.IGNORECASE)
 _SMALL = lazy(rf"\b(?:{_LITTLE})\b|{_LITTLE_CHINESE}", re.IGNORECASE)
 _WORD = lazy(r"[^\W\d_\u3400-\u9fff]+|[\u3400-\u9fff]")
 _END = lazy(r"\b(?:end|last|hinten|letzte)|尾号|最后|末尾|后[一二两三四]位", re.IGNORECASE)
+_CHANGE = lazy(
+    r"\b(?:now|meanwhile|since|no longer|any ?more|after all|renamed?|becom\w+|became|"
+    r"mov(?:e|ed|ing)|"
+    r"chang\w{1,3}|switch\w*|extend\w*|push\w*|postpon\w*|brought|upgraded?|rais\w+|went|gone|"
+    r"jetzt|nun|inzwischen|mittlerweile|seit(?:dem)?|nicht mehr|umgezogen|verlegt|verschoben|"
+    r"verlänger\w*|geändert|getauscht|gestiegen|gesunken|erhöht|gesetzt|umgestellt|umbenannt|"
+    r"geworden|neue[rsnm]?|statt|anstatt|instead|lieber|rather|make)\b|"
+    r"[改换调变移挪延涨降减搬转升]|现在|最新|最终|新的?|还是|加到|不再",
+    re.IGNORECASE,
+)
+_TOLD = lazy(
+    r"\b(?:says?|said|told|tells|rang|called|phoned|e?mailed|wrote|texted|confirmed|letter|ticket|"
+    r"invoice|label|according|checked|looked|found|turns? out|test|laut|steht|stand|sagte?|meinte?|"
+    r"rief|angerufen|anruf|schreibt|schrieb|nachge\w+|bestätigt|zettel|heft|schild|erklärt)\b|"
+    r"[说讲写查看问称]|通知|来电|打电话|告诉|上写|结果|原来",
+    re.IGNORECASE,
+)
 _SPELLED = frozenset(("name", "word", "address", "url", "identifier"))
 
 
+@lru_cache(maxsize=256)  # a sentence is asked about by several rules, and for later messages
 def has_cue(text: str) -> bool:
     """Return whether a text has a cue."""
     return any(cue.search(text) for cue in (_SLIP, _HINT, _SPELLING))
@@ -100,10 +127,17 @@ def tells_end(text: str) -> bool:
     return bool(_END.search(text))
 
 
+def list_cues(text: str) -> list[str]:
+    """Return the kinds of cues in a text, also of those that say that something changed, or who
+    told it."""
+    kinds = (("slip", _SLIP), ("hint", _HINT), ("change", _CHANGE), ("told", _TOLD))
+    return [kind for kind, cue in kinds if cue.search(text)]
+
+
 def without_cues(text: str) -> str:
-    """Return a sentence without the words by which it corrects."""
+    """Return a sentence of the same length without the words by which it corrects."""
     for cue in (_SLIP, _SPELLING, _HINT):
-        text = cue.sub(" ", text)
+        text = cue.sub(lambda found: " " * len(found[0]), text)
     return text
 
 

@@ -79,6 +79,12 @@ _OLD_NEW = (
         rf"\W{{1,3}}{_WORDS}",
         "",
     ),
+    (
+        "",
+        rf"{_UNIT}\s(?:is|was|ist|war|sind|are)\s(?:too|zu)\s\w+[,;.–—-]\s{_WORDS}",
+        "",
+    ),
+    ("", r"[^，,。]{0,2}太[^，,。]{1,3}[，,][^，,。]{0,6}", ""),
     (r"[从由]$", rf"[^。，\d]{{0,2}}{_BECOMES}", ""),
     (
         rf"(?:{_NOT}|没有)$",
@@ -108,8 +114,8 @@ _FRAMES, _FRAMES_BACK, _FRAMES_OF_VALUES = (
 MAY_FRAME = lazy(
     rf"->|=>|[→⇒➜]|{_CHANGED}|\b(?:not|no longer|\w+n't|instead|rather|said|wrote|typed|put|told|"
     r"forget|ignore|scratch|disregard|wrong|outdated|typo|replaces|supersedes|nicht|kein\w{0,2}|statt|"
-    r"anstatt|sagte|schrieb|hab\w{0,2}|vergiss|streiche?|ignorier\w?|falsch|veraltet|tippfehler)\b"
-    r"|[改换调变移挪延升涨降减搬转替推更从由把将不非别没错废]",
+    r"anstatt|sagte|schrieb|hab\w{0,2}|vergiss|streiche?|ignorier\w?|falsch|veraltet|tippfehler|too|zu)\b"
+    r"|[太改换调变移挪延升涨降减搬转替推更从由把将不非别没错废]",
     re.IGNORECASE,
 )
 """A sign of which every sentence with a frame has one."""

@@ -16,6 +16,8 @@ from itertools import chain, islice
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memory.context.correction_cues import list_cues
+from memory.context.correction_frames import is_framed
 from memory.context.correction_sentences import content_words, split_sentences
 from memory.context.values import Value, find_values
 from memory.patterns import lazy
@@ -35,8 +37,8 @@ _LITTLE = (
     "我你您他她它们个把被从对改换再请"
 )
 _OFTEN = lazy(
-    "明天|今天|昨天|后天|应该|其实|现在|更正|已经|因为|所以|而且|但是|变成|时候|刚才|什么|怎么|或者|以后|之前|"
-    "还是|可以|[说记打写搞弄看听算]错|不对|抱歉|对不起|不好意思"
+    "原来|明天|今天|昨天|后天|应该|其实|现在|更正|已经|因为|所以|而且|但是|变成|时候|刚才|什么|怎么|或者|以后|之前|"
+    "[换改变调移搬][成到为]|还是|可以|[说记打写搞弄看听算]错|不对|抱歉|对不起|不好意思"
 )
 """Signs and words of Chinese that are between those which say something."""
 _RUN = lazy(rf"(?:(?![{_LITTLE}])[\u3400-\u9fff]){{1,8}}")
@@ -100,6 +102,10 @@ class HeardSentence(Struct, frozen=True, dict=True):
         return content_words(self.text)
 
     @cached_property
+    def cues(self) -> list[str]:
+        return list_cues(self.text)
+
+    @cached_property
     def tokens(self) -> list[str]:
         """The words, with the kind of a value in its place."""
         found, at = [], 0
@@ -156,6 +162,10 @@ class Pair(Struct, frozen=True):
     rank: int
 
 
+def is_chinese(text: str) -> bool:
+    return "\u3400" <= text[:1] <= "\u9fff"
+
+
 def as_word(text: str, start: int, end: int) -> Value:
     word = text[start:end]
     return Value("word", word, start, end, frozenset({word.casefold()}))
@@ -205,7 +215,11 @@ def _of_values(
 ) -> Iterator[Pair]:
     for new in news:
         known = set[tuple[str, frozenset[str]]]()
-        there = (one for one in olds if _may_be_ended(one[2], new))
+        there = (
+            one
+            for one in olds
+            if _may_be_ended(one[2], new) or _is_named_in_short(one[2], new, sentence)
+        )
         for rank, (back, source, old) in enumerate(islice(there, _RANKS)):
             yield Pair(sentence, new, source, old, back, rank)
             known.add((old.kind, old.forms))
@@ -293,7 +307,10 @@ def _is_denied(text: str, one: Value, other: Value) -> bool:
     first, second = sorted((one, other), key=lambda value: value.start)
     between = read_tokens(text[first.end : second.start])
     beside = {*between, *read_tokens(text[: first.start])[-2:]}
-    return len(between) <= _BETWEEN and not DENYING.isdisjoint(beside)
+    if len(between) > _BETWEEN or DENYING.isdisjoint(beside):
+        return False
+    spans = (one.start, one.end), (other.start, other.end)
+    return is_chinese(one.text) or is_framed(text, *spans, is_name=True)
 
 
 def count_at_end(one: str, other: str) -> int:
@@ -319,6 +336,33 @@ def count_edits(one: str, other: str, most: int = 3) -> int:
     return int(above[-1])
 
 
+# --- short forms ---------------------------------------------------------------------------------
+WHOLE_HOUR = lazy(r"(\d{1,2})(?:[:.]00)?\s?(?:[ap]\.?m\.?|uhr)?|\D{0,2}(\d{1,2})点", re.IGNORECASE)
+DATE = lazy(
+    r"(?:[^\W\d]+\.?\s(\d{1,2})(?:st|nd|rd|th)?|(\d{1,2})(?:st|nd|rd|th|\.)?\s.+|"
+    r"\d+月(\d+)[日号]|(\d{1,2})\.\s?\d{1,2}\.\d{0,4})"
+)
+_DIGITS = lazy(r"(\d{1,2})(?:st|nd|rd|th|\.|[日号点])?")
+
+
+def is_short_for(short: Value, whole: Value) -> bool:
+    """Return whether a value may be the day of a date or the hour of a time: "not on the 14th"."""
+    named = _DIGITS.fullmatch(short.text) if short.kind in ("day", "number") else None
+    pattern = {"date": DATE, "time": WHOLE_HOUR}.get(whole.kind) if named else None
+    if named is None or pattern is None or (whole.kind == "time" and short.kind == "day"):
+        return False
+    found = pattern.fullmatch(whole.text)
+    return found is not None and int(named[1]) == int(next(filter(None, found.groups())))
+
+
+def _is_named_in_short(old: Value, new: Value, sentence: HeardSentence) -> bool:
+    """Return whether the sentence names the old value in short, and the new one, too."""
+    return new.kind in ("day", "number") and any(
+        one is not new and one.kind == new.kind and is_short_for(one, old)
+        for one in sentence.values
+    )
+
+
 # --- values that may take the place of each other -------------------------------------------------
 _SIGN_OF_UNIT = lazy(r"[%$€£¥元]|euro|dollar", re.IGNORECASE)
 
@@ -326,6 +370,8 @@ _SIGN_OF_UNIT = lazy(r"[%$€£¥元]|euro|dollar", re.IGNORECASE)
 def _may_be_ended(old: Value, new: Value) -> bool:
     kinds = {old.kind, new.kind}
     is_kind = len(kinds) == 1 or kinds <= {"date", "day"} or _are_houses(old, new)
+    if is_short_for(new, old):
+        return False
     return is_kind and has_same_unit(old, new) and not old.is_same(new)
 
 

@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import sqrt
 
 from msgspec import Struct
 
 from memory.context.correction_frames import MAY_FRAME, is_framed
+from memory.context.correction_meant import (
+    find_named,
+    find_named_in_part,
+    is_unlike,
+    list_others,
+    words_beside,
+)
 from memory.context.correction_pairs import (
     BACK,
     HeardMessage,
@@ -22,22 +29,25 @@ from memory.context.correction_pairs import (
     Pair,
     count_at_end,
     count_edits,
+    is_chinese,
     read_tokens,
 )
 from memory.context.correction_sentences import content_words
-from memory.context.correction_subjects import is_of_another, part_of
+from memory.context.correction_subjects import is_of_another
 from memory.context.values import Value
 from memory.linear import read_weights
 
 WEIGHTS = "correction_weights.bin"
 LENGTH = 20
 """Features that are added to a pair's own before the sum is divided by their root."""
-LEAST = -3.8
+LEAST = -3.3
 """The score of a message's words below which it is not looked at further."""
 FRAMED = 3.0
 """The least score of a pair of which the message itself says which one ended."""
 OF_ANOTHER = -9.0
 """The score of a pair of values of two things."""
+_LIKELY = 0.0
+"""The score above which other old values of the same new one are looked at, too."""
 _LOOKED_AT = 24  # pairs of a message, for a frame
 _FEW = 12  # words of a sentence that is about one thing
 _READ = 2_000  # characters of a message whose words are looked at
@@ -79,31 +89,47 @@ def score_pairs(
             shared[key] = weights.total(found), len(found)
         total, count = shared[key]
         scores.append((total + weights.total(own)) / sqrt(count + len(own) + LENGTH))
-    for at in _list_framed(pairs, said):
-        scores[at] = max(scores[at], FRAMED)
-    return [
-        OF_ANOTHER if is_of_another(pair) else score
-        for pair, score in zip(pairs, scores, strict=True)
-    ]
+    framed = [*_list_framed(pairs, said)]
+    told = {at for *_, at in framed}
+    likely = {id(one.new) for at, one in enumerate(pairs) if scores[at] > _LIKELY or at in told}
+    near = [at for at, pair in enumerate(pairs) if id(pair.new) in likely]
+    others = {at for at in near if is_of_another(pairs[at])}
+    others.update(near[at] for at in list_others([pairs[at] for at in near]))
+    best = {key: at for key, *_, at in sorted(framed, reverse=True) if at not in others}
+    ended = {id(pairs[at].new): pairs[at].old for at in best.values()}
+    for at in near:
+        pair, is_told = pairs[at], at in best.values()
+        old = ended.get(id(pair.new), pair.old)
+        if not pair.old.is_same(old) or (not is_told and is_unlike(pair, said)):
+            others.add(at)
+        elif is_told:
+            scores[at] = max(scores[at], FRAMED)
+    return [OF_ANOTHER if at in others else score for at, score in enumerate(scores)]
 
 
-def _list_framed(pairs: Sequence[Pair], said: HeardMessage) -> Iterable[int]:
-    """Return the places of pairs that the message names in a frame; of those with the same old
-    value that where the new one comes before it, or is nearest."""
+_Place = tuple[int, int]
+"""A sentence, and where an old value begins in it."""
+
+
+def _list_framed(
+    pairs: Sequence[Pair], said: HeardMessage
+) -> Iterator[tuple[_Place, bool, int, int]]:
+    """Yield the pairs that the message names in a frame: where it names the old value, whether the
+    new one comes behind that, how far away, and the place of the pair. Of those with the same old
+    value, the one before it, or the nearest, is meant."""
     if not MAY_FRAME.search(said.text[:_READ]):
-        return ()
-    best: dict[tuple[int, int], tuple[bool, int, int]] = {}
+        return
     looks = 0
     for at, pair in enumerate(pairs):
-        if pair.back < 0 or pair.new.kind == "word" or not _is_about_it(pair):
-            continue  # "I can't sleep, he needs it": words of no kind are no values
-        named = _named(pair, said) or _named_in_part(pair)
+        if pair.back < 0 or not _may_be_framed(pair):
+            continue
+        named = find_named(pair, said) or find_named_in_part(pair)
         if named is None or named[0] is not pair.sentence:
             continue
         if (looks := looks + 1) > _LOOKED_AT:
             break
         (_, old), new = named, pair.new
-        is_name = new.kind == "name"
+        is_name = new.kind in ("name", "word")
         if is_name and any(one.is_same(new) for one in pair.source.values):
             continue  # "Balu is a Labrador": the one is not said instead of the other
         if new.text.endswith(("'s", "’s")) or not is_framed(
@@ -112,13 +138,16 @@ def _list_framed(pairs: Sequence[Pair], said: HeardMessage) -> Iterable[int]:
             continue
         is_behind = new.start > old.start
         gap = new.start - old.end if is_behind else old.start - new.end
-        key = id(pair.sentence), old.start
-        best[key] = min(best.get(key, (True, len(said.text), 0)), (is_behind, gap, at))
-    return [at for _, _, at in best.values()]
+        yield (id(pair.sentence), old.start), is_behind, gap, at
 
 
-def _is_about_it(pair: Pair) -> bool:
-    """Return whether a pair is of one thing: a bare number, or a name, may be of another one."""
+def _may_be_framed(pair: Pair) -> bool:
+    """Return whether a frame may be about a pair: a bare number, or a name, may be of another
+    thing, and words of no kind are values only where one is denied in Chinese ("I can't sleep, he
+    needs it")."""
+    if pair.new.kind == "word":
+        is_name = len(pair.old.text) > 1 or pair.sentence.text[: pair.new.start].endswith("姓")
+        return is_chinese(pair.new.text) and is_name and "不" in pair.sentence.text
     is_plain = pair.new.kind not in ("number", "name", "code")
     is_short = len(pair.sentence.tokens) <= _FEW
     return is_plain or is_short or not pair.source.words.isdisjoint(pair.sentence.words)
@@ -151,12 +180,14 @@ def list_features(
     for pair, overlap in zip(pairs, overlaps, strict=True):
         of_new.setdefault(id(pair.new), []).append(overlap)
     news = {id(pair.new): pair.new for pair in pairs}
+    cues = dict(_list_cues(said))
     known = {key: [*_last_said(new, before)] for key, new in news.items()}
     for pair, overlap in zip(pairs, overlaps, strict=True):
         yield {
             *_place(pair, overlap, of_new[id(pair.new)]),
             *_beside(pair, overlap),
             *_denial(pair, said),
+            *_cued(pair, cues[id(pair.sentence)], overlap, of_new[id(pair.new)]),
             *_likeness(pair.old, pair.new),
             *known[id(pair.new)],
         }
@@ -185,8 +216,8 @@ def _overlap(pair: Pair, whole: frozenset[str]) -> Overlap:
     source, old = pair.source.text, pair.old
     about = pair.source.words - content_words(old.text)
     own = pair.sentence.words - content_words(pair.new.text)
-    near = _words_beside(source, old)
-    mine = _words_beside(pair.sentence.text, pair.new)
+    near = words_beside(source, old)
+    mine = words_beside(pair.sentence.text, pair.new)
     return Overlap(
         len(about & own),
         len(about & whole),
@@ -196,12 +227,6 @@ def _overlap(pair: Pair, whole: frozenset[str]) -> Overlap:
         len(near - whole),
         len(own - about),
     )
-
-
-def _words_beside(text: str, value: Value) -> frozenset[str]:
-    """Return the words in a value's part of a sentence."""
-    start, end = part_of(text, value)
-    return content_words(text[start : value.start]) | content_words(text[value.end : end])
 
 
 def _place(pair: Pair, overlap: Overlap, others: Sequence[Overlap]) -> Iterator[str]:
@@ -242,6 +267,27 @@ def _place(pair: Pair, overlap: Overlap, others: Sequence[Overlap]) -> Iterator[
     yield f"new begins {kind} {not pair.sentence.text[: pair.new.start].strip()}"
 
 
+def _list_cues(said: HeardMessage) -> Iterator[tuple[int, Sequence[str]]]:
+    """Yield the kinds of cues in each sentence, and those in others of its message alone."""
+    for sentence in said.sentences:
+        beside = {cue for one in said.sentences for cue in one.cues}.difference(sentence.cues)
+        yield id(sentence), [*sentence.cues, *(f"m {cue}" for cue in beside)] or ["none"]
+
+
+def _cued(
+    pair: Pair, cues: Sequence[str], overlap: Overlap, others: Sequence[Overlap]
+) -> Iterator[str]:
+    """Yield the kinds of cues, each with whether the old value was said of the same thing, and no
+    other one."""
+    kind, is_about = pair.new.kind, overlap.beside > 0
+    is_only = not any(one.beside >= overlap.beside for one in others if one is not overlap)
+    for cue in cues:
+        yield f"cue {cue} {kind}"
+        yield f"cue {cue} {is_about} {is_only}"
+        yield f"cue {cue} {is_about} {is_only} {kind}"
+        yield f"cue {cue} others {min(overlap.others, 4)} {is_about}"
+
+
 def _is_next(pair: Pair) -> bool:
     """Return whether the new value is the number that follows the old one."""
     following = {str(int(form) + 1) for form in pair.old.forms if form.isdecimal()}
@@ -276,7 +322,7 @@ def _denial(pair: Pair, said: HeardMessage) -> Iterator[str]:
     """Yield where the message names the old value too, and the words between the two."""
     if pair.back < 0:
         yield "only here"
-    named = _named(pair, said)
+    named = find_named(pair, said)
     if named is None:
         yield "not named"
         return
@@ -295,25 +341,6 @@ def _denial(pair: Pair, said: HeardMessage) -> Iterator[str]:
     yield order
     yield f"{order} {' '.join(between) if len(between) < 5 else '…'}"
     yield from (f"{order} has {word}" for word in between)
-
-
-def _named(pair: Pair, said: HeardMessage) -> tuple[HeardSentence, Value] | None:
-    is_word = pair.new.kind == "word"
-    for sentence in said.sentences:
-        there = [*sentence.runs, *sentence.latin] if is_word else sentence.values
-        for value in there:
-            if value is not pair.new and value.is_same(pair.old):
-                return sentence, value
-    return None
-
-
-def _named_in_part(pair: Pair) -> tuple[HeardSentence, Value] | None:
-    """Return where the sentence names a person by a part of the name that was said."""
-    words = set(pair.old.text.split()) if pair.old.kind == "name" else set()
-    for value in pair.sentence.values if words else ():
-        if value is not pair.new and value.kind == "name" and words.issuperset(value.text.split()):
-            return pair.sentence, value
-    return None
 
 
 def _last_said(value: Value, before: Sequence[HeardMessage]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from memory.patterns import lazy
 
@@ -48,6 +49,7 @@ _WORDS_OF_NO_TOPIC = """
 _COMMON = frozenset(re.findall(r"\S+", _WORDS_OF_NO_TOPIC))
 
 
+@lru_cache(maxsize=2_000)  # a sentence is looked at for each of the messages after it
 def content_words(text: str) -> frozenset[str]:
     """Return the words of a text that say what it is about; of Chinese, each two signs."""
     words = set[str]()

@@ -18,8 +18,11 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memory.context.correction_aligned import find_aligned
 from memory.context.correction_bare import LONG, LONGEST_END, find_bare, may_be_bare
+from memory.context.correction_classes import PLAIN, find_plain
 from memory.context.correction_cues import without_cues
+from memory.context.correction_digits import find_digits
 from memory.context.correction_pairs import BACK, HeardMessage, Pair, find_pairs
 from memory.context.correction_score import FRAMED, has_words, score_pairs
 from memory.context.correction_sentences import OF_ANYTHING, content_words, split_sentences
@@ -33,7 +36,8 @@ _HEARD = 600  # messages, and replies, in which the value may have been that is 
 _NOTED = 4_000  # characters of each
 _MOST = 5  # corrections of a message
 _LEAST = 0.5  # score of a correction,
-_OF_WORDS = 1.0  # of one of a word or a name,
+_OF_KINDS = {"word": 1.0, "name": 1.5}  # of one of a word or a name,
+_OF_NUMBERS = 1.0  # of one of a number, where nothing says that something was wrong,
 _FURTHER = 1.0  # of another one in the same message,
 _CERTAIN = 2.0  # and of one for which a text may be changed: of 100 such, 93 are meant
 
@@ -111,6 +115,7 @@ class CorrectionFinder:
             old, new = _complete(_as_named(pair), pair.new)
             pair.sentence.take_as(pair.new, new)
             topic, is_shared = _topic(pair.sentence.text, old, new, self._texts)
+            is_shared = is_shared or old.kind == PLAIN
             of_values = content_words(f"{old.text} {new.text}")
             words = content_words(without_cues(pair.sentence.text)) - of_values - OF_ANYTHING
             is_certain = score > _CERTAIN
@@ -122,23 +127,46 @@ class CorrectionFinder:
 
 def _choose(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator[tuple[Pair, float]]:
     """Yield the pairs that are corrections, each value once, in the order of the message."""
+    if digits := [*find_digits(said, before)]:
+        yield from ((pair, FRAMED) for pair in digits)
+        return
+    ruled = [pair for find in _FINDERS for pair in find(said, before)]
     pairs = find_pairs(said, before) if has_words(said.text) else []
-    bare = [*find_bare(said, before)]
-    scores = [*score_pairs(pairs, said, before), *[FRAMED] * len(bare)]
-    pairs += bare
+    plain = [pair for pair in ruled if pair.new.kind == PLAIN]
+    pairs = [pair for pair in pairs if not any(_has_same_new(pair, one) for one in plain)]
+    scores = [*score_pairs(pairs, said, before), *[FRAMED] * len(ruled)]
+    pairs += ruled
     scored = sorted(zip(scores, pairs, strict=True), key=_score)
     chosen: list[tuple[Pair, float]] = []
     taken = set[str]()
     for score, pair in scored[::-1]:
         if score <= (_FURTHER if chosen else _LEAST) or len(chosen) == _MOST:
             break
-        if pair.new.kind in ("name", "word") and score <= _OF_WORDS:
+        if score <= _least_of(pair, said):
             continue
         forms = pair.old.forms | pair.new.forms
+        if pair.new.kind in ("word", PLAIN):
+            forms |= {*pair.old.text.casefold().split(), *pair.new.text.casefold().split()}
         if taken.isdisjoint(forms):
             taken |= forms
             chosen.append((pair, score))
     yield from sorted(chosen, key=lambda one: pairs.index(one[0]))
+
+
+def _has_same_new(pair: Pair, other: Pair) -> bool:
+    new, there = pair.new, other.new
+    return pair.sentence is other.sentence and new.start < there.end and there.start < new.end
+
+
+def _least_of(pair: Pair, said: HeardMessage) -> float:
+    """Return the score above which a pair of its kind is a correction."""
+    if pair.new.kind == "number" and not any(one.cues for one in said.sentences):
+        return _OF_NUMBERS
+    return _OF_KINDS.get(pair.new.kind, _LEAST)
+
+
+_FINDERS = (find_aligned, find_bare, find_plain)
+"""Rules that each find corrections of their own; of two for the same values the later is surer."""
 
 
 def _score(scored: tuple[float, Pair]) -> float:

@@ -178,7 +178,7 @@ def find_changeable(
             kept[long.start : long.end] = b"\1" * (long.end - long.start)
     free = [(start, end) for start, end in places if not any(kept[start:end])]
     kinds = {one.kind for one in find_values(value)}
-    if kinds <= {"name"}:
+    if kinds <= {"name"} and not value[:1].islower():
         return [place for place in free if not _is_in_longer_name(text, *place)]
     return _beside_topic(text, free, topic) if value.strip().isdigit() else free
 

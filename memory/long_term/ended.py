@@ -44,13 +44,16 @@ _ONE_WRITER = threading.Lock()  # values that two conversations end at once are 
 class EndedInAudience(Struct, frozen=True):
     """A value that was ended in a conversation, on a day ("2026-11-20") at a time of day. One that
     a command ended has the time `until` which it holds for what was said (seconds since 1970; 0:
-    people ended it in what they said)."""
+    people ended it in what they said), and the `version` of `MEMORY.md` that the command made (0:
+    none): while that is undone, the value is not ended."""
 
     value: EndedValue
     conversation: str
     day: str
     at: str = ""
     until: float = 0.0
+    version: int = 0
+    is_undone: bool = False
 
 
 def path_of(data: Path, audience: str) -> Path:
@@ -100,13 +103,17 @@ def add_by_hand(data: Path, audience: str, new: Sequence[EndedInAudience]) -> No
     """Keep values that were ended by a command, beside those that were before. Raises
     MemoryFileError, and StoreError where others have taken over."""
 
+    _change(data, audience, lambda before: (*before, *new))
+
+
+def mark_undone(data: Path, audience: str, version: int, is_undone: bool) -> None:
+    """Note of the values that the command behind a version ended whether they are undone. Raises
+    MemoryFileError, and StoreError where others have taken over."""
+
     def change(before: Kept) -> Kept:
-        for one in new:
-            left = (
-                k for each in before for k in ((each,) if not each.until else _after(each, one))
-            )
-            before = (*left, one)
-        return before
+        return tuple(
+            replace(one, is_undone=is_undone) if one.version == version else one for one in before
+        )
 
     _change(data, audience, change)
 
@@ -121,15 +128,17 @@ def _after(kept: EndedInAudience, new: EndedInAudience) -> Kept:
 
 
 def _settled(kept: Kept) -> Kept:
-    """Return the values with what became of those of the chat by later commands."""
-    for command in [one for one in kept if one.until]:
+    """Return the values that are ended, with what became of each by later commands."""
+    held = [(place, one) for place, one in enumerate(kept) if not one.is_undone]
+    for at, command in [(place, one) for place, one in held if one.until]:
         when = (command.day, command.at)
-        kept = tuple(
-            left
-            for one in kept
-            for left in ((one,) if one.until or (one.day, one.at) > when else _after(one, command))
-        )
-    return kept
+        held = [
+            (place, left)
+            for place, one in held
+            for is_before in [place < at if one.until else (one.day, one.at) <= when]
+            for left in (_after(one, command) if is_before else (one,))
+        ]
+    return tuple(one for _place, one in held)
 
 
 def _change(data: Path, audience: str, change: Callable[[Kept], Kept]) -> bool:

@@ -37,7 +37,7 @@ from memory.long_term.document import (
     parse,
     render,
 )
-from memory.long_term.ended import EndedInAudience, add_by_hand, lines_to_change
+from memory.long_term.ended import EndedInAudience, add_by_hand, lines_to_change, mark_undone
 from memory.record import daily, memory_file, memory_versions, summaries
 from memory.record.daily import Note
 from memory.record.memory_file import MemoryFileError
@@ -248,6 +248,7 @@ class LongTermMemory:
                     "restored; /memory edit changes the memory."
                 )
             await run_shielded(self._move(replace(current, state="undone"), back))
+            await self._mark_undone(current, True)
             return current, back
 
     async def redo(self, number: int = 0) -> Version | None:
@@ -260,7 +261,14 @@ class LongTermMemory:
             if not undone or number not in (0, undone[0].number):
                 return None
             await run_shielded(self._move(replace(undone[0], state="held"), undone[0]))
+            await self._mark_undone(undone[0], False)
             return undone[0]
+
+    async def _mark_undone(self, version: Version, is_undone: bool) -> None:
+        """Note whether the values that a version ended are undone with it."""
+        number, data = version.number, self._services.data
+        await asyncio.to_thread(mark_undone, data, self.audience, number, is_undone)
+        self._services.on_change(self.key)
 
     # --- what a model proposes ---------------------------------------------------------------
 
@@ -326,11 +334,13 @@ class LongTermMemory:
                 for line in before.lines
                 if changes.get(line.raw, line.raw)
             )
+            number = 0
             if render(lines) != render(before.lines):
-                await self._hold(before, Version(0, "held", person, why, lines))
+                made = await self._hold(before, Version(0, "held", person, why, lines))
+                number = made.number
             if values:
                 day, at, until = source.day, source.at, now.timestamp()
-                new = [EndedInAudience(one, self.key.id, day, at, until) for one in values]
+                new = [EndedInAudience(one, self.key.id, day, at, until, number) for one in values]
                 data = self._services.data
                 await asyncio.to_thread(add_by_hand, data, self.audience, new)
                 self._services.on_change(self.key)

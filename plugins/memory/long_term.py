@@ -435,6 +435,7 @@ async def undo(ask: Ask, rest: str) -> Reply:
         )
     if done is None:
         raise CommandError(_("There is nothing to undo; /memory history lists the versions."))
+    ask.conversation.compactor.summaries.forget_prepared()
     gone, now = done
     changes = diff_lines(gone.lines, now.lines if now else ())
     text = _(
@@ -465,6 +466,7 @@ async def redo(ask: Ask, rest: str) -> Reply:
         raise CommandError(
             _("There is nothing to redo: nothing was undone, or something else was changed since.")
         )
+    ask.conversation.compactor.summaries.forget_prepared()
     return Reply(
         _("v{number} is in force again.", number=version.number),
         {"version": version.number},

@@ -182,6 +182,34 @@ def test_values_that_are_ended_one_after_the_other_lead_to_what_holds(
     assert [f"{one.value.old}>{one.value.new}" for one in kept] == held
 
 
+async def test_values_that_a_command_ended_are_undone_with_its_version(lodge: Lodge) -> None:
+    conversation = await lodge.conversation()
+    memory = conversation.long_term
+    await lodge.says("The meeting is on 3 May.")
+    await memory.remember("The meeting is on 3 May.", "ann")
+
+    async def end(old: str, new: str) -> None:
+        (line,) = facts((await memory.read()).lines)
+        values = [EndedValue(old, new, 0, 2**62)]
+        await memory.end({line.raw: line.raw.replace(old, new)}, values, "ann", "/memory wrong")
+
+    async def read() -> str:
+        (line,) = facts((await memory.read()).lines)
+        (hit,) = (await conversation.passages(Head(1))).hits
+        assert line.text in prompt(lodge)
+        return f"{line.text} {hit.text}"
+
+    await end("3 May", "4 May")
+    await end("4 May", "5 May")
+    assert await read() == "The meeting is on 5 May. The meeting is on 5 May (corrected)."
+    await memory.undo()
+    assert await read() == "The meeting is on 4 May. The meeting is on 4 May (corrected)."
+    await memory.undo()
+    assert await read() == "The meeting is on 3 May. The meeting is on 3 May."
+    await memory.redo()
+    assert await read() == "The meeting is on 4 May. The meeting is on 4 May (corrected)."
+
+
 async def test_a_command_that_takes_back_a_correction_of_the_chat_holds(lodge: Lodge) -> None:
     conversation = await lodge.conversation()
     await lodge.says("The meeting is on 3 May.")

@@ -4,7 +4,7 @@ searches, in what is remembered, and in the context after a compaction whose sum
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -30,10 +30,10 @@ LEFT = 0
 """Others that a request has wrong."""
 
 
-def rows() -> list[tuple[list[str], str, str]]:
+def rows(*names: str) -> list[tuple[list[str], str, str]]:
     """Return what is said, the last message correcting, the old value and the new one."""
     found = []
-    for name in ("en", "de", "zh"):
+    for name in names:
         for line in (_CORPORA / f"{name}.tsv").read_text(encoding="utf-8").splitlines():
             said, old, new = line.split("\t")
             found.append((said.split(" | "), old, new))
@@ -70,12 +70,17 @@ async def _read(conversation: Conversation, prompts: MemoryPrompts, asked: str) 
     }
 
 
-async def test_no_old_value_is_read_and_every_new_one_is(lodge: Lodge) -> None:
+_Left = dict[int, tuple[str, str, str]]
+"""Texts that have an old value, or not the new one, by the number of the correction."""
+
+
+async def _find_left(lodge: Lodge, corpus: Sequence[tuple[list[str], str, str]]) -> list[_Left]:
+    """Return what is left in memory and searches, and in requests."""
     meter = lodge.conversations.services.meter
-    prompts, count = MemoryPrompts(lodge.folder, meter), 0
-    wrong, left = dict[int, tuple[str, str, str]](), dict[int, tuple[str, str, str]]()
+    prompts = MemoryPrompts(lodge.folder, meter)
+    wrong, left = _Left(), _Left()
     await meter.ready()
-    for number, (said, old, new) in enumerate(rows()):
+    for number, (said, old, new) in enumerate(corpus):
         key = ConversationKey(f"pipe/{number}", f"pipe-{number}")
         conversation = await lodge.conversation(key)
         await conversation.long_term.remember(said[0], "ann")
@@ -87,13 +92,22 @@ async def test_no_old_value_is_read_and_every_new_one_is(lodge: Lodge) -> None:
         lodge.summarizer.answer = partial(_state, hostile)
         await conversation.compactor.compact_for_person()
         await lodge.settle()
-        count += 1
         for name, text in (await _read(conversation, prompts, said[0])).items():
             says_old = any(find_places(text, old))
             if text and (says_old or new.removesuffix("th") not in text):
                 one = (name, old if says_old else new, text)
                 (left if name == "request" else wrong)[number] = one
-    assert count == 300
+    return [wrong, left]
+
+
+async def test_no_value_is_read_that_was_named_in_short_or_is_of_no_kind(lodge: Lodge) -> None:
+    assert await _find_left(lodge, rows("rules")) == [{}, {}]
+
+
+async def test_no_old_value_is_read_and_every_new_one_is(lodge: Lodge) -> None:
+    corpus = rows("en", "de", "zh")
+    assert len(corpus) == 300
+    wrong, left = await _find_left(lodge, corpus)
     left = {number: one for number, one in left.items() if number not in wrong}
     assert len(wrong) <= MISSED, f"{len(wrong)}:\n" + "\n".join(map(str, wrong.values()))
     assert len(left) <= LEFT, f"{len(left)}:\n" + "\n".join(map(str, left.values()))

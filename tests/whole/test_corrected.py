@@ -138,6 +138,11 @@ async def test_a_summary_that_was_prepared_before_a_command_is_written_anew(tmp_
         told = str(bot.sent_to_model()[1]["content"])
         assert "The meeting is on 4 May." in told
         assert "3 May" not in told
+        await bot.says("/memory undo")
+        await bot.says("/context compact")
+        await bot.app.conversations.settle()
+        await bot.says("And now?")
+        assert "The meeting is on 3 May." in str(bot.sent_to_model()[1]["content"])
 
 
 async def test_what_nobody_says_is_told_and_a_wrong_order_explains_itself(tmp_path: Path) -> None:

@@ -1,0 +1,220 @@
+"""Sentences that say the same of a thing as one before, with another word: "the rehearsal is in the
+scout hut", where it was in the church hall. Pure.
+
+Such words are of no kind of value: what a part of a sentence is about, and the word that leads to
+them, tell that the one stands in the place of the other. A part with any further word is about
+something else ("her friend's rehearsal is in the scout hut"). In Chinese, where no spaces are
+between words, a few verbs tell where what is said begins (老袁叫小曹).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from msgspec import Struct
+
+from memory.context.correction_cues import has_cue, without_cues
+from memory.context.correction_frames import is_doubtful
+from memory.context.correction_pairs import BACK, HeardMessage, HeardSentence, Pair, as_word
+from memory.context.correction_sentences import OF_ANYTHING
+from memory.context.correction_subjects import CLAUSE
+from memory.patterns import lazy
+
+_LONGEST = 300  # characters of a message
+_SENTENCES, _PARTS = 4, 60  # of it, and parts of sentences before it
+_WORDS = 3  # of what is said of a thing
+_FEW = 8  # words of a sentence that says nothing else
+_TOKEN = lazy(r"[^\W\d_]+(?:-[^\W\d_]+)*|\d+")
+_SAME_END = 5  # letters of a compound's last word
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_IS = _set("is are was were be s re ist sind war waren heißt hieß heisst heißen called")
+_ARTICLES = _set("the a an der die das den dem des ein eine einen einem einer eines it es")
+_ADVERBS = _set(
+    "now actually still really just only please already since today officially definitely jetzt "
+    "nun doch eigentlich inzwischen mittlerweile wirklich nur bitte schon lieber übrigens btw"
+)
+_PLACES = _set(
+    "in at on to from with by for near im am auf an bei mit von vom zum zur nach aus für"
+)
+_OTHERS = _set("his her their sein seine seinen ihr ihre ihren")
+_OWN = _OTHERS | _set("my your our mein meine meinen meiner unser unsere")
+_LEADS = _PLACES | _OWN
+_ENDS = _set(
+    "after because since which who that and or but not no nicht kein keine statt weil da und oder "
+    "aber sondern instead now jetzt please bitte then dann again wieder there dort "
+    "every each jeden jede"
+)
+_STOPS, _LITTLE = _ENDS | _LEADS | _IS, _ENDS | _ADVERBS | _ARTICLES
+_ANOTHER = lazy(
+    r"\b(?:also|too|another|other|second|as well|sometimes|both|or|either|next|then|auch|noch|"
+    r"andere\w?|zweite\w?|manchmal|beide|oder|danach|dann|nächste\w?|not only|if|wenn)\b",
+    re.IGNORECASE,
+)
+
+
+class _Statement(Struct, frozen=True):
+    """A statement about a thing: the words for that, the word that leads to what is
+    said, and where this is in the sentence."""
+
+    about: tuple[str, ...]
+    lead: str
+    start: int
+    end: int
+
+
+def find_aligned(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator[Pair]:
+    """Yield the pairs of new words in a message and those that were said in their place before;
+    `before` are the messages before it, the newest first."""
+    if len(said.text) > _LONGEST:
+        return
+    if not said.text.isascii():
+        yield from _find_chinese(said, before)
+    texts = [message.folded for message in before[:BACK]]
+    for sentence in said.sentences[:_SENTENCES]:
+        if is_doubtful(sentence.text):
+            continue
+        is_cued = has_cue(sentence.text)
+        for new in _read(sentence):
+            word = sentence.text[new.start : new.end]
+            is_alone = not new.about and is_cued and len(sentence.tokens) <= _FEW
+            if (not is_alone and not _has_topic(new)) or any(
+                word.casefold() in text for text in texts
+            ):
+                continue
+            if found := _find_old(new, frozenset(word.casefold().split()), before):
+                back, source, old = found
+                value = as_word(source.text, old.start, old.end)
+                yield Pair(
+                    sentence, as_word(sentence.text, new.start, new.end), source, value, back, 0
+                )
+
+
+def _has_topic(said: _Statement) -> bool:
+    return any(len(word) > 2 and word[:6] not in OF_ANYTHING for word in said.about)
+
+
+def _find_old(
+    new: _Statement, said: frozenset[str], before: Sequence[HeardMessage]
+) -> tuple[int, HeardSentence, _Statement] | None:
+    looks = 0
+    for back, message in enumerate(before[:BACK]):
+        found = []
+        for source in reversed(message.sentences):
+            for old in _read(source):
+                if (looks := looks + 1) > _PARTS:
+                    return None
+                words = frozenset(source.text[old.start : old.end].casefold().split())
+                is_same = said <= words or words <= said
+                if not new.about and not source.text[old.start : old.end].istitle():
+                    continue
+                if old.lead == new.lead and not is_same and _is_about(new.about, old.about):
+                    found.append((back, source, old))
+        if found:
+            return found[0] if new.about or len(found) == 1 else None
+    return None
+
+
+def _is_about(new: Sequence[str], old: Sequence[str]) -> bool:
+    """Return whether all words for the thing are among those for the other, or end one of them."""
+    return all(
+        any(word == other or (len(word) >= _SAME_END and other.endswith(word)) for other in old)
+        for word in new
+    )
+
+
+@lru_cache(maxsize=256)  # each sentence is read for all messages after it
+def _read(sentence: HeardSentence) -> tuple[_Statement, ...]:
+    """Return what the parts of a sentence say, as far as that is no value of a kind."""
+    ends = [one.span() for one in CLAUSE.finditer(sentence.text)]
+    starts = (0, *(end for _start, end in ends))
+    stops = (*(start for start, _end in ends), len(sentence.text))
+    found = (_read_part(sentence, *part) for part in zip(starts, stops, strict=True))
+    return tuple(one for one in found if one is not None)
+
+
+def _read_part(sentence: HeardSentence, start: int, end: int) -> _Statement | None:
+    if _ANOTHER.search(sentence.text, start, end):
+        return None
+    about, lead, led, said = _scan(without_cues(sentence.text), start, end)
+    if not said or (lead in _OWN and len(said) > 1):  # "my sister likes Queen"
+        return None
+    first, last = said[0].start(), said[-1].end()
+    text = sentence.text[first:last]
+    is_named = text.istitle() if lead == "to" or not about else text[0].isupper() or lead != "="
+    values = (one for one in sentence.values if one.kind != "name")
+    if not is_named or any(one.start < last and led <= one.end for one in values):
+        return None
+    return _Statement(tuple(about), lead, first, last)
+
+
+def _scan(text: str, start: int, end: int) -> tuple[list[str], str, int, list[re.Match[str]]]:
+    """Return the words for what a part is about, the word that leads to what is said of it, the end
+    of that word, and the words that are said."""
+    about: list[str] = []
+    said: list[re.Match[str]] = []
+    lead, led = "", start
+    for token in _TOKEN.finditer(text, start, end):
+        word = token[0].casefold()
+        if said and (word in _STOPS or len(said) == _WORDS):
+            break
+        if word in _OTHERS and not about:
+            break  # "her rehearsal"
+        if word in _IS or word in _LEADS:
+            lead, led = "=" if word in _IS else word, token.end()
+        elif word in _LITTLE:
+            continue
+        elif lead and (about or lead in _PLACES):
+            said.append(token)
+        else:
+            about.append(word)
+            lead = ""
+    return about, lead, led, said
+
+
+# --- Chinese -------------------------------------------------------------------------------------
+_SAYS = lazy(
+    r"(?<![^，,。；;！!？?、：:])(?![其他她它])([^，,。；;！!？?、：:]{1,10}?)(姓|叫做?|名叫|住在?|搬到|借给|坐到|考上|过敏原是|是)"
+    r"(?!不|没|在|从|我|你|他|她|什么|谁|哪|去年|今年|要|有|因为)([\u3400-\u9fff]{1,8}?)"
+    r"[了吧啊呢的哈啦呀嘛哦]{0,2}(?=[，,。；;！!？?、]|$)"
+)
+"""A part of a sentence: what it is about, a verb, and what is said."""
+_BESIDE = lazy(
+    r"其实|现在|应该|已经|原来|那位|那个|这个|一直|刚才|不对|抱歉|改|也|都|不|就|我们?|你们?|今年|去年|已"
+)
+
+
+def _find_chinese(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator[Pair]:
+    texts = [message.text for message in before[:BACK]]
+    for sentence in said.sentences[:_SENTENCES]:
+        if sentence.text.isascii() or is_doubtful(sentence.text):
+            continue
+        for new in _SAYS.finditer(sentence.text):
+            about = _BESIDE.sub("", new[1])
+            if not about or "也" in new[1] or "不" in new[1] or any(new[3] in one for one in texts):
+                continue
+            if found := _find_chinese_old(about, new, before):
+                back, source, old = found
+                word = as_word(sentence.text, *new.span(3))
+                yield Pair(sentence, word, source, as_word(source.text, *old.span(3)), back, 0)
+
+
+def _find_chinese_old(
+    about: str, new: re.Match[str], before: Sequence[HeardMessage]
+) -> tuple[int, HeardSentence, re.Match[str]] | None:
+    found = []
+    for back, message in enumerate(before[:BACK]):
+        for source in message.sentences:
+            for old in _SAYS.finditer(source.text):
+                there = _BESIDE.sub("", old[1])
+                is_about = about[:2] in there if len(about) > 1 else there.endswith(about)
+                if is_about and old[2][0] == new[2][0] and old[3] != new[3]:
+                    found.append((len(there), back, source, old))
+    nearest = min(found, key=lambda one: one[:2], default=None)
+    return nearest and nearest[1:]
