@@ -65,7 +65,7 @@ class SummaryWriter:
         self._one_at_a_time = asyncio.Lock()
         self._tasks = BackgroundTasks()
         self._awaited: asyncio.Task[Summary] | None = None
-        self._loads = 0
+        self._loads = self._corrections = 0
         self.load(0)
 
     def load(self, row: int, reference: str = "", shared: int = 0) -> None:
@@ -93,6 +93,7 @@ class SummaryWriter:
 
     def forget_prepared(self) -> None:
         """Have the summary of the next cut written anew: a person has corrected what it may say."""
+        self._corrections += 1
         self.written_ahead = self._preparing = None
 
     def find_prepared(self, spec: SummarySpec) -> Summary | None:
@@ -193,7 +194,7 @@ class SummaryWriter:
             if self._loads != loads:  # what it would tell of may be deleted
                 return None
             if (summary := self.find_prepared(spec)) is None:
-                self._awaited = asyncio.create_task(self._make(spec))
+                self._awaited = asyncio.create_task(self._make_current(spec))
                 try:
                     await asyncio.wait({self._awaited})
                 finally:
@@ -209,7 +210,7 @@ class SummaryWriter:
 
         async def work() -> None:
             self._preparing = spec
-            summary = self.find_prepared(spec) or await self._make(spec)
+            summary = self.find_prepared(spec) or await self._make_current(spec)
             self.written_ahead = (spec, summary)
             await then(summary)
 
@@ -268,7 +269,14 @@ class SummaryWriter:
 
     async def _prepare(self, spec: SummarySpec) -> None:
         if self._preparing == spec:  # otherwise another cut has become the next one meanwhile
-            self.written_ahead = (spec, await self._make(spec))
+            self.written_ahead = (spec, await self._make_current(spec))
+
+    async def _make_current(self, spec: SummarySpec) -> Summary:
+        """Write a summary, and once more where a person corrects meanwhile what it may say."""
+        while True:
+            corrections, summary = self._corrections, await self._make(spec)
+            if corrections == self._corrections:
+                return summary
 
     async def _write_again(self) -> None:
         """Do the jobs whose file could not be written: the disk may have room by now. A summary

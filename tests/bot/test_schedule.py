@@ -170,7 +170,7 @@ async def test_what_somebody_writes_to_meanwhile_stays_and_goes_on_as_it_was(
         await retain(bot)
         assert await rows(bot, "message") == 0
         told = (await bot.says("/memory")).text
-        assert [told.count(f"pipe/main · t{turn}\n") for turn in (1, 2)] == [1, 1]
+        assert [told.count(f"this conversation · t{turn}\n") for turn in (1, 2)] == [1, 1]
 
 
 async def test_what_a_restart_finds_idle_is_summarised_with_one_call(tmp_path: Path) -> None:

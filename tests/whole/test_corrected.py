@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.openai_server import Answer, Call, Received, Say
+from tests.waiting import until
 from tests.whole.distilling import SETTINGS, commands, distilled_to, file_of, prompt, write
 from tests.whole.scenario import say_all
 from tests.whole.testbot import run_bot
@@ -208,6 +209,7 @@ async def test_a_day_of_the_memory_is_shown_with_the_values_that_hold(tmp_path: 
         await say_all(bot, "Und das Wetter?", "Und das Essen?")
         assert "Komprimiert" in (await bot.says("/context compact")).text
         await bot.says("Und der Wein?")
+        await until(lambda: [*tmp_path.glob("data/**/memory/2*.md")])
         for line in ("/memory", "/memory search Reise März"):
             shown = (await bot.says(line)).text.replace("**", "")
             assert "am 16. März (korrigiert in t2)" in shown, shown

@@ -132,7 +132,7 @@ async def test_what_was_sent_is_looked_through_by_buttons(tmp_path: Path) -> Non
         bot.ann.presses(request, "Changes since r1")
         compared = await bot.telegram.shown("+ t2 user")
         bot.ann.presses(compared, "r1")
-        await bot.telegram.shown("Request r1, sent at")
+        await bot.telegram.shown("Request r1, sent ")
 
 
 async def test_settings_with_few_values_are_changed_by_buttons(tmp_path: Path) -> None:

@@ -523,7 +523,7 @@ async def test_a_person_has_one_conversation_over_all_channels(
         found = re.search(r"`/link ([A-Z2-9-]+)`", (await here.says("/link")).text)
         assert found
         await stage.say(f"/link {found[1]}")
-        await stage.shown("Until then nothing changes")
+        await stage.shown("until then nothing changes")
         await here.says("/link yes")
         await stage.shown("is linked to the conversation of")
         await stage.say("My word is plum")
