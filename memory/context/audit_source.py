@@ -13,7 +13,7 @@ from memory.context.corrected import SAID, choose_certain, find_stale, find_unto
 from memory.context.corrections import Correction, find_corrections, in_force
 from memory.context.ended_values import ByHand, EndedValue, with_commands
 from memory.context.made_up_orders import Ban, find_bans, find_grants
-from memory.context.receipt import SourceFacts
+from memory.context.receipt import SourceFacts, sentence_with
 from memory.context.requests import NONE, PersonRequest, Requests, find_deeds, find_requests
 from memory.context.superseded import (
     Superseded,
@@ -22,6 +22,7 @@ from memory.context.superseded import (
     is_counted_so,
     is_said_on,
 )
+from memory.context.told_requests import list_tasks
 from memory.context.wording import WordsOf, is_wide, languages_of, shared, split_sentences, stems
 from memory.patterns import lazy
 from memory.turns import Turn
@@ -32,6 +33,7 @@ _LEAST_SHARED, _PER_DOUBLING, _MOST_SHARED = 0.18, 0.075, 0.4  # and in a longer
 _NEW = 6  # words of a sentence of which next to none was said
 _NEXT_TO_NONE = 1 / 8
 _SEVERAL = 3  # turns
+_LIKE = 0.4  # of the words of a line: a text is about the same
 _CAPITAL = lazy(r"\b[A-ZÀ-ÖØ-Þ]\w{3,60}")
 
 
@@ -106,6 +108,25 @@ class AuditSource(Struct, frozen=True, dict=True):
         """Return the sentences with values that hold since a person corrected others, and that a
         text does not say."""
         return find_untold(text, self.current, self._said)
+
+    def find_dropped(self, text: str) -> list[str]:
+        """Return the lines of the summary so far with numbers, dates and identifiers that a text
+        which continues it has no more; not those about something that the text or a turn tells of,
+        since another value may hold by now, and no tasks."""
+        missing = SourceFacts([], [self.prior], []).list_missing(text) if self.prior else []
+        facts = [fact.text for fact in missing if fact.kind != "name"]
+        if not facts:
+            return []
+        said = [stems(one) for one in (*split_sentences(text), *self.asked, *self.answered)]
+        tasks = [one.text for one in (*self.known.open, *self.known.finished)]
+        tasks += list_tasks(self.prior)
+        lines = dict.fromkeys(sentence_with(one, [self.prior]).lstrip("-•*· ") for one in facts)
+        return [
+            line
+            for line in filter(None, lines)
+            if not any(one in line or line in one for one in tasks)
+            if not _is_told(stems(line), said)
+        ]
 
     def find_stale(self, text: str) -> list[str]:
         """Return the values that hold since a person corrected those that a text says instead."""
@@ -209,3 +230,8 @@ class AuditSource(Struct, frozen=True, dict=True):
     @cached_property
     def distinct_words(self) -> int:
         return len({*re.findall(r"[^\W\d_]{1,12}", self.facts.text[:100_000])})
+
+
+def _is_told(words: set[str], said: Sequence[set[str]]) -> bool:
+    """Return whether one of several texts is about the same as a line of these words."""
+    return any(len(shared(words, one)) >= max(1, _LIKE * len(words)) for one in said)

@@ -122,9 +122,13 @@ class SourceFacts:
 
     def receipt(self, summary: str) -> Receipt:
         """Return the receipt of a summary."""
-        shown = _Shown(summary)
-        missing = tuple(fact.text for fact in self.facts if not shown.has(fact))
+        missing = tuple(fact.text for fact in self.list_missing(summary))
         return Receipt(len(self.facts) - len(missing), missing)
+
+    def list_missing(self, summary: str) -> list[Fact]:
+        """Return the most telling facts that a summary does not have."""
+        shown = _Shown(summary)
+        return [fact for fact in self.facts if not shown.has(fact)]
 
     def list_names(self) -> list[str]:
         """Return the names and identifiers in these texts."""

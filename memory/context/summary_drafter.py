@@ -164,8 +164,9 @@ class SummaryDrafter:
         self, work: _Drafting, one: _Attempt, taken: Taken, kinds: tuple[str, ...]
     ) -> SummaryDraft:
         """Return a model's summary as it will stand there: within its limit, with what is still
-        open, and with the values that hold since a person corrected others. Without its section
-        where that does not tell of the new turns: the daily memory gets excerpts instead."""
+        open, with the values that hold since a person corrected others, and with what the summary
+        that it continues had of numbers, dates and identifiers. Without its section where that does
+        not tell of the new turns: the daily memory gets excerpts instead."""
         longest = min(work.limits.summary_tokens, max(1, work.compared.tokens - 1))
         text = self._clip(put_right(one.draft.text, work.compared.ended), longest)
         if lost := find_lost(text, work.compared.requests):
@@ -174,16 +175,17 @@ class SummaryDrafter:
             room = work.compared.tokens - 1 - self._services.meter.count(f"\n{more}")
             text = "\n".join(filter(None, (self._clip(text, max(0, room)), more)))
         for more in work.compared.find_untold(text):
-            text = self._with_line(work, text, f"- {more}")
+            text = self._with_line(work, text, f"- {more}", work.compared.tokens - 1)
+        for more in work.compared.find_dropped(text):
+            text = self._with_line(work, text, f"- {more}", longest)
         receipt = replace(self._receipt(work, text), taken=taken, findings=kinds)
         section = one.draft.section if self._is_section(one.draft, work.source) else ""
         return replace(one.draft, text=text, section=section, receipt=receipt)
 
-    def _with_line(self, work: _Drafting, text: str, more: str) -> str:
-        """Return a text with one more line, put right, where it stays shorter than its source."""
+    def _with_line(self, work: _Drafting, text: str, more: str, longest: int) -> str:
+        """Return a text with one more line, put right, where it fits into so many tokens."""
         text_with = f"{text}\n{put_right(more, work.compared.ended)}"
-        is_shorter = self._services.meter.count(text_with) < work.compared.tokens
-        return text_with if is_shorter else text
+        return text_with if self._services.meter.count(text_with) <= longest else text
 
     def _is_section(self, draft: SummaryDraft, source: SummarySource) -> bool:
         """Return whether a section may stand in the daily memory."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memory.context.audit import Audit, Candidate, audit
 from memory.context.audit_source import AuditSource
@@ -104,3 +106,26 @@ def test_one_wrong_price_is_noticed(wrong: str) -> None:
     told = "The hall costs {}, and 218 guests come on 17 May at 3 pm. There are 14 chairs."
     assert judge(told.format("1,375 euros")).kinds == ()
     assert judge(told.format(wrong)).kinds == ("invented",)
+
+
+KEPT_LINES = [
+    "The invoice 4711-A is due on 3 June",
+    "Die Wohnung kostet 870 Euro im Monat",
+    "Ann's number is 030 555 0199",
+    "火车 G102 在 14:30 出发",
+]
+ELSEWHERE = ["The garden needs more compost this spring.", "Der Hund war gestern beim Tierarzt."]
+
+
+@each_row("line", KEPT_LINES)
+def test_a_summary_that_continues_another_keeps_its_numbers_unless_more_was_said(line: str) -> None:
+    source = AuditSource(["Any news?", *ELSEWHERE], ["None."], prior=f"- Ann moves.\n- {line}.")
+    dropped = source.find_dropped("Ann moves; the garden and the dog were spoken of.")
+    assert [one.rstrip(".") for one in dropped] == [line]
+    assert source.find_dropped(f"Ann moves. {line}.") == []
+    about = re.sub(r"\d[\d:-]*", "9", line)
+    assert source.find_dropped(f"Ann moves. {about}.") == [], "the summary has another value"
+    asked = replace(source, asked=(*source.asked, f"{about} now, I think."))
+    assert asked.find_dropped("Ann moves.") == [], "a person has said another value"
+    task = replace(source, prior=f"- Ann moves.\nOpen: t2: {line}.")
+    assert task.find_dropped("Ann moves.") == [], "whether it is open is looked at elsewhere"

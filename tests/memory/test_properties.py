@@ -267,12 +267,16 @@ async def edit_summary(lodge: Lodge, conversation: Conversation, what: str, word
         assert conversation.context.view().to_wire(lodge.frame) == sent
         return
     view = conversation.context.view()
-    assert view.preface is not None
-    assert view.preface.text.startswith(edited.after.text)
+    if edited.is_range:  # the only summary there is
+        assert standing is None
+        (shown,) = view.summaries.values()
+    else:
+        assert view.preface is not None
+        shown = view.preface
+    assert shown.text.startswith(edited.after.text)
     assert edited.event is not None
     assert edited.event.tokens_after == view.tokens
-    assert standing is not None
-    assert edited.after.is_untrusted >= standing.summary.is_untrusted
+    assert edited.after.is_untrusted >= edited.before.is_untrusted
     assert {turn.number for turn in view.turns} == {turn.number for turn in before.turns}
     await conversation.editor.undo()
     assert conversation.context.view().to_wire(lodge.frame) == sent
