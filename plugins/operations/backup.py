@@ -23,7 +23,7 @@ from msgspec import Struct
 from bot.command_line import CommandRefused
 from bot.data_folder import MOVED_ASIDE
 from bot.progress import Tell, silently
-from memory.record.engines.sqlite import SqliteEngine
+from memory.record.engines import engine_for
 
 MANIFEST = ".parley-backup.json"
 FORMAT = 1
@@ -83,7 +83,7 @@ def backup(
 
 def find_fault(database: Path) -> str:
     """Return the damage of the copy of a database; "" for none."""
-    return SqliteEngine(database).find_damage(float("inf"))
+    return engine_for(database).find_damage(float("inf"))
 
 
 def _sort_out(data: Path, database: str) -> tuple[dict[str, Path], tuple[str, ...]]:
