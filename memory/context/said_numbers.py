@@ -5,7 +5,7 @@ of two, or with other signs between its digits. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
 
 from memory.context.names import MONTH_OF
@@ -15,6 +15,7 @@ from memory.patterns import lazy
 _SCALES = (1_000, 10_000)
 _LEAST_SUM = 100  # a smaller one is the sum of some two by chance
 _MOST_SUMMED = 24  # numbers in a message of which two are added
+_LONGEST = 30  # digits of a number that may be a slip
 _DIGITS = lazy(r"\d+")
 _NUMBER = lazy(r"\d+(?:[.,]\d{3})*(?:[.,]\d{1,2}(?!\d))?|\d+")
 _CODE = lazy(r"\d+(?:[-/]\d+)+")
@@ -47,12 +48,8 @@ class SaidNumbers:
         """Return the number in these texts of which another one is a slip: its digits in another
         order, or one digit changed; "" where none is like it."""
         digits = "".join(_DIGITS.findall(number))
-        if len(digits) < 2:
-            return ""
-        for one in self._long:
-            if len(one) == len(digits) and one != digits and _is_slip(one, digits):
-                return one
-        return ""
+        found = (one for key in _keys(digits) for one in self._by_key.get(key, ()))
+        return next((one for one in found if one != digits), "")
 
     def _has_hour(self, hour: int) -> bool:
         """Return whether an hour was said, of a whole day or of half of it."""
@@ -81,6 +78,17 @@ class SaidNumbers:
         found = {"".join(_DIGITS.findall(one)) for text in self._texts for one in _find(text)}
         found |= {"".join(_DIGITS.findall(one)) for t in self._texts for one in _CODE.findall(t)}
         return {one for one in found if len(one) > 1} | {g for g in self._groups if len(g) > 2}
+
+    @cached_property
+    def _by_key(self) -> Mapping[str, Sequence[str]]:
+        """Two numbers at most of each key: the one that is looked up may be said, too."""
+        found: dict[str, list[str]] = {}
+        for one in sorted(self._long):
+            for key in _keys(one):
+                known = found.setdefault(key, [])
+                if len(known) < 2:
+                    known.append(one)
+        return found
 
     @cached_property
     def _values(self) -> Set[float]:
@@ -128,8 +136,11 @@ def _find(text: str) -> list[str]:
     return _NUMBER.findall(text)
 
 
-def _is_slip(one: str, other: str) -> bool:
-    differing = sum(a != b for a, b in zip(one, other, strict=True))
-    if differing == 1:
-        return len(one) > 2
-    return sorted(one) == sorted(other)
+def _keys(digits: str) -> Iterator[str]:
+    """Yield the keys that a number shares with those that have its digits in another order, or
+    differ in one digit of three or more."""
+    if not 1 < len(digits) <= _LONGEST:
+        return
+    yield "".join(sorted(digits))
+    for at in range(len(digits)) if len(digits) > 2 else ():
+        yield f"{digits[:at]}?{digits[at + 1 :]}"

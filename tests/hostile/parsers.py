@@ -154,10 +154,16 @@ def _corrections(text: str) -> None:
     show_corrected(text, [EndedValue(one.old, one.new, 1, 1) for one in found])
 
 
+_OTHER_DIGITS = str.maketrans("0123456789", "1234567890")
+
+
 def _audited(text: str) -> None:
-    """A summary of a chat, and a chat with the text in it, judged and written without a model."""
+    """A summary of a chat, a chat with the text in it, and both, judged and written without a
+    model."""
     lines = ["Please book the flight to Lisbon.", text, text, "Done. What else?"]
-    for summary, chat in ((text, ["We fly on 3 May.", "Noted."]), ("We fly on 3 May.", lines)):
+    other = text.translate(_OTHER_DIGITS)  # numbers that the chat does not have
+    short = ["We fly on 3 May.", "Noted."]
+    for summary, chat in ((text, short), ("We fly on 3 May.", lines), (other, lines)):
         turns = turns_of(chat)
         source = AuditSource(chat[::2], chat[1::2], turns=turns)
         audit(Candidate(summary, 1), source)

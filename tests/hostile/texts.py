@@ -29,6 +29,11 @@ def _growing(mark: str, separator: str = " ") -> Text:
     return text
 
 
+def _letters(number: int) -> str:
+    """A word of five letters for each number, as different as the numbers are."""
+    return "".join("abcdefghijklmnop"[number >> 4 * n & 15] for n in range(5))
+
+
 def _indented(size: int) -> str:
     """A list that goes one level deeper with each line."""
     lines: list[str] = []
@@ -268,6 +273,14 @@ TEXTS: dict[str, Text] = {
     "a line of JSON": lambda size: '{"current_state": "' + "{next_steps}" * (size // 12) + '"}',
     "a JSON of many fields": lambda size: (
         "{" + ",".join(f'"f{n:06}": "{{f{n:06}}}"' for n in range(size // 24)) + "}"
+    ),
+    "different numbers": lambda size: " ".join(
+        f"on {1_000_003 + 7 * n} euros," for n in range(size // 18)
+    ),
+    "different codes": lambda size: " ".join(f"word{n}" for n in range(size // 9)),
+    "different words": lambda size: " ".join(_letters(n) for n in range(size // 6)),
+    "different names": lambda size: "".join(
+        f"{_letters(n).title()} sings. " for n in range(size // 13)
     ),
     "deep JSON": lambda size: '{"a":' + "[" * (size // 2) + "]" * (size // 2) + "}",
 }
