@@ -88,6 +88,7 @@ async def test_an_address_that_names_no_conversation_is_survived(
         await tab.sees("#log [role=alert]:has-text('There is no such conversation')")
         await tab.sees("#list li[data-session]")
     await tab.page.evaluate("() => new Promise(requestAnimationFrame)")
+    await tab.page.goto("about:blank")  # it asks for nothing more
     assert not [fault for fault in tab.faults if "status of 404" not in fault]
     tab.faults.clear()  # the browser notes each 404
 
