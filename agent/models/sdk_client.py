@@ -189,9 +189,8 @@ def _is_stale(error: httpx2.TransportError) -> bool:
 
 class Sdk(Struct, frozen=True):
     """The parts of an SDK: its errors by their kinds, its mark of what is not given, the path of a
-    request, and the patterns of
-    the data behind an answer's last event, and of that event; the decoder of chunks that bring text
-    alone; where in an event an error is."""
+    request, and the patterns of the data behind an answer's last event, and of that event; the
+    decoder of chunks that bring text alone; where in an event an error is."""
 
     error: type[Exception]
     status_error: type[Any]

@@ -25,7 +25,12 @@ def may_ask(asked: str, words: Set[str]) -> bool:
 def asks(sentence: str) -> bool:
     """Return whether a sentence asks for something that can be finished: not for how the bot is to
     do things from now on."""
-    return _asks(sentence) and _STANDING.search(sentence) is None
+    if not _asks(sentence) or _FROM_NOW_ON.search(sentence):
+        return False
+    if not _ALWAYS.search(sentence):
+        return True
+    clauses = [one.strip() for one in _COMMAS.split(sentence)]
+    return any(_asks(one) and not _ALWAYS.search(one) for one in clauses)
 
 
 def _asks(sentence: str) -> bool:
@@ -130,17 +135,23 @@ NO_REQUEST = lazy(
     r"(?:how are you|what['’]s up|wie geht['’]?s|wie geht es|你好吗|you know|isn['’]t it|right)\b",
     re.IGNORECASE,
 )
-_STANDING = lazy(
-    r"\b(?:never|always|ever|every time|each time|all the time|whenever|from now on|going forward"
-    r"|nie|niemals|immer|künftig|zukünftig|grundsätzlich|ständig|jedes mal|jedesmal"
-    r"|nenn(?:e|t)? mich"
-    r"|(?:ab|von) (?:sofort|jetzt|nun|heute)(?: an)?|without (?:asking|checking)|nichts ohne"
-    r"|ohne (?:rückfrage|zu fragen|mich (?:vorher )?zu fragen))\b"
-    r"|以后(?:都|请|别|不|只|一律)|从现在起|从今以后|每次|永远|一律|绝对不|别再|不要再|^(?:请)?(?:不要|不许|别)"
-    r"|以后别|以后不",
+_FROM_NOW_ON = lazy(
+    r"\b(?:every time|each time|from now on|going forward|künftig|zukünftig|jedes mal|jedesmal"
+    r"|whenever(?! (?:you\b|it['’ ]|possible|convenient))|ab (?:sofort|jetzt|nun)"
+    r"|von (?:jetzt|nun|heute) an)\b"
+    r"|^ab heute\b|以后(?:都|请|别|不|只|一律)|从现在起|从今以后|每次",
     re.IGNORECASE,
 )
-"""Signs of a standing instruction: a request that is never finished."""
+"""Signs of a standing instruction, which is never finished, anywhere in its sentence."""
+_ALWAYS = lazy(
+    r"\b(?:never|(?<!as )(?<!like )always|don['’]t ever|all the time|without (?:asking|checking)"
+    r"|nie|niemals|(?<!wie )(?<!noch )immer(?! noch)|grundsätzlich|ständig|nenn(?:e|t)? mich"
+    r"|nichts ohne|ohne (?:rückfrage|zu fragen|mich (?:vorher )?zu fragen))\b"
+    r"|永远|一律|绝对不|别再|不要再|^(?:请)?(?:不要|不许|别)(?!忘)|[后点]别(?!忘)",
+    re.IGNORECASE,
+)
+"""The same, in the clause that asks: "the printer never works, please call them" is a request."""
+_COMMAS = lazy(r"[;；，：]|[,:](?!\d)|\s[–—-]\s")
 LATER = cue(
     "later remind don forget other now after tomorrow später nachher erinner erinnere erinnerst "
     "vergiss noch andermal jetzt",
