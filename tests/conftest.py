@@ -162,6 +162,16 @@ def _children() -> tuple[int, int]:
 
 
 @pytest.fixture(autouse=True)
+def same_umask() -> Iterator[None]:
+    """Restore the permissions that new files get: commands of `main.py` change them for their
+    process, and in a test that is the one of all later tests."""
+    before = os.umask(0o077)
+    os.umask(before)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture(autouse=True)
 def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the SDKs, and who asks several models in turn, try again at once."""
     for client in (openai_client, anthropic_client):

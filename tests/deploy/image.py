@@ -148,14 +148,18 @@ def build(layers: Layers, cache: Path, arguments: Mapping[str, str], context: Pa
     """Carry out all steps, beside the layers, and return the last stage. `cache` keeps what was
     downloaded."""
     stages: list[Stage] = []
-    for step in read(DOCKERFILE.read_text("utf-8")):
-        if step.word == "FROM":
-            assert step.rest.split(" ")[0] == "${BASE}"
-            name = step.rest.partition(" AS ")[2] or "last"
-            stages.append(Stage(name, layers.folder.with_name(name), layers))
-            stages[-1].prepare()
-        elif stages:
-            carry_out(step, stages, cache, arguments, context)
+    umask = os.umask(0o022)  # an engine's; with another one, only root could read the image
+    try:
+        for step in read(DOCKERFILE.read_text("utf-8")):
+            if step.word == "FROM":
+                assert step.rest.split(" ")[0] == "${BASE}"
+                name = step.rest.partition(" AS ")[2] or "last"
+                stages.append(Stage(name, layers.folder.with_name(name), layers))
+                stages[-1].prepare()
+            elif stages:
+                carry_out(step, stages, cache, arguments, context)
+    finally:
+        os.umask(umask)
     return stages[-1]
 
 
@@ -253,17 +257,9 @@ class Container:
         return self.image.enter(command, binds=binds, environ=environ, is_final=True)
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run a command in it; once more where the dynamic loader was refused the C library. That
-        happened twice in some hundred starts on a busy machine, before anything of the bot ran, and
-        in none of 900 that were made to find out why: it is the mount's, not the image's."""
+        """Run a command in it."""
         line = self.line(*command)
-        for is_last in (False, True):
-            done = subprocess.run(
-                line, capture_output=True, text=True, timeout=PATIENCE, check=False
-            )
-            if is_last or "error while loading shared libraries" not in done.stderr:
-                break
-        return done
+        return subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     def parley(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the image with these arguments in the place of its own."""

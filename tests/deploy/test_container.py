@@ -158,7 +158,9 @@ def test_the_small_model_is_in_it_unless_it_is_built_without(image: Stage, tmp_p
 @needs_root
 def test_the_addon_of_home_assistant_gives_its_options_to_the_bot(container: Container) -> None:
     options = {"web_token": TOKEN, "openai_api_key": "", "telegram_bot_token": "123:abc"}
-    (container.folder / "data/options.json").write_text(json.dumps(options))
+    written = container.folder / "data/options.json"
+    written.write_text(json.dumps(options))
+    written.chmod(0o644)  # whatever the umask is
     script = DOCKERFILE.with_name("stores") / "home-assistant/run.sh"
     shutil.copy(script, container.folder / "backups")
     bot = container.folder / "backups/parley"
