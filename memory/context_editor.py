@@ -95,8 +95,7 @@ class ContextEditor:
 
     async def _cancel_summaries(self) -> None:
         await self._compactor.summaries.cancel()
-        row = self._state.row
-        left = await self._services.store.read(lambda db: summaries.list_open_jobs(db, row))
+        left = await self._state.read(summaries.list_open_jobs)
         self._compactor.take_up(left)  # their summaries are written already
 
     async def _put_away(
@@ -110,12 +109,11 @@ class ContextEditor:
         change = Change.clearing(give(numbers, gone))
         after = replace(view.apply(change), preface=None).tokens
         plan = Plan(change, ASKED, cleared.turns, after)
-        untold = tuple(turn for turn in cleared.turns if turn not in told)
-        is_summarised = kind == "new" and bool(untold)
-        job = (
-            self._compactor.job(replace(plan, leaving=untold), "person") if is_summarised else None
-        )
-        event = await self._compactor.record(self._compactor.event(plan, view, "person"), job)
+        job, untold = None, tuple(turn for turn in cleared.turns if turn not in told)
+        if kind == "new" and untold:
+            spec = self._compactor.forecaster.spec(replace(plan, leaving=untold), "person")
+            job = self._compactor.job(spec)
+        event = await self._compactor.record(self._state.event(plan, view), job)
         await self._compactor.approval.drop()
         return event
 
@@ -234,7 +232,7 @@ class ContextEditor:
     async def _bring_back(self, change: Change) -> ViewEvent:
         """Change the layout by a change by which turns come back."""
         state, before = self._state, self._state.view()
-        event = self._compactor.event(Plan(change, ASKED), before, "person")
+        event = state.event(Plan(change, ASKED), before)
         stored = await state.record_measured(event, await state.history(), before)
         state.notify()
         return stored
@@ -273,7 +271,4 @@ class ContextEditor:
     async def _put(self, change: Change, why: str) -> ViewEvent:
         state, view = self._state, self._state.view()
         plan = Plan(change, why, tokens_after=view.apply(change).tokens)
-        event = await self._compactor.record(self._compactor.event(plan, view, "person"))
-        if change.brings_back:
-            await state.replay(await state.history())  # their turns are read
-        return event
+        return await self._compactor.record(state.event(plan, view))

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from operator import is_
-from typing import Any, Literal
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from msgspec.structs import replace
 
 from memory.calibration import Calibration
-from memory.context.change import Actor, Change, ViewEvent
+from memory.context.change import Actor, Change, Kind, ViewEvent
 from memory.context.continued import AsSent
 from memory.context.cut_cost import count_broken
 from memory.context.emergency import PASSING
@@ -22,6 +22,7 @@ from memory.context.layout import Layout
 from memory.context.limits import Limits
 from memory.context.lines import log_lines
 from memory.context.meter import PromptPrefix
+from memory.context.plan import Plan
 from memory.context.replay import ReplayedState, replay
 from memory.context.snapshot import Snapshot, note, take_snapshot
 from memory.context.strategies import STRATEGIES, Strategy
@@ -38,10 +39,16 @@ from memory.keys import ConversationKey
 from memory.ledger import Bill, Spent
 from memory.record import daily, summaries, transcript
 from memory.record.conversations import ConversationRow
+from memory.record.database import Database
 from memory.record.store import StoreError
 from memory.record.summaries import Job, Summary
 from memory.services import MemoryServices
 from memory.turns import Entry, Turn
+
+T = TypeVar("T")
+P = ParamSpec("P")
+Query = Callable[Concatenate[Database, int, P], T]
+"""Asks the database about a conversation, or changes it there, by its row."""
 
 KEPT = "What has left is kept, whole, in '{}'."
 _IN_FORCE_ALREADY = ("undo", "redo", "expand", "strategy")
@@ -187,6 +194,16 @@ class ContextState:
         logged = tuple(line for line in lines if layout.form(line.turn).kind in _IN_LOG)
         return replace(view, whole=whole, turns=shown, layout=layout, lines=logged)
 
+    async def read(self, query: Query[P, T], *args: P.args, **more: P.kwargs) -> T:
+        """Return what a query finds of this conversation."""
+        row = self.row
+        return await self._services.store.read(lambda db: query(db, row, *args, **more))
+
+    async def write(self, query: Query[P, T], *args: P.args, **more: P.kwargs) -> T:
+        """Return what a query that changes something of this conversation returns."""
+        row = self.row
+        return await self._services.store.write(lambda db: query(db, row, *args, **more))
+
     async def history(self, newest: int = 0) -> list[ViewEvent]:
         """All that ever changed the view, or the newest so many, oldest first."""
         return await self._services.store.read(
@@ -195,16 +212,11 @@ class ContextState:
 
     async def turns(self, numbers: Sequence[int]) -> tuple[Turn, ...]:
         """Return turns of the transcript, in context or not."""
-        return transcript.as_turns(
-            await self._services.store.read(
-                lambda db: transcript.entries_of_turns(db, self.row, numbers)
-            )
-        )
+        return transcript.as_turns(await self.read(transcript.entries_of_turns, numbers))
 
     async def kept_turns(self) -> frozenset[int]:
         """Return the numbers of the turns that are kept."""
-        places = await self._services.store.read(lambda db: transcript.places(db, self.row))
-        return frozenset(turn for _, turn in places)
+        return frozenset(turn for _, turn in await self.read(transcript.places))
 
     async def count_frame(self) -> int:
         """Raw tokens that come into the context with a summary besides its own: the marks around
@@ -286,8 +298,7 @@ class ContextState:
 
     async def pay(self, spent: Spent, turn: int = 0, person: str = "") -> None:
         """Put a call into the ledger, and on the bill; 0: it belongs to no turn."""
-        row, ledger = self.row, self._services.ledger
-        await self._services.store.write(lambda db: ledger.insert(db, row, turn, spent, person))
+        await self.write(self._services.ledger.insert, turn, spent, person)
         self.book(spent, person)
 
     # --- events ------------------------------------------------------------------------------
@@ -309,6 +320,23 @@ class ContextState:
         whole = transcript.as_turns(entries)
         self._lines = log_lines(transcript.as_turns(logged), self._services.meter)
         await self._show(whole, result)
+
+    def event(
+        self, plan: Plan, view: View, actor: Actor = "person", kind: Kind = "view"
+    ) -> ViewEvent:
+        """Return the durable event that carrying a plan out on this view is."""
+        return ViewEvent(
+            at=datetime.now(UTC),
+            kind=kind,
+            actor=actor,
+            strategy=plan.strategy or self.limits.strategy,
+            reason=plan.why,
+            change=plan.change,
+            turn=view.newest,
+            leaving=plan.leaving,
+            tokens_before=view.tokens,
+            tokens_after=plan.tokens_after,
+        )
 
     async def record(
         self, event: ViewEvent, job: Job | None = None
@@ -369,20 +397,14 @@ class ContextState:
         """Take an event back or bring it back; return the event by which that is so. Raises
         StoreError."""
         before = self.view()
-        move = ViewEvent(
-            at=datetime.now(UTC),
-            kind=kind,
-            actor=actor,
-            reason=why,
-            change=Change.moving(event.id),
-            strategy=self.limits.strategy,
-            turn=self.current or self.newest,
-            tokens_before=before.tokens,
-        )
+        move = self.event(Plan(Change.moving(event.id), why), before, actor, kind)
         return await self.record_measured(move, events, before)
 
     async def _move_by(self, event: ViewEvent) -> None:
-        await self._show(self.whole, self.replayed.after(event, self._strategy))
+        if event.change.brings_back or event.kind == "setting":  # what comes back is read
+            await self.replay(await self.history())
+        else:
+            await self._show(self.whole, self.replayed.after(event, self._strategy))
         self.notify()
 
     async def store(self, event: ViewEvent, job: Job | None = None) -> tuple[ViewEvent, Job | None]:
@@ -484,9 +506,7 @@ class ContextState:
         """Return a summary as it would stand in the preface, with the reference to what left."""
         at_hand = None
         if self.strategy.preface == "system":
-            at_hand = await self._services.store.read(
-                lambda db: transcript.snapshot_of(db, self.row, summary.origin)
-            )
+            at_hand = await self.read(transcript.snapshot_of, summary.origin)
         return self.preface_of(summary, at_hand, kept)
 
     def preface_of(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -28,12 +28,13 @@ from memory.context.forecast import (
 from memory.context.limits import Limits
 from memory.context.meter import PromptPrefix
 from memory.context.plan import Plan
-from memory.context.strategies import next_cut, slim
+from memory.context.strategies import STRATEGIES, next_cut, next_plan, slim
 from memory.context.summary import OUT_OF_CONTEXT
 from memory.context.summary_writer import SummaryWriter
 from memory.context.view import View
 from memory.context_state import ContextState
 from memory.record import proposals, summaries
+from memory.record.database import Database
 from memory.record.proposals import Proposal
 from memory.record.summaries import Summary
 from memory.services import CutNotice, MemoryServices
@@ -80,15 +81,30 @@ class Forecaster:
         return self.due_in(self._state.view(prefix, limits), limits, by_rule)
 
     def due_in(self, view: View, limits: Limits, by_rule: bool = False) -> Plan | None:
-        """Return the same of a view that may be another one than the present."""
-        return compaction.due(view, limits, self._state.replayed.move, by_rule)
+        """Return the same of a view that may be another one than the present. None, too, while an
+        undo holds it off."""
+        is_now = STRATEGIES[limits.strategy].by_rule == by_rule
+        return next_plan(view, limits) if is_now and not self.is_held(view, limits) else None
+
+    def is_held(self, view: View, limits: Limits) -> bool:
+        """Return whether a person has just done something by which no cut is made for a while."""
+        return compaction.is_held(view, limits, self._state.replayed.move)
+
+    def holds_off(self, view: View | None = None) -> bool:
+        """Return whether a cut of a view (None: the present) is held off that would otherwise come
+        while that lasts."""
+        move, limits = self._state.replayed.move, self._state.limits
+        view = view or self._state.view(limits=limits)
+        if move is None or not self.is_held(view, limits):
+            return False
+        left = move.turn + compaction.HELD_TURNS - view.turns[-1].number
+        return forecast(view, limits, left) is not None
 
     def forecast(self, within: int = FARTHEST) -> Forecast | None:
         """Forecast the next cut, if it is due within so many turns and no undo holds it off."""
         limits = self._state.limits
         view = self._state.view(limits=limits)
-        held = compaction.holds_off(view, limits, self._state.replayed.move)
-        return None if held else forecast(view, limits, within)
+        return None if self.holds_off(view) else forecast(view, limits, within)
 
     async def preview(self) -> Preview:
         """Preview the next request, and what is done for it; nothing is done by asking."""
@@ -139,8 +155,7 @@ class Forecaster:
         is_running = {turn.number for turn in view.turns} - {t.number for t in view.complete}
         if max(plan.leaving) > view.newest or not is_running.isdisjoint(plan.leaving):
             return None
-        is_held = compaction.holds_off(view, limits, self._state.replayed.move)
-        return None if is_held else plan
+        return None if self.holds_off(view) else plan
 
     def find_outgrown(self, limits: Limits) -> Plan | None:
         """Return the plan that brings back what `slim` has folded by lower settings than are in
@@ -149,7 +164,7 @@ class Forecaster:
         if limits.strategy != "slim":
             return None
         change = slim.outgrown(state.layout, limits)
-        if change.is_empty or compaction.is_held(state.view(), limits, state.replayed.move):
+        if change.is_empty or self.is_held(state.view(), limits):
             return None
         why = "context.full_turns or context.max_terse_entries was raised"
         return Plan(change, why)
@@ -242,7 +257,7 @@ class CutApproval:
         return (
             there.issuperset(plan.leaving)
             and self._forecaster.spec(plan, proposal.actor) == proposal.spec
-            and not compaction.is_held(view, limits, state.replayed.move)
+            and not self._forecaster.is_held(view, limits)
         )
 
     def is_due(self, proposal: Proposal) -> bool:
@@ -291,15 +306,14 @@ class CutApproval:
     async def edit(self, proposal: Proposal, made: Summary) -> Summary:
         """Let a summary that a person wrote be the one that a cut brings; return it as it is on
         disk, with the proposal."""
-        row = self._state.row
 
-        def keep(db: Any) -> tuple[Summary, Proposal]:
+        def keep(db: Database, row: int) -> tuple[Summary, Proposal]:
             summary = summaries.insert_summary(db, row, made)
             changed = replace(proposal, summary=summary.id)
             proposals.save(db, row, changed)
             return summary, changed
 
-        summary, self._pending = await self._services.store.write(keep)
+        summary, self._pending = await self._state.write(keep)
         return summary
 
     async def make_ready(self, proposal: Proposal) -> Summary | None:
@@ -315,20 +329,18 @@ class CutApproval:
         """Note that the person said no: cuts are held off, as by an undo."""
         state, proposal = self._state, self._pending
         await self.drop()  # first: a crash in between has the person asked again, and cuts nothing
-        view, limits = state.view(), state.limits
+        view = state.view()
         why = f"declined a compaction ({proposal.plan.why})" if proposal else "declined"
         plan = Plan(Change(), why, tokens_after=view.tokens)
-        await state.record(compaction.event_of(plan, view, limits, "person", "hold"))
+        await state.record(state.event(plan, view, kind="hold"))
 
     async def drop(self) -> None:
         """Nothing waits any more."""
         if self._pending is None:
             return
         self._pending = None
-        row = self._state.row
-        await self._services.store.write(lambda db: proposals.delete(db, row))
+        await self._state.write(proposals.delete)
 
     async def _keep(self, proposal: Proposal) -> None:
-        row = self._state.row
-        await self._services.store.write(lambda db: proposals.save(db, row, proposal))
+        await self._state.write(proposals.save, proposal)
         self._pending = proposal

@@ -1,7 +1,10 @@
 """Requests that fit: what the strategy wants is done before each step, and in an emergency the
-ladder is climbed."""
+ladder is climbed; and the work that is due between turns, so that no request of a running turn is
+rewritten."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,13 +14,15 @@ from memory.compactor import Compactor
 from memory.context import compaction, emergency
 from memory.context.change import Change, ViewEvent
 from memory.context.limits import Limits
-from memory.context.meter import PromptPrefix
+from memory.context.meter import PromptFingerprint, PromptPrefix, describe_change, fingerprint
 from memory.context.plan import Plan, frees_enough
 from memory.context.replay import undoable
 from memory.context.strategies import slim
 from memory.context.view import View
 from memory.context_state import ContextState
+from memory.record import conversations, transcript
 from memory.services import MemoryServices
+from memory.turns import format_turns
 
 _SHARES = (1 / 2, 1 / 8)
 """The parts of the running turn that are tried where no window is known in which it has no room."""
@@ -43,7 +48,8 @@ class Refusal(Struct, frozen=True):
 
 class RequestFitter:
     """The fitting of requests to the window: the running turn asks it before each request, and
-    after one that was refused."""
+    after one that was refused. Between turns a changed strategy, a changed prompt and late
+    summaries become an event each; a changed prompt also within a turn."""
 
     def __init__(
         self,
@@ -56,11 +62,15 @@ class RequestFitter:
         self._compactor, self._forecaster = compactor, compactor.forecaster
         self._emergency_in = 0  # the newest turn that took a step of the ladder
         self._refused = (0, 0)  # the newest turn in which a refusal named a window, and that
-        self._shortened = (
-            0,
-            0,
-        )  # the newest entry as a turn was shortened blindly, and how often
+        # The newest entry as a turn was shortened blindly, and how often.
+        self._shortened = (0, 0)
         self._looked_in = 0  # the turn in which all that had left for a fallback was brought back
+        self.load({})
+
+    def load(self, fingerprint: PromptFingerprint) -> None:
+        """Begin with what stood before the conversation in its last request."""
+        self._fingerprint = fingerprint
+        self._fingerprint_of: PromptPrefix | None = None
 
     async def fit(self, prefix: PromptPrefix) -> tuple[View, Limits]:
         """Do what the strategy in force wants done now, see to it that the request is below the
@@ -78,7 +88,7 @@ class RequestFitter:
         state = self._state
         state.prefix_sent = prefix
         limits = state.limits
-        await self._compactor.between.note_changed_prompt(prefix, limits)
+        await self._note_changed_prompt(prefix, limits)
         view = await self._climb(prefix, limits, emergency.STEPS[:1])
         if limits.strategy == "slim":
             await self._unfold(prefix, limits)
@@ -111,13 +121,10 @@ class RequestFitter:
             change = back.change.combine(again.change)
             size = now.apply(again.change).tokens
             done = Plan(change, back.why, again.leaving, size)
-            job = self._compactor.job(again, "strategy") if again.leaving else None
-            _, kept = await state.store(
-                self._compactor.event(done, before, "strategy", "setting"), job
-            )
-            await state.replay(await state.history())
-            self._compactor.take_up([kept] if kept else [])
-            state.notify()
+            event = state.event(done, before, "strategy", "setting")
+            spec = self._forecaster.spec(again, "strategy")
+            job = self._compactor.job(spec) if again.leaving else None
+            await self._compactor.record(event, job)
 
     async def _climb(self, prefix: PromptPrefix, limits: Limits, steps: tuple[int, ...]) -> View:
         """Take these steps of the ladder, as far as the request is over the ceiling; the last one
@@ -225,3 +232,68 @@ class RequestFitter:
         state = self._state
         await state.take_back("undo", event, await state.history(), "emergency", event.reason)
         state.notify()
+
+    # --- between turns -------------------------------------------------------------------------
+
+    async def settle(self) -> None:
+        """Do what is due between turns, before the next one begins."""
+        if self._state.waits_for_strategy:
+            await self._switch()
+        await self._note_changed_prompt(self._state.prefix, self._state.limits)
+        await self._show_late()
+
+    async def _switch(self) -> None:
+        """Plan by the strategy of the settings from now on, over all that the others leave in
+        context."""
+        state = self._state
+        before, old, new = state.view(), state.limits.strategy, state.limits_as_set.strategy
+        await state.switch(new, await state.history())
+        why = f"the strategy was changed from {old} to {new}"
+        plan = Plan(Change(), why, tokens_after=state.view().tokens)
+        await state.store(state.count_broken(state.event(plan, before, kind="setting"), before))
+
+    async def _note_changed_prompt(self, prefix: PromptPrefix, limits: Limits) -> None:
+        """Record that something else stands before the conversation than in its last request."""
+        state = self._state
+        if prefix is self._fingerprint_of and limits.model == self._fingerprint.get("model"):
+            return  # nearly always: a prefix is made anew only where something has changed
+        now = fingerprint(prefix, limits.model)
+        if now != self._fingerprint:
+            view, why = state.view(limits=limits), describe_change(self._fingerprint, now)
+            plan = Plan(Change(), why, tokens_after=view.tokens)
+            event = state.count_ahead(state.event(plan, view, kind="prompt"))
+
+            def keep(db: Any) -> int:
+                conversations.keep_fingerprint(db, state.row, now)
+                return transcript.insert_event(db, state.row, event) if why else 0
+
+            stored = await self._services.store.write(keep, is_synced=False)
+            state.last_event = max(stored, state.last_event)
+        self._fingerprint, self._fingerprint_of = now, prefix
+
+    async def _show_late(self) -> None:
+        """Show the summaries that came late, and a reference to what left; between turns only, so
+        that no request of a running turn is rewritten."""
+        state, late = self._state, await self._forecaster.find_late()
+        layout = state.replayed.layout
+        front = layout.front
+        kept = self._new_reference(is_late=front in late)
+        if not kept and not late:
+            return
+        ranges = sorted(turn for one in layout.ranges if one.event in late for turn in one.turns)
+        why = "what left is kept elsewhere now"
+        if late:
+            why = f"the summary of {format_turns(ranges)} is ready"
+        if front in late:
+            why = "the summary of the compaction is ready"
+        plan = Plan(Change.showing(late, front or 0, kept or None), why)
+        event = state.event(plan, state.view(), kind="text")
+        await state.record(replace(event, tokens_before=0))  # its size is known once it is there
+
+    def _new_reference(self, *, is_late: bool) -> str:
+        """Return the reference to what left, where the model does not know it, and something stands
+        for what left."""
+        kept = self._compactor.summaries.reference
+        if not kept or kept == self._state.layout.reference:
+            return ""
+        return kept if is_late or self._state.view().front else ""

@@ -108,7 +108,7 @@ class TurnLog:
             return known
         await self._close_left_open()
         async with state.changing:
-            await self.compactor.between.settle()
+            await self.fitter.settle()
             number = state.newest + 1
             question = Message(
                 "user", text, speaker=speaker, images=images, files=files, is_tainted=is_tainted

@@ -1,23 +1,21 @@
-"""The planning of compactions: when one is due, what is planned on demand, which event a plan
-becomes, and its summary."""
+"""The planning of compactions: what holds them off, what is planned on demand, and which summary
+they call for."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.context import emergency
-from memory.context.change import Actor, Change, Kind, ViewEvent
-from memory.context.forecast import forecast
+from memory.context.change import Actor, Change, ViewEvent
 from memory.context.forms import RANGE, give
 from memory.context.limits import Limits
 from memory.context.meter import Meter
-from memory.context.plan import Plan, Planner, remove, remove_and_squeeze, summarise_in_front
-from memory.context.strategies import STRATEGIES, next_plan
+from memory.context.plan import Plan, list_leaving, remove_and_squeeze, summarise_in_front
+from memory.context.strategies import STRATEGIES
 from memory.context.strategies.split import plan_structured, split
 from memory.context.summary import Style
 from memory.context.view import View, clip_message, make_stub
@@ -30,14 +28,6 @@ HELD_GROWTH = 1.2
 """After an undo nothing is cut automatically for 5 turns, a fifth more tokens, or the ceiling."""
 
 
-def due(view: View, limits: Limits, move: ViewEvent | None, by_rule: bool = False) -> Plan | None:
-    """Return the plan that the strategy in force asks for now, unless an undo holds it off: before
-    a step, or as a turn begins by a rule. `move` is `ReplayedState.move`."""
-    if STRATEGIES[limits.strategy].by_rule != by_rule or is_held(view, limits, move):
-        return None
-    return next_plan(view, limits)
-
-
 def is_held(view: View, limits: Limits, move: ViewEvent | None) -> bool:
     """Return whether a person has just taken a cut back, said no to one, or opened a summary (by
     `ReplayedState.move`), so that none is made for a while."""
@@ -47,32 +37,6 @@ def is_held(view: View, limits: Limits, move: ViewEvent | None) -> bool:
         view.turns[-1].number - move.turn < HELD_TURNS
         and view.tokens < move.tokens_after * HELD_GROWTH
         and view.tokens <= limits.ceiling
-    )
-
-
-def holds_off(view: View, limits: Limits, move: ViewEvent | None) -> bool:
-    """Return whether an undo holds off a cut that would otherwise come while it lasts."""
-    if move is None or not is_held(view, limits, move):
-        return False
-    left = move.turn + HELD_TURNS - view.turns[-1].number
-    return forecast(view, limits, left) is not None
-
-
-def event_of(
-    plan: Plan, view: View, limits: Limits, actor: Actor, kind: Kind = "view"
-) -> ViewEvent:
-    """Return the durable event that carrying this plan out is."""
-    return ViewEvent(
-        at=datetime.now(UTC),
-        kind=kind,
-        actor=actor,
-        strategy=plan.strategy or limits.strategy,
-        reason=plan.why,
-        change=plan.change,
-        turn=view.newest,
-        leaving=plan.leaving,
-        tokens_before=view.tokens,
-        tokens_after=plan.tokens_after,
     )
 
 
@@ -128,71 +92,50 @@ def describe_restart(event: ViewEvent, view: View, turn: int) -> str:
     )
 
 
-def make_manual_planner(focus: str) -> Planner:
-    """Make the planner of `/context compact`: it removes all complete turns but the newest, and the
-    activity log's lines."""
-
-    def plan(view: View, limits: Limits) -> Plan | None:
-        del limits
-        leaving = view.movable[:-1] or view.movable
-        if not leaving:
-            return None
-        removal = remove(view, leaving)
-        numbers = tuple(sorted({*view.logged, *removal.leaving}))
-        change = summarise_in_front(view, numbers)
-        why = f"{ASKED}: {focus}" if focus else ASKED
-        return Plan(change, why, numbers, view.apply(change).tokens, focus=focus)
-
-    return plan
+def plan_all(view: View, focus: str) -> Plan | None:
+    """Plan `/context compact`: it removes all complete turns but the newest, and the activity log's
+    lines."""
+    leaving = view.movable[:-1] or view.movable
+    if not leaving:
+        return None
+    numbers = tuple(sorted({*view.logged, *list_leaving(view, leaving)}))
+    return _plan_asked(view, summarise_in_front(view, numbers), numbers, focus)
 
 
-def make_range_planner(numbers: Collection[int], focus: str = "") -> Planner:
-    """Make the planner of a summary in the middle: all complete turns of these that are in context
-    leave, but for pinned ones. A summary that stands for one of them goes into the new one with all
-    that it stands for."""
-
-    def plan(view: View, limits: Limits) -> Plan | None:
-        del limits
-        wanted = frozenset(numbers)
-        turns = [turn for turn in view.movable if turn.number in wanted]
-        swallowed = [one for one in view.loose if not wanted.isdisjoint(one.turns)]
-        if len(turns) + len(swallowed) < (1 if turns else 2):
-            return None  # one summary alone is what it would become again
-        gone = {turn.number for turn in turns}.union(*(one.turns for one in swallowed))
-        leaving = tuple(sorted(gone))
-        change = Change(give(leaving, RANGE))
-        why = f"{ASKED}: {focus}" if focus else ASKED
-        return Plan(change, why, leaving, view.apply(change).tokens, focus=focus)
-
-    return plan
+def plan_range(view: View, numbers: Collection[int], focus: str) -> Plan | None:
+    """Plan a summary in the middle: all complete turns of these that are in context leave, but for
+    pinned ones. A summary that stands for one of them goes into the new one with all that it stands
+    for."""
+    wanted = frozenset(numbers)
+    turns = [turn for turn in view.movable if turn.number in wanted]
+    swallowed = [one for one in view.loose if not wanted.isdisjoint(one.turns)]
+    if len(turns) + len(swallowed) < (1 if turns else 2):
+        return None  # one summary alone is what it would become again
+    gone = {turn.number for turn in turns}.union(*(one.turns for one in swallowed))
+    leaving = tuple(sorted(gone))
+    return _plan_asked(view, Change(give(leaving, RANGE)), leaving, focus)
 
 
-def make_split_planner(
-    strategy: str = "", keep_recent: int = 0, summary_max_tokens: int = 0, why: str = ""
-) -> Planner:
-    """Make the planner of Digitorn's action compact_context ("" and 0: as the settings say): all
-    but the last messages leave, with a reminder or a recap in their place."""
+def _plan_asked(view: View, change: Change, leaving: tuple[int, ...], focus: str) -> Plan:
+    why = f"{ASKED}: {focus}" if focus else ASKED
+    return Plan(change, why, leaving, view.apply(change).tokens, focus=focus)
+
+
+def plan_split(
+    view: View, limits: Limits, strategy: str, keep_recent: int, summary_max_tokens: int, why: str
+) -> Plan | None:
+    """Plan Digitorn's action compact_context ("" and 0: as the settings say): all but the last
+    messages leave, with a reminder or a recap in their place."""
+    made = split(view, keep_recent or limits.context.keep_recent, why or "a rule asked for it")
+    chosen = strategy or ("truncate" if limits.strategy == "truncate" else "summarize")
     once = (("summary_max_tokens", summary_max_tokens),) if summary_max_tokens else ()
-
-    def plan(view: View, limits: Limits) -> Plan | None:
-        keep = keep_recent or limits.context.keep_recent
-        made = split(view, keep, why or "a rule asked for it")
-        chosen = strategy or ("truncate" if limits.strategy == "truncate" else "summarize")
-        return made and replace(made, strategy=chosen, style=STRATEGIES[chosen].style, once=once)
-
-    return plan
+    return made and replace(made, strategy=chosen, style=STRATEGIES[chosen].style, once=once)
 
 
-def make_one_off_planner(config: Mapping[str, Any]) -> Planner:
-    """Make a planner that does what AgentScope's compress_context() does with these limits for one
-    call."""
-
-    def plan(view: View, limits: Limits) -> Plan | None:
-        made = plan_structured(view, limits.but(**config))
-        once = tuple(sorted(config.items()))
-        return made and replace(made, strategy="structured", style="structured", once=once)
-
-    return plan
+def plan_once(view: View, limits: Limits, config: Mapping[str, Any]) -> Plan | None:
+    """Plan what AgentScope's compress_context() does with these limits for one call."""
+    made, once = plan_structured(view, limits.but(**config)), tuple(sorted(config.items()))
+    return made and replace(made, strategy="structured", style="structured", once=once)
 
 
 class SummarySpec(Struct, frozen=True):

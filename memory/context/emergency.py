@@ -20,7 +20,7 @@ from itertools import accumulate
 
 from memory.context.change import Change, Clip, ViewEvent
 from memory.context.limits import Limits
-from memory.context.plan import Plan, remove, remove_and_squeeze, summarise_in_front
+from memory.context.plan import Plan, list_leaving, remove_and_squeeze, summarise_in_front
 from memory.context.replay import undoable
 from memory.context.view import View
 from memory.turns import Entry, Turn, format_turns
@@ -171,9 +171,13 @@ def _as_little_as_needed(view: View, limits: Limits) -> Change:
     after, leaving = view, 0
     while after.tokens > aim and leaving < len(view.movable):
         leaving += 1
-        after = view.apply(remove(view, view.movable[:leaving]).change)
+        after = view.apply(_remove(view, view.movable[:leaving]))
     is_needed = leaving or (after.tokens > aim and view.loose)
-    return remove(view, view.movable[:leaving]).change if is_needed else Change()
+    return _remove(view, view.movable[:leaving]) if is_needed else Change()
+
+
+def _remove(view: View, turns: Sequence[Turn]) -> Change:
+    return summarise_in_front(view, list_leaving(view, turns))
 
 
 def _clip_current(view: View, limits: Limits) -> Change:
@@ -222,7 +226,7 @@ def _aggressively(view: View, limits: Limits) -> Change:
     change = _clips(view, limits, LONGEST)
     complete = view.complete
     surplus = len(view.turns) - MOST_TURNS
-    return change.combine(remove(view, complete[:surplus]).change) if surplus > 0 else change
+    return change.combine(_remove(view, complete[:surplus])) if surplus > 0 else change
 
 
 def _all_but_the_current(view: View, limits: Limits) -> Change:
@@ -231,9 +235,10 @@ def _all_but_the_current(view: View, limits: Limits) -> Change:
 
 
 def _all_but_the_current_cut(view: View) -> Change:
-    if not view.complete and not view.layout.ranges:
-        return Change()
-    return remove(view, view.complete, with_pinned=True).change
+    """Remove all turns but the running one, pinned ones and all range summaries, too."""
+    numbers = {turn.number for turn in view.complete}
+    leaving = numbers.union(*(one.turns for one in view.layout.ranges))
+    return summarise_in_front(view, leaving) if leaving else Change()
 
 
 def _clips(

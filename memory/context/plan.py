@@ -17,13 +17,6 @@ from memory.context.view import View
 from memory.turns import Turn, format_turns
 
 
-class Removal(Struct, frozen=True):
-    """A change by which turns leave, and these turns."""
-
-    change: Change
-    leaving: tuple[int, ...]
-
-
 class Plan(Struct, frozen=True):
     """`change` says what moves, `why` is the rule in words that a person reads; `tokens_after` is
     the meter's figure once it is carried out.
@@ -136,14 +129,12 @@ def find_leaving_ranges(view: View, last: int, gone: Collection[int]) -> list[Ra
     return [one for one in view.loose if is_all or one.turns[-1] <= last]
 
 
-def remove(view: View, turns: Collection[Turn], *, with_pinned: bool = False) -> Removal:
-    """Remove exactly these turns and the range summaries before them, into a summary in front that
-    continues the one that is there."""
+def list_leaving(view: View, turns: Collection[Turn]) -> tuple[int, ...]:
+    """Return these turns, and those of the range summaries before them, which leave along with
+    them."""
     gone = {turn.number for turn in turns}
-    last = max(gone, default=0)
-    ranges = view.layout.ranges if with_pinned else find_leaving_ranges(view, last, gone)
-    leaving = tuple(sorted(gone.union(*(one.turns for one in ranges))))
-    return Removal(summarise_in_front(view, leaving), leaving)
+    ranges = find_leaving_ranges(view, max(gone, default=0), gone)
+    return tuple(sorted(gone.union(*(one.turns for one in ranges))))
 
 
 def remove_and_squeeze(
@@ -151,15 +142,17 @@ def remove_and_squeeze(
 ) -> Plan | None:
     """Return the plan by which turns leave, and of others the question and the reply alone stay;
     None where it would change nothing."""
-    removal = remove(view, leaving) if leaving else Removal(Change(), ())
-    change = removal.change.with_forms(squeeze(view, shorter))
+    gone = list_leaving(view, leaving) if leaving else ()
+    removal = summarise_in_front(view, gone) if leaving else Change()
+    change = removal.with_forms(squeeze(view, shorter))
     if change.is_empty:
         return None
-    return Plan(change, why, removal.leaving, view.apply(change).tokens)
+    return Plan(change, why, gone, view.apply(change).tokens)
 
 
 def summarise_in_front(view: View, leaving: Collection[int]) -> Change:
-    """Return the change by which turns leave into a summary of all that was summarised before."""
+    """Return the change by which turns leave into a summary in front, which continues the one that
+    is there."""
     layout, front = view.layout, view.layout.front
     before = layout.after.get(OWN, 0) if front == OWN else front or 0
     rolled = tuple(span for span in layout.forms if span.form == TurnForm("gone", ROLLED))

@@ -305,6 +305,6 @@ async def test_a_summary_that_is_written_for_turns_that_are_back_is_not_shown(
     assert (await conversation.editor.expand(event.leaving)).left == ()
     lodge.summarizer.gate.set()
     await lodge.settle()
-    await conversation.compactor.between.settle()
+    await conversation.turns.fitter.settle()
     assert "SUM1" in conversation.context.view().front
     await lodge.close()

@@ -16,7 +16,14 @@ from msgspec import Struct, field
 
 from memory.context.change import Change, Clip
 from memory.context.limits import Limits
-from memory.context.plan import Plan, can_help, is_filled_by_pins, remove, squeeze
+from memory.context.plan import (
+    Plan,
+    can_help,
+    is_filled_by_pins,
+    list_leaving,
+    squeeze,
+    summarise_in_front,
+)
 from memory.context.view import View
 
 LONG_RESULT = 20_000
@@ -105,5 +112,5 @@ def _squeeze(draft: _Draft, limits: Limits, why: str) -> _Draft:
 
 def _cut_half(draft: _Draft, why: str) -> _Draft:
     movable = draft.view.movable
-    removal = remove(draft.view, movable[: max(1, len(movable) // 2)])
-    return draft.after(removal.change, why, removal.leaving)
+    leaving = list_leaving(draft.view, movable[: max(1, len(movable) // 2)])
+    return draft.after(summarise_in_front(draft.view, leaving), why, leaving)

@@ -135,7 +135,7 @@ async def gather(ask: Ask) -> Overview:
         waiting=await conversation.compactor.approval.notice(),
         soft=soft_limit_of(ask),
         cut_prompt=conversation.calibration.cuts.newest.get(limits.model),
-        hold=hold(view, limits, conversation),
+        hold=hold(conversation),
         last=last,
         summary=await _summary(conversation, last),
         can_undo=can_undo,
@@ -158,10 +158,10 @@ def _weigh_tools(conversation: Conversation, view: View) -> dict[str, int]:
     return {name: view.scale.part(sizes[name]) for name in largest_first}
 
 
-def hold(view: View, limits: Limits, conversation: Conversation) -> Hold | None:
+def hold(conversation: Conversation) -> Hold | None:
     """Until when no cut is made by itself, if an undo holds one off."""
-    undo = conversation.context.replayed.move
-    if undo is None or not compaction.holds_off(view, limits, undo):
+    undo, limits = conversation.context.replayed.move, conversation.context.limits
+    if undo is None or not conversation.compactor.forecaster.holds_off():
         return None
     most = round(undo.tokens_after * compaction.HELD_GROWTH)
     turn = undo.turn + compaction.HELD_TURNS
