@@ -10,28 +10,33 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memory.context import compaction, emergency
+from memory.context import emergency
 from memory.context.change import Actor, ViewEvent
-from memory.context.compaction import SummarySpec
+from memory.context.layout import list_effective
 from memory.context.limits import Limits
 from memory.context.meter import PromptPrefix
 from memory.context.plan import (
+    ASKED,
     Plan,
     Planner,
     Stuck,
+    SummarySpec,
     explain_stuck,
     find_stuck,
     is_over,
     keeps_turn_limit,
+    measure,
+    plan_all,
     plan_by,
+    plan_range,
     renew,
 )
-from memory.context.replay import list_effective
+from memory.context.strategies import plan_once, plan_split, trim
 from memory.context.summary_writer import SummaryWriter
 from memory.context.view import View
 from memory.context_state import ContextState
 from memory.events import Event
-from memory.forecaster import PATIENCE, CutApproval, Forecaster
+from memory.forecaster import CutApproval, Forecaster
 from memory.record.proposals import Proposal
 from memory.record.summaries import Job, Summary
 from memory.services import CutNotice, MemoryServices
@@ -126,13 +131,10 @@ class Compactor:
         """Make the cut that waits for a person, if it waits no longer. None: it does, or there is
         none."""
         proposal = self.approval.current
-        if proposal is None or not self.approval.is_due(proposal):
-            return None
-        is_answered = self.approval.clock() - proposal.asked_at < PATIENCE
-        late = "the window is full" if is_answered else "nobody answered in ten minutes"
-        return await self.carry_out_proposal(proposal, late)
+        why = self.approval.why_due(proposal) if proposal is not None else ""
+        return await self._carry_out_proposal(proposal, why) if proposal and why else None
 
-    async def carry_out_proposal(self, proposal: Proposal, how: str) -> Compacted:
+    async def _carry_out_proposal(self, proposal: Proposal, how: str) -> Compacted:
         """Make a cut as it was put to the person, who has said yes, or nothing."""
         if (
             not proposal.summary
@@ -143,7 +145,9 @@ class Compactor:
         async with self._state.changing:
             if self.approval.current != proposal:
                 return Compacted(is_overtaken=True)
-            summary = await self.approval.make_ready(proposal)
+            summary = await self.summaries.read(proposal.summary) if proposal.summary else None
+            if summary is not None:  # the one that the person has seen
+                self.summaries.written_ahead = (proposal.spec, summary)
             change = renew(self._state.view(), proposal.plan)
             plan = replace(proposal.plan, change=change, why=f"{proposal.plan.why}; {how}")
             event = await self.carry_out(plan, proposal.actor)
@@ -155,7 +159,7 @@ class Compactor:
         waits."""
         if (proposal := self.approval.current) is None:
             return None
-        done = await self.carry_out_proposal(proposal, "you said yes")
+        done = await self._carry_out_proposal(proposal, "you said yes")
         if done.event is not None:
             self.approval.answered.add(done.event.id)
         return done
@@ -190,9 +194,7 @@ class Compactor:
     async def compact_for_person(self, focus: str = "") -> Compacted | None:
         """Summarise all complete turns but the newest, now, and what stands in the activity log.
         None: there is nothing to compact."""
-        return await self.compact(
-            lambda view, limits: compaction.plan_all(view, focus), "person", wait=True
-        )
+        return await self.compact(lambda view, limits: plan_all(view, focus), "person", wait=True)
 
     async def compact_range(
         self, turns: Collection[int], focus: str = "", *, wait: bool = True
@@ -200,7 +202,7 @@ class Compactor:
         """Summarise these turns, as far as they are in context, now; the summary stands where they
         stood. None: there is nothing to compact."""
         return await self.compact(
-            lambda view, limits: compaction.plan_range(view, turns, focus), "person", wait=wait
+            lambda view, limits: plan_range(view, turns, focus), "person", wait=wait
         )
 
     async def free_range(self, turns: Collection[int]) -> ViewEvent | None:
@@ -220,7 +222,7 @@ class Compactor:
             if self.forecaster.is_held(view, limits):
                 return None
             asked = strategy, keep_recent, summary_max_tokens, why
-            return compaction.plan_split(view, limits, *asked)
+            return plan_split(view, limits, *asked)
 
         done = await self.compact(plan, "rule", wait=True)
         return done.event if done else None
@@ -229,7 +231,7 @@ class Compactor:
         """AgentScope's compress_context(), asked for by a person: None below the threshold, or
         where nothing may leave. `config` are limits by name, checked, that hold for this call."""
         return await self.compact(
-            lambda view, limits: compaction.plan_once(view, limits, config), "person", wait=True
+            lambda view, limits: plan_once(view, limits, config), "person", wait=True
         )
 
     async def free(self) -> ViewEvent | None:
@@ -237,7 +239,7 @@ class Compactor:
         at once, and no model is waited for; what it removes is summarised in the background. None:
         nothing would."""
         done = await self.compact(
-            lambda view, limits: emergency.halve(view, limits, compaction.ASKED),
+            lambda view, limits: emergency.halve(view, limits, ASKED),
             "emergency",
             wait=False,
         )
@@ -246,7 +248,7 @@ class Compactor:
     async def restore_recent(self) -> None:
         """Compact as a restart under `trim` with `restore: recent` does (CowAgent)."""
         if self._state.limits.strategy == "trim":
-            await self.compact(compaction.restart, "restart", wait=False)
+            await self.compact(trim.restart, "restart", wait=False)
 
     def set_aside(self, turn: int) -> str:
         """Return a sentence, once, on the turns that the restart before this turn removed from the
@@ -256,7 +258,7 @@ class Compactor:
         if move is None or move.name != "restart" or turn - move.turn > 1:
             return ""
         is_told, self._told = move.id == self._told, move.id
-        return "" if is_told else compaction.describe_restart(move, self._state.view(), turn)
+        return "" if is_told else trim.describe_restart(move, self._state.view(), turn)
 
     def tell_stuck(self, turn: int) -> str:
         """Return what cannot leave and is over a limit, as the turn of this number is answered, in
@@ -275,7 +277,7 @@ class Compactor:
         shorter than what it replaces and no limit of turns asks for it."""
         state = self._state
         view = state.view()
-        change = await compaction.measure(plan.change, view, self._services.meter)
+        change = await measure(plan.change, view, self._services.meter)
         spec = self.forecaster.spec(plan, actor)
         ready = await self.summaries.at_once(spec) if plan.leaving else None
         snapshot = await state.snapshot(view) if plan.leaving else None
@@ -286,7 +288,7 @@ class Compactor:
             after = replace(view.apply(change), summaries=texts)
         elif ready is not None and change.makes("summary"):
             change = change.with_summary(ready.id)
-            after = replace(view.apply(change), preface=state.preface_of(ready, snapshot))
+            after = replace(view.apply(change), preface=await state.preface_of(ready, snapshot))
         then, now = after.layout.ranges, view.layout.ranges
         is_same = (after.turns, after.log, then) == (view.turns, view.log, now)
         is_vain = ready and after.raw_tokens >= view.raw_tokens

@@ -11,11 +11,9 @@ from msgspec.structs import replace
 
 from memory.compactor import Compactor
 from memory.context.change import Change, ViewEvent
-from memory.context.compaction import ASKED
 from memory.context.forms import ASIDE, CLEARED, DROPPED, WHOLE, TurnForm, give, overlay
-from memory.context.layout import TakenAway
-from memory.context.plan import Plan
-from memory.context.replay import is_move, newest_undoable, redoable, undoable
+from memory.context.layout import TakenAway, newest_undoable, redoable, undoable
+from memory.context.plan import ASKED, Plan
 from memory.context.view import View, apply_layout
 from memory.context_state import ContextState
 from memory.record import summaries
@@ -126,30 +124,21 @@ class ContextEditor:
         none of this id that could be."""
         async with self._change():
             events = await self._state.history()
-            newest = newest_undoable(events)
             named = (event for event in undoable(events) if event.id == event_id)
-            event = next(named, None) if event_id else newest
-            return await self._turn_back("undo", event, events) if event else None
+            event = next(named, None) if event_id else newest_undoable(events)
+            if event is not None:
+                await self._state.take_back("undo", event, "person", ASKED)
+            return event
 
     async def redo(self, event_id: int = 0) -> ViewEvent | None:
         """Bring the event that was undone last into force again; one that is named, only where it
         is that one."""
         async with self._change():
-            events = await self._state.history()
-            undone = redoable(events)
+            undone = redoable(await self._state.history())
             if undone is None or event_id not in (0, undone.id):
                 return None
-            return await self._turn_back("redo", undone, events)
-
-    async def _turn_back(
-        self, kind: Literal["undo", "redo"], event: ViewEvent, events: Sequence[ViewEvent]
-    ) -> ViewEvent:
-        state = self._state
-        move = await state.take_back(kind, event, events, "person", ASKED)
-        if is_move(move, events):
-            state.replayed = replace(state.replayed, move=move)
-        state.notify()
-        return event
+            await self._state.take_back("redo", undone, "person", ASKED)
+            return undone
 
     async def expand(self, numbers: Collection[int]) -> Expanded:
         """Bring back these turns, which are in summaries, the newest first and as many as fit. A
@@ -170,7 +159,9 @@ class ContextEditor:
             if not back:
                 return found
             left = {n for n in there if not taken.has(n)} - whole - {*back}
-            return replace(found, event=await self._bring_back(await self._expansion(back, left)))
+            change, before = await self._expansion(back, left), state.view()
+            event = state.event(Plan(change, ASKED), before)
+            return replace(found, event=await state.record_measured(event, before))
 
     async def _expansion(self, back: Sequence[int], left: Collection[int]) -> Change:
         """Return the change that brings turns back. A summary in front all of whose turns are back
@@ -228,14 +219,6 @@ class ContextEditor:
                 if part(size) <= room:
                     fitting.append(turn.number)
         return list(wanted)
-
-    async def _bring_back(self, change: Change) -> ViewEvent:
-        """Change the layout by a change by which turns come back."""
-        state, before = self._state, self._state.view()
-        event = state.event(Plan(change, ASKED), before)
-        stored = await state.record_measured(event, await state.history(), before)
-        state.notify()
-        return stored
 
     async def pin(self, turns: Collection[int]) -> ViewEvent | None:
         """Pin turns, by a person's wish; those that are not there yet are left out."""

@@ -18,12 +18,11 @@ from memory.context.continued import AsSent
 from memory.context.cut_cost import count_broken
 from memory.context.emergency import PASSING
 from memory.context.forms import SHOWN
-from memory.context.layout import Layout
+from memory.context.layout import Layout, ReplayedState, replay
 from memory.context.limits import Limits
 from memory.context.lines import log_lines
 from memory.context.meter import PromptPrefix
 from memory.context.plan import Plan
-from memory.context.replay import ReplayedState, replay
 from memory.context.snapshot import Snapshot, note, take_snapshot
 from memory.context.strategies import STRATEGIES, Strategy
 from memory.context.view import (
@@ -51,8 +50,6 @@ Query = Callable[Concatenate[Database, int, P], T]
 """Asks the database about a conversation, or changes it there, by its row."""
 
 KEPT = "What has left is kept, whole, in '{}'."
-_IN_FORCE_ALREADY = ("undo", "redo", "expand", "strategy")
-"""Events that are in force before they are stored, since only then their sizes are known."""
 _SOME_PREFACE = Preface("", 0)
 """A summary of which only that much is known, that it is another one than before."""
 _IN_LOG = (*SHOWN, "line", "range")  # forms of turns that may be a line once more turns fold
@@ -204,11 +201,9 @@ class ContextState:
         row = self.row
         return await self._services.store.write(lambda db: query(db, row, *args, **more))
 
-    async def history(self, newest: int = 0) -> list[ViewEvent]:
-        """All that ever changed the view, or the newest so many, oldest first."""
-        return await self._services.store.read(
-            lambda db: transcript.events_of(db, self.row, newest), is_brief=newest > 0
-        )
+    async def history(self) -> list[ViewEvent]:
+        """All that ever changed the view, oldest first."""
+        return await self.read(transcript.events_of)
 
     async def turns(self, numbers: Sequence[int]) -> tuple[Turn, ...]:
         """Return turns of the transcript, in context or not."""
@@ -247,25 +242,16 @@ class ContextState:
         self.has_passing_steps = any(event.reason in PASSING for event in events)
         await self.replay(events)
 
-    async def as_of(self, strategy: str, event: int, seq: int, prefix: PromptPrefix) -> View:
-        """Return the view that the model saw when this strategy was in force, this event was the
-        newest, and so was the entry with this seq, as far as it is kept."""
-        past = self._under(strategy)
-        await past.replay([one for one in await self.history() if one.id <= event], until=seq)
-        return past.view(prefix)
-
-    async def under_chosen_strategy(self) -> ContextState:
-        """Return the same as it is from the next turn on, with the strategy of the settings in
-        force; nothing is changed here by it."""
-        next_one = self._under(self.limits_as_set.strategy)
-        next_one.newest, next_one.bill, next_one._caches = self.newest, self.bill, self._caches
-        await next_one.replay(await self.history())
-        return next_one
-
-    def _under(self, strategy: str) -> ContextState:
-        """Return the state of the same conversation under this strategy, with nothing in it."""
+    async def under(
+        self, strategy: str, event: float = math.inf, seq: float = math.inf
+    ) -> ContextState:
+        """Return the state of the same conversation with this strategy in force, when this event
+        was the newest, and so was the entry with this seq, as far as it is kept; nothing is changed
+        here by it."""
         other = ContextState(self._services, self.key, self._calibration)
-        other.row, other._strategy = self.row, strategy
+        other.row, other._strategy, other.newest = self.row, strategy, self.newest
+        other.bill, other._caches = self.bill, self._caches
+        await other.replay([one for one in await self.history() if one.id <= event], until=seq)
         return other
 
     async def switch(self, strategy: str, events: Sequence[ViewEvent]) -> None:
@@ -343,7 +329,7 @@ class ContextState:
     ) -> tuple[ViewEvent, Job | None]:
         """Store an event, with the job for what it removes, and move the layout by it; return
         both with their ids."""
-        stored, kept = await self.store(event, job)
+        stored, kept = await self.store(self.count_ahead(event), job)
         await self._move_by(stored)
         return stored, kept
 
@@ -370,11 +356,10 @@ class ContextState:
         self.has_passing_steps |= stored.reason in PASSING
         self._services.on_event(stored)
 
-    async def record_measured(
-        self, event: ViewEvent, events: Sequence[ViewEvent], before: View
-    ) -> ViewEvent:
-        """Store an event whose size is only known once it is in force, and move the layout by it;
-        what can't be stored does not hold. Raises StoreError."""
+    async def record_measured(self, event: ViewEvent, before: View) -> ViewEvent:
+        """Store an event whose size is only known once it is in force, move the layout by it and
+        tell who watches; what can't be stored does not hold. Raises StoreError."""
+        events = await self.history()
         await self.replay([*events, event])
         event = self.count_broken(replace(event, tokens_after=self.view().tokens), before)
         try:
@@ -382,15 +367,14 @@ class ContextState:
         except StoreError:
             await self.replay(events)
             raise
-        if event.kind == "view":
-            await self.replay([*events, stored])  # the event's own id is known now
+        await self.replay([*events, stored])  # its own id and size are known now
+        self.notify()
         return stored
 
     async def take_back(
         self,
         kind: Literal["undo", "redo"],
         event: ViewEvent,
-        events: Sequence[ViewEvent],
         actor: Actor,
         why: str,
     ) -> ViewEvent:
@@ -398,7 +382,7 @@ class ContextState:
         StoreError."""
         before = self.view()
         move = self.event(Plan(Change.moving(event.id), why), before, actor, kind)
-        return await self.record_measured(move, events, before)
+        return await self.record_measured(move, before)
 
     async def _move_by(self, event: ViewEvent) -> None:
         if event.change.brings_back or event.kind == "setting":  # what comes back is read
@@ -409,8 +393,6 @@ class ContextState:
 
     async def store(self, event: ViewEvent, job: Job | None = None) -> tuple[ViewEvent, Job | None]:
         """Put an event on disk, with its job, and move nothing."""
-        if event.name not in _IN_FORCE_ALREADY:
-            event = self.count_ahead(event)
 
         def insert(db: Any) -> tuple[ViewEvent, Job | None]:
             stored = self._insert(db, event)
@@ -500,22 +482,18 @@ class ContextState:
         if not summary_id:
             return self._preface_with(KEPT.format(kept)) if kept else None
         summary = await self._services.store.read(lambda db: summaries.summary(db, summary_id))
-        return None if summary is None else await self.show_in_front(summary, kept)
+        return None if summary is None else await self.preface_of(summary, kept=kept)
 
-    async def show_in_front(self, summary: Summary, kept: str) -> Preface:
-        """Return a summary as it would stand in the preface, with the reference to what left."""
-        at_hand = None
-        if self.strategy.preface == "system":
-            at_hand = await self.read(transcript.snapshot_of, summary.origin)
-        return self.preface_of(summary, at_hand, kept)
-
-    def preface_of(
-        self, summary: Summary, at_hand: Snapshot | None, kept: str | None = None
+    async def preface_of(
+        self, summary: Summary, at_hand: Snapshot | None = None, kept: str | None = None
     ) -> Preface:
         """Return a summary as it stands in the preface: as a system message, with what was at hand
-        when its turns were removed; and with the reference to these (None: the present one)."""
-        kept = self.layout.reference if kept is None else kept
-        told = note(at_hand) if at_hand is not None and self.strategy.preface == "system" else ""
+        when its turns were removed (None: as it is stored); and with the reference to these (None:
+        the present one)."""
+        told, kept = "", self.layout.reference if kept is None else kept
+        if self.strategy.preface == "system":
+            known = at_hand or await self.read(transcript.snapshot_of, summary.origin)
+            told = note(known) if known is not None else ""
         where = KEPT.format(kept) if kept else ""
         return self._preface_with(summary.text, told, where, is_untrusted=summary.is_untrusted)
 

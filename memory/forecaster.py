@@ -12,11 +12,9 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from memory.context import compaction, emergency
+from memory.context import emergency
 from memory.context.change import Actor, Change
-from memory.context.compaction import SummarySpec
 from memory.context.forecast import (
-    FARTHEST,
     Forecast,
     Preview,
     apply_emergency_steps,
@@ -27,8 +25,8 @@ from memory.context.forecast import (
 )
 from memory.context.limits import Limits
 from memory.context.meter import PromptPrefix
-from memory.context.plan import Plan
-from memory.context.strategies import STRATEGIES, next_cut, next_plan, slim
+from memory.context.plan import Plan, SummarySpec
+from memory.context.strategies import STRATEGIES, next_cut, next_plan, slim, style_of
 from memory.context.summary import OUT_OF_CONTEXT
 from memory.context.summary_writer import SummaryWriter
 from memory.context.view import View
@@ -39,6 +37,9 @@ from memory.record.proposals import Proposal
 from memory.record.summaries import Summary
 from memory.services import CutNotice, MemoryServices
 
+HELD_TURNS = 5
+HELD_GROWTH = 1.2
+"""After an undo nothing is cut automatically for 5 turns, a fifth more tokens, or the ceiling."""
 SOFT_MARK = 2
 """A summary is prepared as soon as the next cut is at most so many turns away."""
 
@@ -65,7 +66,7 @@ class Forecaster:
         are none, and neither is what leaves no turn out."""
         if self.mode != "ask" or not plan.leaving or plan.name != "compact":
             return False
-        return compaction.style_of(plan, self._state.limits, actor) not in OUT_OF_CONTEXT
+        return style_of(plan, self._state.limits, actor) not in OUT_OF_CONTEXT
 
     def asks(self, plan: Plan, actor: Actor, view: View | None = None) -> bool:
         """Return whether the person is asked before this is carried out on a view (None: the
@@ -87,8 +88,18 @@ class Forecaster:
         return next_plan(view, limits) if is_now and not self.is_held(view, limits) else None
 
     def is_held(self, view: View, limits: Limits) -> bool:
-        """Return whether a person has just done something by which no cut is made for a while."""
-        return compaction.is_held(view, limits, self._state.replayed.move)
+        """Return whether a person has just taken a cut back, said no to one, or opened a summary,
+        so that none is made for a while."""
+        move = self._state.replayed.move
+        if move is None or move.actor != "person" or not view.turns:
+            return False
+        if move.name not in ("undo", "hold", "expand"):
+            return False
+        return (
+            view.turns[-1].number - move.turn < HELD_TURNS
+            and view.tokens < move.tokens_after * HELD_GROWTH
+            and view.tokens <= limits.ceiling
+        )
 
     def holds_off(self, view: View | None = None) -> bool:
         """Return whether a cut of a view (None: the present) is held off that would otherwise come
@@ -97,20 +108,20 @@ class Forecaster:
         view = view or self._state.view(limits=limits)
         if move is None or not self.is_held(view, limits):
             return False
-        left = move.turn + compaction.HELD_TURNS - view.turns[-1].number
+        left = move.turn + HELD_TURNS - view.turns[-1].number
         return forecast(view, limits, left) is not None
 
-    def forecast(self, within: int = FARTHEST) -> Forecast | None:
-        """Forecast the next cut, if it is due within so many turns and no undo holds it off."""
+    def forecast(self) -> Forecast | None:
+        """Forecast the next cut, if no undo holds it off."""
         limits = self._state.limits
         view = self._state.view(limits=limits)
-        return None if self.holds_off(view) else forecast(view, limits, within)
+        return None if self.holds_off(view) else forecast(view, limits)
 
     async def preview(self) -> Preview:
         """Preview the next request, and what is done for it; nothing is done by asking."""
         state, limits = self._state, self._state.limits
         if not state.current and state.waits_for_strategy:
-            then = await state.under_chosen_strategy()
+            then = await state.under(state.limits_as_set.strategy)
             return await Forecaster(then, self._summaries).preview()
         now = state.view()
         if not state.current:
@@ -127,7 +138,7 @@ class Forecaster:
         if plan is not None and not self.asks(plan, "strategy", preview.then):
             summary = self._summaries.find_prepared(self.spec(plan, "strategy"))
             at_hand = await state.snapshot(now) if summary else None
-            preface = state.preface_of(summary, at_hand) if summary else None
+            preface = await state.preface_of(summary, at_hand) if summary else None
             preview = preview.after(plan, preface)
         return apply_emergency_steps(preview, limits, emergency.STEPS[1:])
 
@@ -196,7 +207,7 @@ class Forecaster:
             front or 0,
             plan.focus,
             layout.pinned,
-            compaction.style_of(plan, state.limits, actor),
+            style_of(plan, state.limits, actor),
             plan.once,
             tuple((s.event, s.summary) for s in layout.ranges if leaving.issuperset(s.turns)),
             layout.texts[front] if front in layout.edited else 0,
@@ -260,12 +271,13 @@ class CutApproval:
             and not self._forecaster.is_held(view, limits)
         )
 
-    def is_due(self, proposal: Proposal) -> bool:
-        """Return whether a cut waits no longer: nobody has answered, or the window is full."""
+    def why_due(self, proposal: Proposal) -> str:
+        """Return why a cut waits no longer; "" where it does."""
         limits = self._state.limits
-        has_waited = self.clock() - proposal.asked_at >= PATIENCE
-        is_unanswered = proposal.asked_at > 0 and has_waited
-        return is_unanswered or self._state.view(limits=limits).tokens > limits.ceiling
+        if 0 < proposal.asked_at <= self.clock() - PATIENCE:
+            return "nobody answered in ten minutes"
+        is_full = self._state.view(limits=limits).tokens > limits.ceiling
+        return "the window is full" if is_full else ""
 
     async def put(self, plan: Plan, actor: Actor) -> None:
         """Have the summary of a cut written, and ask."""
@@ -299,7 +311,7 @@ class CutApproval:
         """Return the question, with the size that the context will have once the summary stands
         there."""
         view = self._state.view()
-        preface = self._state.preface_of(summary, await self._state.snapshot(view))
+        preface = await self._state.preface_of(summary, await self._state.snapshot(view))
         after = replace(view.apply(plan.change), preface=preface).tokens
         return CutNotice(summary, plan.leaving, plan.why, view.tokens, after)
 
@@ -314,15 +326,6 @@ class CutApproval:
             return summary, changed
 
         summary, self._pending = await self._state.write(keep)
-        return summary
-
-    async def make_ready(self, proposal: Proposal) -> Summary | None:
-        """Let the summary that the person has seen be the one that stands there."""
-        if not proposal.summary:
-            return None
-        summary = await self._summaries.read(proposal.summary)
-        if summary is not None:
-            self._summaries.written_ahead = (proposal.spec, summary)
         return summary
 
     async def decline(self) -> None:

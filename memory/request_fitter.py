@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from memory.calibration import Calibration
 from memory.compactor import Compactor
-from memory.context import compaction, emergency
-from memory.context.change import Change, ViewEvent
+from memory.context import emergency
+from memory.context.change import Change
+from memory.context.layout import undoable
 from memory.context.limits import Limits
 from memory.context.meter import PromptFingerprint, PromptPrefix, describe_change, fingerprint
 from memory.context.plan import Plan, frees_enough
-from memory.context.replay import undoable
 from memory.context.strategies import slim
 from memory.context.view import View
 from memory.context_state import ContextState
@@ -28,13 +28,12 @@ _SHARES = (1 / 2, 1 / 8)
 """The parts of the running turn that are tried where no window is known in which it has no room."""
 
 
-class Refusal(Struct, frozen=True):
-    """A request was too long, the so many-th of its turn: for a window of `window` tokens (0: that
-    was not said), of the model in force (`is_own`) or of one that answered in its place; not
-    `is_sure`: the provider may have meant something else."""
+class Overflow(Struct, frozen=True):
+    """The provider refused a request as longer than its `window` in tokens (0: it named none): the
+    model's own, or that of one which answered in its place (not `is_own`). Not `is_sure`: it may
+    have meant something else."""
 
-    window: int
-    attempt: int
+    window: int = 0
     is_own: bool = True
     is_sure: bool = True
 
@@ -144,7 +143,7 @@ class RequestFitter:
         self, view: View, limits: Limits, step: int, why: str = emergency.REASON
     ) -> bool:
         """Take a step of the ladder; False where it changes nothing."""
-        plan = await compaction.step_of_ladder(view, limits, step, self._services.meter)
+        plan = await emergency.step_of_ladder(view, limits, step, self._services.meter)
         plan = replace(plan, why=why)
         if plan.change.is_empty or not frees_enough(view, plan, limits):
             return False
@@ -166,13 +165,15 @@ class RequestFitter:
         view, limits = self._state.view(), self._state.limits
         return emergency.describe(events, view, limits, turn, refused)
 
-    async def make_room(self, view: View, prefix: PromptPrefix, refusal: Refusal) -> bool:
-        """After the provider refused the request made from `view`: believe it, and take the next
-        step. The first attempt corrects the meter, and only goes as far as that calls for. False:
-        there is nothing left to do. What a fallback says holds for this step alone."""
-        window = refusal.window
+    async def make_room(
+        self, view: View, prefix: PromptPrefix, overflow: Overflow, attempt: int
+    ) -> bool:
+        """After the provider refused the request made from `view`, the so many-th attempt of its
+        turn: believe it, and take the next step. The first attempt corrects the meter, and only
+        goes as far as that calls for. False: there is nothing left to do. What a fallback says
+        holds for this step alone."""
+        window, why = overflow.window, overflow.why
         async with self._state.changing:
-            why = refusal.why
             if why == emergency.REASON:
                 self._calibration.believe_refusal(view, self._state.limits_as_set, window)
             limits = self._state.limits
@@ -180,10 +181,10 @@ class RequestFitter:
                 limits = replace(limits, window=min(window or view.tokens // 2, limits.window))
             if window:
                 self._refused = self._state.current, window
-            for step in emergency.STEPS[min(refusal.attempt, 3) - 1 :]:
+            for step in emergency.STEPS[min(attempt, 3) - 1 :]:
                 if await self._take_step(self._state.view(prefix, limits), limits, step, why):
                     return True
-            return refusal.is_sure and await self._shorten_blindly(prefix, limits, why)
+            return overflow.is_sure and await self._shorten_blindly(prefix, limits, why)
 
     async def _shorten_blindly(self, prefix: PromptPrefix, limits: Limits, why: str) -> bool:
         """Shorten the running turn although the meter says that it fits: the provider says that it
@@ -209,10 +210,10 @@ class RequestFitter:
         if not state.has_passing_steps or self._looked_in == state.current:
             return
         async with state.changing:
-            events = await state.history()
-            out = [e for e in undoable(events) if e.reason in emergency.PASSING]
+            held = undoable(await state.history())
+            out = [e for e in held if e.reason in emergency.PASSING]
             for event in reversed([e for e in out if e.turn < state.current]):
-                await self._undo(event)
+                await state.take_back("undo", event, "emergency", event.reason)
             self._looked_in = state.current
 
     async def take_back(self) -> None:
@@ -220,18 +221,12 @@ class RequestFitter:
         else."""
         state = self._state
         async with state.changing:
-            events = await state.history()
-            mine = [e for e in undoable(events) if e.reason in emergency.REASONS]
+            held = undoable(await state.history())
+            mine = [e for e in held if e.reason in emergency.REASONS]
             if not mine or mine[-1].turn != state.current:
                 return
-            await self._undo(mine[-1])
+            await state.take_back("undo", mine[-1], "emergency", mine[-1].reason)
             self._emergency_in = 0
-
-    async def _undo(self, event: ViewEvent) -> None:
-        """Take back what a step of the ladder did."""
-        state = self._state
-        await state.take_back("undo", event, await state.history(), "emergency", event.reason)
-        state.notify()
 
     # --- between turns -------------------------------------------------------------------------
 

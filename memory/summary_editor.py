@@ -175,9 +175,6 @@ class SummaryEditor:
         """Put a person's text in the place of the summary in force, which has this number (0:
         whatever it has), or of the one of this number that a waiting cut brings. Raises
         EditRefused."""
-        async with self._state.changing:
-            if (waiting := await self.find_waiting(number)) is not None:
-                return await self._edit_waiting(*waiting, text.strip())
         return await self.change(lambda before: text.strip(), number)
 
     async def keep(self, text: str, number: int = 0) -> EditedSummary:
@@ -195,13 +192,10 @@ class SummaryEditor:
             here = await self._find_in_place(number, is_newest=False)
             before = waiting[1] if waiting else (here or await self.find_editable()).summary
             lines, is_outside = await self._find_lines(before, fact)
-            if waiting is not None:
-                kept = _add_lines(before, lines)
-                return await self._edit_waiting(*waiting, kept, is_untrusted=is_outside)
         name = before.name
         return await self.change(
             lambda now: _add_lines(now, lines),
-            number=before.number if here else 0,
+            number=before.number if waiting or here else 0,
             why=f"“{fact[:60]}” was added to {name}" if fact else f"{name} was completed",
             is_untrusted=is_outside,
         )
@@ -251,13 +245,6 @@ class SummaryEditor:
             return None
         return (proposal, summary) if number in await self._numbers(summary, is_newest) else None
 
-    async def _edit_waiting(
-        self, proposal: Proposal, before: Summary, text: str, *, is_untrusted: bool = False
-    ) -> EditedSummary:
-        made = await self._write(before, text, 0, is_untrusted=is_untrusted)
-        after = await self._compactor.approval.edit(proposal, made)
-        return EditedSummary(before, after, None)
-
     async def change(
         self,
         write: Callable[[Summary], str],
@@ -265,17 +252,26 @@ class SummaryEditor:
         why: str = "",
         is_untrusted: bool = False,
     ) -> EditedSummary:
-        """Put what `write` makes of the summary in force in its place. Raises EditRefused."""
+        """Put what `write` makes of the summary in force in its place, or of the one of this number
+        that a waiting cut brings. Raises EditRefused."""
         async with self._state.changing:
+            if (waiting := await self.find_waiting(number)) is not None:
+                proposal, before = waiting
+                made = await self._write(before, write(before), 0, is_untrusted=is_untrusted)
+                after = await self._compactor.approval.edit(proposal, made)
+                return EditedSummary(before, after, None)
             standing = await self.find_editable(number)
-            before, text = standing.summary, write(standing.summary)
-            present = standing.tokens
-            made = await self._write(before, text, present, is_untrusted=is_untrusted)
+            before, present = standing.summary, standing.tokens
+            made = await self._write(before, write(before), present, is_untrusted=is_untrusted)
             made = replace(made, section="")
-            event = await self._to_event(standing, made, why)
-            stored, after = await self._state.record_summary(
-                made, lambda after: _name(event, standing, after)
-            )
+            event = await self._to_event(standing, made)
+
+            def name(after: Summary) -> ViewEvent:
+                shown = Change.showing({standing.slot: after.id})
+                reason = why or f"{before.name} was changed to {after.name}"
+                return replace(event, change=shown, reason=reason)
+
+            stored, after = await self._state.record_summary(made, name)
             return EditedSummary(before, after, stored, standing.is_range)
 
     async def find_editable(self, number: int = 0) -> StandingSummary:
@@ -321,22 +317,13 @@ class SummaryEditor:
         new = {"text": text, "tokens": raw, "edits": edits, "receipt": receipt}
         return replace(before, is_untrusted=is_doubted, **new)
 
-    async def _to_event(self, standing: StandingSummary, made: Summary, why: str) -> ViewEvent:
+    async def _to_event(self, standing: StandingSummary, made: Summary) -> ViewEvent:
         """Return the event by which a summary that has no id yet will be in force."""
-        state = self._state
-        view = state.view()
+        state, view = self._state, self._state.view()
         if standing.is_range:
             texts = {**view.summaries, standing.summary.id: state.in_place(made)}
             shown = replace(view, summaries=texts)
         else:
-            preface = await state.show_in_front(made, state.layout.reference)
-            shown = replace(view, preface=preface)
-        plan = Plan(Change(), why, tokens_after=shown.tokens)
-        event = state.event(plan, view, kind="edit")
+            shown = replace(view, preface=await state.preface_of(made))
+        event = state.event(Plan(Change(), "", tokens_after=shown.tokens), view, kind="edit")
         return state.count_broken(event, view, shown)
-
-
-def _name(event: ViewEvent, standing: StandingSummary, after: Summary) -> ViewEvent:
-    """Return the event, now that the summary that it shows in the place of another has an id."""
-    why = event.reason or f"{standing.summary.name} was changed to {after.name}"
-    return replace(event, change=Change().with_summary(after.id, standing.slot), reason=why)

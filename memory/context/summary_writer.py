@@ -17,9 +17,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from memory.context import summary as words
-from memory.context.compaction import SummarySpec
 from memory.context.continued import Beginning, find_beginning
 from memory.context.ended_values import ByHand
+from memory.context.plan import SummarySpec
 from memory.context.receipt import Receipt
 from memory.context.summary_drafter import SummaryDrafter
 from memory.context.summary_source import SummarySource
@@ -143,7 +143,12 @@ class SummaryWriter:
         """Write the summary of a cut that is near, unless that is done or under way."""
         if self._preparing != spec and self.find_prepared(spec) is None:
             self._preparing = spec
-            self._start(lambda: self._prepare(spec))
+
+            async def work() -> None:
+                if self._preparing == spec:  # or another cut has become the next one meanwhile
+                    await self._write_ahead(spec)
+
+            self._start(work)
 
     def add(self, job: Job, spec: SummarySpec) -> None:
         """Take on a job that is on disk: what left for `spec` goes to the daily memory."""
@@ -157,14 +162,11 @@ class SummaryWriter:
         """Take on to bring to the daily memory what nothing there tells of these turns, which are
         about to go: the question and the final reply of each, in sections of their own where they
         hold what came from outside."""
-        rest = await self._untold(numbers)
+        rest = sorted(set(numbers) - await self._state.read(summaries.find_recorded_turns))
         for first in range(0, len(rest), _EXCERPTS):
             for part in _apart(await self._turns(rest[first : first + _EXCERPTS])):
                 job, _ = await self._write_excerpt(part)
                 self.add(job, SummarySpec(job.turns, 0, "", frozenset(), job.style))
-
-    async def _untold(self, numbers: Collection[int]) -> list[int]:
-        return sorted(set(numbers) - await self._state.read(summaries.find_recorded_turns))
 
     async def _write_excerpt(self, turns: Sequence[Turn], event: int = 0) -> tuple[Job, Summary]:
         text = words.without_model("excerpt", turns, "")
@@ -188,26 +190,19 @@ class SummaryWriter:
         async with self._one_at_a_time:
             if self._loads != loads:  # what it would tell of may be deleted
                 return None
-            if (summary := self.find_prepared(spec)) is None:
-                self._awaited = asyncio.create_task(self._make_current(spec))
-                try:
-                    await asyncio.wait({self._awaited})
-                finally:
-                    await cancel_and_wait(self._awaited)
-                if self._awaited.cancelled():
-                    return None
-                summary = self._awaited.result()
-            self.written_ahead = (spec, summary)
-            return summary
+            self._awaited = asyncio.create_task(self._write_ahead(spec))
+            try:
+                await asyncio.wait({self._awaited})
+            finally:
+                await cancel_and_wait(self._awaited)
+            return None if self._awaited.cancelled() else self._awaited.result()
 
     def write_for(self, spec: SummarySpec, then: Callable[[Summary], Awaitable[None]]) -> None:
         """Write the summary of a cut that somebody is to be asked about, and tell them."""
 
         async def work() -> None:
             self._preparing = spec
-            summary = self.find_prepared(spec) or await self._make_current(spec)
-            self.written_ahead = (spec, summary)
-            await then(summary)
+            await then(await self._write_ahead(spec))
 
         self._start(work)
 
@@ -262,16 +257,14 @@ class SummaryWriter:
                     "a summary for %s failed; it is tried again at the next start", self._key.id
                 )
 
-    async def _prepare(self, spec: SummarySpec) -> None:
-        if self._preparing == spec:  # otherwise another cut has become the next one meanwhile
-            self.written_ahead = (spec, await self._make_current(spec))
-
-    async def _make_current(self, spec: SummarySpec) -> Summary:
-        """Write a summary, and once more where a person corrects meanwhile what it may say."""
-        while True:
-            corrections, summary = self._corrections, await self._make(spec)
+    async def _write_ahead(self, spec: SummarySpec) -> Summary:
+        """Write the summary of a cut, unless that is done; and once more where a person corrects
+        meanwhile what it may say."""
+        while (summary := self.find_prepared(spec)) is None:
+            corrections, made = self._corrections, await self._make(spec)
             if corrections == self._corrections:
-                return summary
+                self.written_ahead = (spec, made)
+        return summary
 
     async def _write_again(self) -> None:
         """Do the jobs whose file could not be written: the disk may have room by now. A summary

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from memory.context.change import Change, ViewEvent
+from memory.context.change import Actor, Change, ViewEvent
 from memory.context.emergency import NoRoom
 from memory.context.forms import (
     CLEARED,
@@ -27,7 +28,7 @@ from memory.context.forms import (
     up_to,
     without_turns,
 )
-from memory.context.layout import Layout
+from memory.context.layout import Layout, replay
 from memory.context.strategies import STRATEGIES
 from memory.conversation import Conversation
 from memory.record.transcript import insert_event
@@ -255,6 +256,27 @@ async def test_while_a_summary_is_written_the_one_before_what_was_undone_is_show
     await conversation.editor.undo(first.id)
     assert "SUM1" in conversation.context.view().front
     lodge.summarizer.gate.set()
+    await lodge.close()
+
+
+@pytest.mark.parametrize("actor", ["person", "emergency"])
+async def test_only_what_a_person_takes_back_holds_compactions_off(
+    tmp_path: Path, actor: Actor
+) -> None:
+    lodge = Lodge(tmp_path, summarizer=Numbered())
+    await lodge.open()
+    lodge.limit(strategy="full", keep_recent=8)
+    conversation = await talk(lodge, 1, 9)
+    event = await conversation.compactor.free()
+    assert event is not None
+    await conversation.context.take_back("undo", event, actor, "a test wants it")
+    for _ in range(2):
+        context = conversation.context
+        held = conversation.compactor.forecaster.is_held(context.view(), context.limits)
+        assert held == (actor == "person")
+        assert context.replayed == replay(await context.history(), "full")
+        await lodge.restart()
+        conversation = await lodge.conversation()
     await lodge.close()
 
 

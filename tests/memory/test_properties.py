@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from bot.settings import Settings
 from memory.context.change import ViewEvent
 from memory.context.emergency import NoRoom
+from memory.context.layout import replay
 from memory.context.limits import Limits
-from memory.context.replay import replay
 from memory.context.strategies import STRATEGIES, next_plan
 from memory.context.summary import SummaryRequest
 from memory.context.view import View

@@ -10,7 +10,7 @@ from typing import Any
 from channels.dates import say_moment
 from channels.language import _
 from memory.context.change import ViewEvent
-from memory.context.replay import list_effective, newest_undoable, redoable
+from memory.context.layout import list_effective, newest_undoable, redoable
 from memory.context.view import View
 from memory.patterns import lazy
 from memory.record.search import Found, Hit
