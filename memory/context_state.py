@@ -372,11 +372,7 @@ class ContextState:
         return stored
 
     async def take_back(
-        self,
-        kind: Literal["undo", "redo"],
-        event: ViewEvent,
-        actor: Actor,
-        why: str,
+        self, kind: Literal["undo", "redo"], event: ViewEvent, actor: Actor, why: str
     ) -> ViewEvent:
         """Take an event back or bring it back; return the event by which that is so. Raises
         StoreError."""

@@ -184,11 +184,7 @@ class SummaryEditor:
         Raises EditRefused."""
         fact = " ".join(text.split())
         async with self._state.changing:
-            proposal = self._compactor.approval.current
-            read = self._compactor.summaries.read
-            next_one = await read(proposal.summary) if proposal and proposal.summary else None
-            wanted = number or (next_one.number if next_one else 0)
-            waiting = await self.find_waiting(wanted, is_newest=False)
+            waiting = await self.find_waiting(number or None, is_newest=False)
             here = await self._find_in_place(number, is_newest=False)
             before = waiting[1] if waiting else (here or await self.find_editable()).summary
             lines, is_outside = await self._find_lines(before, fact)
@@ -233,17 +229,19 @@ class SummaryEditor:
         return fact, False
 
     async def find_waiting(
-        self, number: int, *, is_newest: bool = True
+        self, number: int | None, *, is_newest: bool = True
     ) -> tuple[Proposal, Summary] | None:
-        """Return the cut that waits for a person, and its summary, if that has this number, or
-        where not only the newest counts, if it was made of the one that has."""
+        """Return the cut that waits for a person, and its summary, if that has this number (None:
+        whatever it has), or where not only the newest counts, if it was made of the one that
+        has."""
         proposal = self._compactor.approval.current
-        if proposal is None or not proposal.summary or not number:
+        if proposal is None or not proposal.summary or number == 0:
             return None
         summary = await self._compactor.summaries.read(proposal.summary)
         if summary is None:
             return None
-        return (proposal, summary) if number in await self._numbers(summary, is_newest) else None
+        is_meant = number is None or number in await self._numbers(summary, is_newest)
+        return (proposal, summary) if is_meant else None
 
     async def change(
         self,
