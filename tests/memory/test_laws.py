@@ -13,6 +13,7 @@ import orjson
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memory.context.change import Actor, Change, ViewEvent
 from memory.context.emergency import NoRoom
@@ -31,6 +32,7 @@ from memory.context.forms import (
 from memory.context.layout import Layout, replay
 from memory.context.strategies import STRATEGIES
 from memory.conversation import Conversation
+from memory.forecaster import PATIENCE
 from memory.record.transcript import insert_event
 from memory.summary_editor import EditRefused
 from tests.memory.rooms import KEY, Lodge, Obedient
@@ -236,6 +238,24 @@ async def test_a_yes_to_a_compaction_leaves_out_what_was_dropped_since(tmp_path:
     assert 2 not in waiting.plan.leaving
     await conversation.compactor.approve()
     assert conversation.context.replayed.taken_away.has(2)
+    await lodge.close()
+
+
+async def test_a_compaction_that_waits_says_why_it_waits_no_longer(tmp_path: Path) -> None:
+    lodge = Lodge(tmp_path, summarizer=Numbered())
+    await lodge.open()
+    lodge.limit(max_turns=8, compaction_approval="ask")
+    conversation = await talk(lodge, 1, 9)
+    await lodge.settle()
+    approval = conversation.compactor.approval
+    waiting = approval.current
+    assert waiting is not None
+    unasked, late = (replace(waiting, asked_at=at) for at in (0.0, waiting.asked_at - PATIENCE))
+    full = "the window is full"
+    assert [approval.why_due(one) for one in (unasked, waiting)] == ["", ""]
+    assert approval.why_due(late) == "nobody answered in ten minutes"
+    lodge.limit(window=1_000)
+    assert [approval.why_due(one) for one in (unasked, waiting)] == [full, full]
     await lodge.close()
 
 
