@@ -50,7 +50,8 @@ from memory.context.view import View
 from memory.ledger import Spent
 from memory.messages import CUT_OFF, Mark, Message, ToolCall
 from memory.record.store import StoreError
-from memory.turn_log import OpenTurn, Overflow
+from memory.request_fitter import Overflow
+from memory.turn_log import OpenTurn
 from memory.unrecorded import SubagentTurn
 
 ToolChoice = Literal["auto", "none"]

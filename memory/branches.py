@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from memory.context.change import ViewEvent
-from memory.context.replay import find_steering
+from memory.context.layout import find_steering
 from memory.keys import ConversationKey, Scope, everything
 from memory.record import branches, summaries, tables, transcript
 from memory.record.branches import BranchRow

@@ -10,29 +10,33 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memory.between_turns import BetweenTurns
-from memory.context import compaction, emergency
-from memory.context.change import Actor, Kind, ViewEvent
-from memory.context.compaction import SummarySpec
+from memory.context import emergency
+from memory.context.change import Actor, ViewEvent
+from memory.context.layout import list_effective
 from memory.context.limits import Limits
-from memory.context.meter import PromptFingerprint, PromptPrefix
+from memory.context.meter import PromptPrefix
 from memory.context.plan import (
+    ASKED,
     Plan,
     Planner,
     Stuck,
+    SummarySpec,
     explain_stuck,
     find_stuck,
     is_over,
     keeps_turn_limit,
+    measure,
+    plan_all,
     plan_by,
+    plan_range,
     renew,
 )
-from memory.context.replay import list_effective
+from memory.context.strategies import plan_once, plan_split, trim
 from memory.context.summary_writer import SummaryWriter
 from memory.context.view import View
 from memory.context_state import ContextState
 from memory.events import Event
-from memory.forecaster import PATIENCE, CutApproval, Forecaster
+from memory.forecaster import CutApproval, Forecaster
 from memory.record.proposals import Proposal
 from memory.record.summaries import Job, Summary
 from memory.services import CutNotice, MemoryServices
@@ -58,8 +62,7 @@ class Compacted(Struct, frozen=True):
 
 class Compactor:
     """`compact` is the one way by which turns leave: for a strategy, a rule, a person, REST, an
-    emergency and a restart. All of it may come at any moment, also while a turn runs. `between` is
-    the work that is due between turns."""
+    emergency and a restart. All of it may come at any moment, also while a turn runs."""
 
     def __init__(self, services: MemoryServices, state: ContextState) -> None:
         self._services, self._state = services, state
@@ -67,7 +70,6 @@ class Compactor:
         self.summaries = SummaryWriter(services, state, self._show_cut)
         self.forecaster = Forecaster(state, self.summaries)
         self.approval = CutApproval(services, state, self.summaries, self.forecaster)
-        self.between = BetweenTurns(services, state, self.forecaster, self.summaries)
         self._is_vetoed = False
         self._last_at_start = -COOLDOWN
         self._stuck: tuple[Stuck, int] = ("", 0)  # of which the person knows since that turn
@@ -75,16 +77,13 @@ class Compactor:
 
     def load(
         self,
-        row: int,
-        fingerprint: PromptFingerprint,
         jobs: list[Job],
         reference: str,
         shared: int = 0,
         pending: Proposal | None = None,
     ) -> None:
         """Begin with what is on disk, and take up the summaries that were left undone."""
-        self.summaries.load(row, reference, shared)
-        self.between.load(fingerprint)
+        self.summaries.load(reference, shared)
         self.take_up(jobs)
         self.approval.load(pending)
 
@@ -132,13 +131,10 @@ class Compactor:
         """Make the cut that waits for a person, if it waits no longer. None: it does, or there is
         none."""
         proposal = self.approval.current
-        if proposal is None or not self.approval.is_due(proposal):
-            return None
-        is_answered = self.approval.clock() - proposal.asked_at < PATIENCE
-        late = "the window is full" if is_answered else "nobody answered in ten minutes"
-        return await self.carry_out_proposal(proposal, late)
+        why = self.approval.why_due(proposal) if proposal is not None else ""
+        return await self._carry_out_proposal(proposal, why) if proposal and why else None
 
-    async def carry_out_proposal(self, proposal: Proposal, how: str) -> Compacted:
+    async def _carry_out_proposal(self, proposal: Proposal, how: str) -> Compacted:
         """Make a cut as it was put to the person, who has said yes, or nothing."""
         if (
             not proposal.summary
@@ -149,7 +145,9 @@ class Compactor:
         async with self._state.changing:
             if self.approval.current != proposal:
                 return Compacted(is_overtaken=True)
-            summary = await self.approval.make_ready(proposal)
+            summary = await self.summaries.read(proposal.summary) if proposal.summary else None
+            if summary is not None:  # the one that the person has seen
+                self.summaries.written_ahead = (proposal.spec, summary)
             change = renew(self._state.view(), proposal.plan)
             plan = replace(proposal.plan, change=change, why=f"{proposal.plan.why}; {how}")
             event = await self.carry_out(plan, proposal.actor)
@@ -161,7 +159,7 @@ class Compactor:
         waits."""
         if (proposal := self.approval.current) is None:
             return None
-        done = await self.carry_out_proposal(proposal, "you said yes")
+        done = await self._carry_out_proposal(proposal, "you said yes")
         if done.event is not None:
             self.approval.answered.add(done.event.id)
         return done
@@ -196,17 +194,21 @@ class Compactor:
     async def compact_for_person(self, focus: str = "") -> Compacted | None:
         """Summarise all complete turns but the newest, now, and what stands in the activity log.
         None: there is nothing to compact."""
-        return await self.compact(compaction.make_manual_planner(focus), "person", wait=True)
+        return await self.compact(lambda view, limits: plan_all(view, focus), "person", wait=True)
 
-    async def compact_range(self, turns: Collection[int], focus: str = "") -> Compacted | None:
+    async def compact_range(
+        self, turns: Collection[int], focus: str = "", *, wait: bool = True
+    ) -> Compacted | None:
         """Summarise these turns, as far as they are in context, now; the summary stands where they
         stood. None: there is nothing to compact."""
-        return await self.compact(compaction.make_range_planner(turns, focus), "person", wait=True)
+        return await self.compact(
+            lambda view, limits: plan_range(view, turns, focus), "person", wait=wait
+        )
 
     async def free_range(self, turns: Collection[int]) -> ViewEvent | None:
         """Return the same at once; the summary is written in the background, and stands there from
         the turn after. None: nothing would leave."""
-        done = await self.compact(compaction.make_range_planner(turns), "person", wait=False)
+        done = await self.compact_range(turns, wait=False)
         return done.event if done else None
 
     async def compact_by_rule(
@@ -215,26 +217,29 @@ class Compactor:
         """Digitorn's action compact_context: a safe split, with `truncate` or `summarize` ("" and
         0: as the settings say). None: nothing was to leave, an undo holds cuts off, or a listener
         had a veto."""
-        planner = compaction.make_split_planner(strategy, keep_recent, summary_max_tokens, why)
 
-        def plan_unless_held(view: View, limits: Limits) -> Plan | None:
-            is_held = compaction.is_held(view, limits, self._state.replayed.move)
-            return None if is_held else planner(view, limits)
+        def plan(view: View, limits: Limits) -> Plan | None:
+            if self.forecaster.is_held(view, limits):
+                return None
+            asked = strategy, keep_recent, summary_max_tokens, why
+            return plan_split(view, limits, *asked)
 
-        done = await self.compact(plan_unless_held, "rule", wait=True)
+        done = await self.compact(plan, "rule", wait=True)
         return done.event if done else None
 
     async def compress_context(self, **config: Any) -> Compacted | None:
         """AgentScope's compress_context(), asked for by a person: None below the threshold, or
         where nothing may leave. `config` are limits by name, checked, that hold for this call."""
-        return await self.compact(compaction.make_one_off_planner(config), "person", wait=True)
+        return await self.compact(
+            lambda view, limits: plan_once(view, limits, config), "person", wait=True
+        )
 
     async def free(self) -> ViewEvent | None:
         """Return the emergency compaction, asked for by a person or over REST (Digitorn): it cuts
         at once, and no model is waited for; what it removes is summarised in the background. None:
         nothing would."""
         done = await self.compact(
-            lambda view, limits: emergency.halve(view, limits, compaction.ASKED),
+            lambda view, limits: emergency.halve(view, limits, ASKED),
             "emergency",
             wait=False,
         )
@@ -243,7 +248,7 @@ class Compactor:
     async def restore_recent(self) -> None:
         """Compact as a restart under `trim` with `restore: recent` does (CowAgent)."""
         if self._state.limits.strategy == "trim":
-            await self.compact(compaction.restart, "restart", wait=False)
+            await self.compact(trim.restart, "restart", wait=False)
 
     def set_aside(self, turn: int) -> str:
         """Return a sentence, once, on the turns that the restart before this turn removed from the
@@ -253,7 +258,7 @@ class Compactor:
         if move is None or move.name != "restart" or turn - move.turn > 1:
             return ""
         is_told, self._told = move.id == self._told, move.id
-        return "" if is_told else compaction.describe_restart(move, self._state.view(), turn)
+        return "" if is_told else trim.describe_restart(move, self._state.view(), turn)
 
     def tell_stuck(self, turn: int) -> str:
         """Return what cannot leave and is over a limit, as the turn of this number is answered, in
@@ -272,7 +277,7 @@ class Compactor:
         shorter than what it replaces and no limit of turns asks for it."""
         state = self._state
         view = state.view()
-        change = await compaction.measure(plan.change, view, self._services.meter)
+        change = await measure(plan.change, view, self._services.meter)
         spec = self.forecaster.spec(plan, actor)
         ready = await self.summaries.at_once(spec) if plan.leaving else None
         snapshot = await state.snapshot(view) if plan.leaving else None
@@ -283,22 +288,18 @@ class Compactor:
             after = replace(view.apply(change), summaries=texts)
         elif ready is not None and change.makes("summary"):
             change = change.with_summary(ready.id)
-            after = replace(view.apply(change), preface=state.preface_of(ready, snapshot))
+            after = replace(view.apply(change), preface=await state.preface_of(ready, snapshot))
         then, now = after.layout.ranges, view.layout.ranges
         is_same = (after.turns, after.log, then) == (view.turns, view.log, now)
         is_vain = ready and after.raw_tokens >= view.raw_tokens
         if is_same or (is_vain and not keeps_turn_limit(view, after, state.limits)):
             return None
         plan = replace(plan, change=change, tokens_after=after.tokens)
-        event = replace(self.event(plan, view, actor), snapshot=snapshot)
-        stored = await self.record(event, self._job(spec, ready) if plan.leaving else None)
+        event = replace(state.event(plan, view, actor), snapshot=snapshot)
+        stored = await self.record(event, self.job(spec, ready) if plan.leaving else None)
         if actor == "emergency" and plan.leaving:  # all messages are written to memory (CowAgent)
             await self.summaries.keep_excerpts([turn.number for turn in after.complete])
         return stored
-
-    def event(self, plan: Plan, view: View, actor: Actor, kind: Kind = "view") -> ViewEvent:
-        """Return the event that carrying this plan out is."""
-        return compaction.event_of(plan, view, self._state.limits, actor, kind)
 
     async def record(self, event: ViewEvent, job: Job | None = None) -> ViewEvent:
         """Store an event, move the layout by it, and have its summary written."""
@@ -307,15 +308,19 @@ class Compactor:
             self.take_up([kept])
         return stored
 
-    def job(self, plan: Plan, actor: Actor) -> Job:
-        """Return the job for what a plan removes."""
-        return self._job(self.forecaster.spec(plan, actor))
-
     @staticmethod
-    def _job(spec: SummarySpec, ready: Summary | None = None) -> Job:
-        made, ranges = ready.id if ready else 0, spec.ranges
-        job = Job(0, spec.turns, spec.after, spec.focus, spec.style, made, ranges=ranges)
-        return replace(job, edited=spec.edited)
+    def job(spec: SummarySpec, ready: Summary | None = None) -> Job:
+        """Return the job for what is removed, with its summary where that is ready."""
+        return Job(
+            0,
+            spec.turns,
+            spec.after,
+            spec.focus,
+            spec.style,
+            summary=ready.id if ready else 0,
+            ranges=spec.ranges,
+            edited=spec.edited,
+        )
 
     def _spec_of_job(self, job: Job) -> SummarySpec:
         pinned = self._state.layout.pinned

@@ -11,11 +11,9 @@ from msgspec.structs import replace
 
 from memory.compactor import Compactor
 from memory.context.change import Change, ViewEvent
-from memory.context.compaction import ASKED
 from memory.context.forms import ASIDE, CLEARED, DROPPED, WHOLE, TurnForm, give, overlay
-from memory.context.layout import TakenAway
-from memory.context.plan import Plan
-from memory.context.replay import is_move, newest_undoable, redoable, undoable
+from memory.context.layout import TakenAway, newest_undoable, redoable, undoable
+from memory.context.plan import ASKED, Plan
 from memory.context.view import View, apply_layout
 from memory.context_state import ContextState
 from memory.record import summaries
@@ -95,8 +93,7 @@ class ContextEditor:
 
     async def _cancel_summaries(self) -> None:
         await self._compactor.summaries.cancel()
-        row = self._state.row
-        left = await self._services.store.read(lambda db: summaries.list_open_jobs(db, row))
+        left = await self._state.read(summaries.list_open_jobs)
         self._compactor.take_up(left)  # their summaries are written already
 
     async def _put_away(
@@ -110,12 +107,11 @@ class ContextEditor:
         change = Change.clearing(give(numbers, gone))
         after = replace(view.apply(change), preface=None).tokens
         plan = Plan(change, ASKED, cleared.turns, after)
-        untold = tuple(turn for turn in cleared.turns if turn not in told)
-        is_summarised = kind == "new" and bool(untold)
-        job = (
-            self._compactor.job(replace(plan, leaving=untold), "person") if is_summarised else None
-        )
-        event = await self._compactor.record(self._compactor.event(plan, view, "person"), job)
+        job, untold = None, tuple(turn for turn in cleared.turns if turn not in told)
+        if kind == "new" and untold:
+            spec = self._compactor.forecaster.spec(replace(plan, leaving=untold), "person")
+            job = self._compactor.job(spec)
+        event = await self._compactor.record(self._state.event(plan, view), job)
         await self._compactor.approval.drop()
         return event
 
@@ -128,30 +124,21 @@ class ContextEditor:
         none of this id that could be."""
         async with self._change():
             events = await self._state.history()
-            newest = newest_undoable(events)
             named = (event for event in undoable(events) if event.id == event_id)
-            event = next(named, None) if event_id else newest
-            return await self._turn_back("undo", event, events) if event else None
+            event = next(named, None) if event_id else newest_undoable(events)
+            if event is not None:
+                await self._state.take_back("undo", event, "person", ASKED)
+            return event
 
     async def redo(self, event_id: int = 0) -> ViewEvent | None:
         """Bring the event that was undone last into force again; one that is named, only where it
         is that one."""
         async with self._change():
-            events = await self._state.history()
-            undone = redoable(events)
+            undone = redoable(await self._state.history())
             if undone is None or event_id not in (0, undone.id):
                 return None
-            return await self._turn_back("redo", undone, events)
-
-    async def _turn_back(
-        self, kind: Literal["undo", "redo"], event: ViewEvent, events: Sequence[ViewEvent]
-    ) -> ViewEvent:
-        state = self._state
-        move = await state.take_back(kind, event, events, "person", ASKED)
-        if is_move(move, events):
-            state.replayed = replace(state.replayed, move=move)
-        state.notify()
-        return event
+            await self._state.take_back("redo", undone, "person", ASKED)
+            return undone
 
     async def expand(self, numbers: Collection[int]) -> Expanded:
         """Bring back these turns, which are in summaries, the newest first and as many as fit. A
@@ -172,7 +159,9 @@ class ContextEditor:
             if not back:
                 return found
             left = {n for n in there if not taken.has(n)} - whole - {*back}
-            return replace(found, event=await self._bring_back(await self._expansion(back, left)))
+            change, before = await self._expansion(back, left), state.view()
+            event = state.event(Plan(change, ASKED), before)
+            return replace(found, event=await state.record_measured(event, before))
 
     async def _expansion(self, back: Sequence[int], left: Collection[int]) -> Change:
         """Return the change that brings turns back. A summary in front all of whose turns are back
@@ -231,14 +220,6 @@ class ContextEditor:
                     fitting.append(turn.number)
         return list(wanted)
 
-    async def _bring_back(self, change: Change) -> ViewEvent:
-        """Change the layout by a change by which turns come back."""
-        state, before = self._state, self._state.view()
-        event = self._compactor.event(Plan(change, ASKED), before, "person")
-        stored = await state.record_measured(event, await state.history(), before)
-        state.notify()
-        return stored
-
     async def pin(self, turns: Collection[int]) -> ViewEvent | None:
         """Pin turns, by a person's wish; those that are not there yet are left out."""
         return await self._steer(Change.pinning(self._known(turns)))
@@ -273,7 +254,4 @@ class ContextEditor:
     async def _put(self, change: Change, why: str) -> ViewEvent:
         state, view = self._state, self._state.view()
         plan = Plan(change, why, tokens_after=view.apply(change).tokens)
-        event = await self._compactor.record(self._compactor.event(plan, view, "person"))
-        if change.brings_back:
-            await state.replay(await state.history())  # their turns are read
-        return event
+        return await self._compactor.record(state.event(plan, view))

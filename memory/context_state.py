@@ -8,21 +8,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from operator import is_
-from typing import Any, Literal
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from msgspec.structs import replace
 
 from memory.calibration import Calibration
-from memory.context.change import Actor, Change, ViewEvent
+from memory.context.change import Actor, Change, Kind, ViewEvent
 from memory.context.continued import AsSent
 from memory.context.cut_cost import count_broken
 from memory.context.emergency import PASSING
 from memory.context.forms import SHOWN
-from memory.context.layout import Layout
+from memory.context.layout import Layout, ReplayedState, replay
 from memory.context.limits import Limits
 from memory.context.lines import log_lines
 from memory.context.meter import PromptPrefix
-from memory.context.replay import ReplayedState, replay
+from memory.context.plan import Plan
 from memory.context.snapshot import Snapshot, note, take_snapshot
 from memory.context.strategies import STRATEGIES, Strategy
 from memory.context.view import (
@@ -38,14 +38,18 @@ from memory.keys import ConversationKey
 from memory.ledger import Bill, Spent
 from memory.record import daily, summaries, transcript
 from memory.record.conversations import ConversationRow
+from memory.record.database import Database
 from memory.record.store import StoreError
 from memory.record.summaries import Job, Summary
 from memory.services import MemoryServices
 from memory.turns import Entry, Turn
 
+T = TypeVar("T")
+P = ParamSpec("P")
+Query = Callable[Concatenate[Database, int, P], T]
+"""Asks the database about a conversation, or changes it there, by its row."""
+
 KEPT = "What has left is kept, whole, in '{}'."
-_IN_FORCE_ALREADY = ("undo", "redo", "expand", "strategy")
-"""Events that are in force before they are stored, since only then their sizes are known."""
 _SOME_PREFACE = Preface("", 0)
 """A summary of which only that much is known, that it is another one than before."""
 _IN_LOG = (*SHOWN, "line", "range")  # forms of turns that may be a line once more turns fold
@@ -187,24 +191,27 @@ class ContextState:
         logged = tuple(line for line in lines if layout.form(line.turn).kind in _IN_LOG)
         return replace(view, whole=whole, turns=shown, layout=layout, lines=logged)
 
-    async def history(self, newest: int = 0) -> list[ViewEvent]:
-        """All that ever changed the view, or the newest so many, oldest first."""
-        return await self._services.store.read(
-            lambda db: transcript.events_of(db, self.row, newest), is_brief=newest > 0
-        )
+    async def read(self, query: Query[P, T], *args: P.args, **more: P.kwargs) -> T:
+        """Return what a query finds of this conversation."""
+        row = self.row
+        return await self._services.store.read(lambda db: query(db, row, *args, **more))
+
+    async def write(self, query: Query[P, T], *args: P.args, **more: P.kwargs) -> T:
+        """Return what a query that changes something of this conversation returns."""
+        row = self.row
+        return await self._services.store.write(lambda db: query(db, row, *args, **more))
+
+    async def history(self) -> list[ViewEvent]:
+        """All that ever changed the view, oldest first."""
+        return await self.read(transcript.events_of)
 
     async def turns(self, numbers: Sequence[int]) -> tuple[Turn, ...]:
         """Return turns of the transcript, in context or not."""
-        return transcript.as_turns(
-            await self._services.store.read(
-                lambda db: transcript.entries_of_turns(db, self.row, numbers)
-            )
-        )
+        return transcript.as_turns(await self.read(transcript.entries_of_turns, numbers))
 
     async def kept_turns(self) -> frozenset[int]:
         """Return the numbers of the turns that are kept."""
-        places = await self._services.store.read(lambda db: transcript.places(db, self.row))
-        return frozenset(turn for _, turn in places)
+        return frozenset(turn for _, turn in await self.read(transcript.places))
 
     async def count_frame(self) -> int:
         """Raw tokens that come into the context with a summary besides its own: the marks around
@@ -235,25 +242,16 @@ class ContextState:
         self.has_passing_steps = any(event.reason in PASSING for event in events)
         await self.replay(events)
 
-    async def as_of(self, strategy: str, event: int, seq: int, prefix: PromptPrefix) -> View:
-        """Return the view that the model saw when this strategy was in force, this event was the
-        newest, and so was the entry with this seq, as far as it is kept."""
-        past = self._under(strategy)
-        await past.replay([one for one in await self.history() if one.id <= event], until=seq)
-        return past.view(prefix)
-
-    async def under_chosen_strategy(self) -> ContextState:
-        """Return the same as it is from the next turn on, with the strategy of the settings in
-        force; nothing is changed here by it."""
-        next_one = self._under(self.limits_as_set.strategy)
-        next_one.newest, next_one.bill, next_one._caches = self.newest, self.bill, self._caches
-        await next_one.replay(await self.history())
-        return next_one
-
-    def _under(self, strategy: str) -> ContextState:
-        """Return the state of the same conversation under this strategy, with nothing in it."""
+    async def under(
+        self, strategy: str, event: float = math.inf, seq: float = math.inf
+    ) -> ContextState:
+        """Return the state of the same conversation with this strategy in force, when this event
+        was the newest, and so was the entry with this seq, as far as it is kept; nothing is changed
+        here by it."""
         other = ContextState(self._services, self.key, self._calibration)
-        other.row, other._strategy = self.row, strategy
+        other.row, other._strategy, other.newest = self.row, strategy, self.newest
+        other.bill, other._caches = self.bill, self._caches
+        await other.replay([one for one in await self.history() if one.id <= event], until=seq)
         return other
 
     async def switch(self, strategy: str, events: Sequence[ViewEvent]) -> None:
@@ -286,8 +284,7 @@ class ContextState:
 
     async def pay(self, spent: Spent, turn: int = 0, person: str = "") -> None:
         """Put a call into the ledger, and on the bill; 0: it belongs to no turn."""
-        row, ledger = self.row, self._services.ledger
-        await self._services.store.write(lambda db: ledger.insert(db, row, turn, spent, person))
+        await self.write(self._services.ledger.insert, turn, spent, person)
         self.book(spent, person)
 
     # --- events ------------------------------------------------------------------------------
@@ -310,12 +307,29 @@ class ContextState:
         self._lines = log_lines(transcript.as_turns(logged), self._services.meter)
         await self._show(whole, result)
 
+    def event(
+        self, plan: Plan, view: View, actor: Actor = "person", kind: Kind = "view"
+    ) -> ViewEvent:
+        """Return the durable event that carrying a plan out on this view is."""
+        return ViewEvent(
+            at=datetime.now(UTC),
+            kind=kind,
+            actor=actor,
+            strategy=plan.strategy or self.limits.strategy,
+            reason=plan.why,
+            change=plan.change,
+            turn=view.newest,
+            leaving=plan.leaving,
+            tokens_before=view.tokens,
+            tokens_after=plan.tokens_after,
+        )
+
     async def record(
         self, event: ViewEvent, job: Job | None = None
     ) -> tuple[ViewEvent, Job | None]:
         """Store an event, with the job for what it removes, and move the layout by it; return
         both with their ids."""
-        stored, kept = await self.store(event, job)
+        stored, kept = await self.store(self.count_ahead(event), job)
         await self._move_by(stored)
         return stored, kept
 
@@ -342,11 +356,10 @@ class ContextState:
         self.has_passing_steps |= stored.reason in PASSING
         self._services.on_event(stored)
 
-    async def record_measured(
-        self, event: ViewEvent, events: Sequence[ViewEvent], before: View
-    ) -> ViewEvent:
-        """Store an event whose size is only known once it is in force, and move the layout by it;
-        what can't be stored does not hold. Raises StoreError."""
+    async def record_measured(self, event: ViewEvent, before: View) -> ViewEvent:
+        """Store an event whose size is only known once it is in force, move the layout by it and
+        tell who watches; what can't be stored does not hold. Raises StoreError."""
+        events = await self.history()
         await self.replay([*events, event])
         event = self.count_broken(replace(event, tokens_after=self.view().tokens), before)
         try:
@@ -354,41 +367,28 @@ class ContextState:
         except StoreError:
             await self.replay(events)
             raise
-        if event.kind == "view":
-            await self.replay([*events, stored])  # the event's own id is known now
+        await self.replay([*events, stored])  # its own id and size are known now
+        self.notify()
         return stored
 
     async def take_back(
-        self,
-        kind: Literal["undo", "redo"],
-        event: ViewEvent,
-        events: Sequence[ViewEvent],
-        actor: Actor,
-        why: str,
+        self, kind: Literal["undo", "redo"], event: ViewEvent, actor: Actor, why: str
     ) -> ViewEvent:
         """Take an event back or bring it back; return the event by which that is so. Raises
         StoreError."""
         before = self.view()
-        move = ViewEvent(
-            at=datetime.now(UTC),
-            kind=kind,
-            actor=actor,
-            reason=why,
-            change=Change.moving(event.id),
-            strategy=self.limits.strategy,
-            turn=self.current or self.newest,
-            tokens_before=before.tokens,
-        )
-        return await self.record_measured(move, events, before)
+        move = self.event(Plan(Change.moving(event.id), why), before, actor, kind)
+        return await self.record_measured(move, before)
 
     async def _move_by(self, event: ViewEvent) -> None:
-        await self._show(self.whole, self.replayed.after(event, self._strategy))
+        if event.change.brings_back or event.kind == "setting":  # what comes back is read
+            await self.replay(await self.history())
+        else:
+            await self._show(self.whole, self.replayed.after(event, self._strategy))
         self.notify()
 
     async def store(self, event: ViewEvent, job: Job | None = None) -> tuple[ViewEvent, Job | None]:
         """Put an event on disk, with its job, and move nothing."""
-        if event.name not in _IN_FORCE_ALREADY:
-            event = self.count_ahead(event)
 
         def insert(db: Any) -> tuple[ViewEvent, Job | None]:
             stored = self._insert(db, event)
@@ -478,24 +478,18 @@ class ContextState:
         if not summary_id:
             return self._preface_with(KEPT.format(kept)) if kept else None
         summary = await self._services.store.read(lambda db: summaries.summary(db, summary_id))
-        return None if summary is None else await self.show_in_front(summary, kept)
+        return None if summary is None else await self.preface_of(summary, kept=kept)
 
-    async def show_in_front(self, summary: Summary, kept: str) -> Preface:
-        """Return a summary as it would stand in the preface, with the reference to what left."""
-        at_hand = None
-        if self.strategy.preface == "system":
-            at_hand = await self._services.store.read(
-                lambda db: transcript.snapshot_of(db, self.row, summary.origin)
-            )
-        return self.preface_of(summary, at_hand, kept)
-
-    def preface_of(
-        self, summary: Summary, at_hand: Snapshot | None, kept: str | None = None
+    async def preface_of(
+        self, summary: Summary, at_hand: Snapshot | None = None, kept: str | None = None
     ) -> Preface:
         """Return a summary as it stands in the preface: as a system message, with what was at hand
-        when its turns were removed; and with the reference to these (None: the present one)."""
-        kept = self.layout.reference if kept is None else kept
-        told = note(at_hand) if at_hand is not None and self.strategy.preface == "system" else ""
+        when its turns were removed (None: as it is stored); and with the reference to these (None:
+        the present one)."""
+        told, kept = "", self.layout.reference if kept is None else kept
+        if self.strategy.preface == "system":
+            known = at_hand or await self.read(transcript.snapshot_of, summary.origin)
+            told = note(known) if known is not None else ""
         where = KEPT.format(kept) if kept else ""
         return self._preface_with(summary.text, told, where, is_untrusted=summary.is_untrusted)
 

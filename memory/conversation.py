@@ -160,7 +160,8 @@ class Conversation:
         self._services.chat_bills.load(self.key.home, of_chat)
         self.calibration.anchor = None
         await self.context.load(row, events, bill, caches=caches)
-        self.compactor.load(row.id, row.fingerprint, jobs, reference, last, pending)
+        self.compactor.load(jobs, reference, last, pending)
+        self.turns.fitter.load(row.fingerprint)
 
     def turn_ended(self) -> None:
         self._shared.indexer.turn_ended(self.context.row)
@@ -289,18 +290,15 @@ class Conversation:
 
     async def bill_for(self, purpose: str) -> Bill:
         """Return the cost of the calls for a purpose in this conversation: "answer", "summary"."""
-        row, ledger = self.context.row, self._services.ledger
-        return await self._services.store.read(lambda db: ledger.bill(db, row, purpose=purpose))
+        return await self.context.read(self._services.ledger.bill, purpose=purpose)
 
     async def bills_by_turn(self, turns: Collection[int]) -> dict[int, dict[str, Bill]]:
         """Return the cost of these turns, each by the model that was asked."""
-        row, ledger = self.context.row, self._services.ledger
-        return await self._services.store.read(lambda db: ledger.bills_by_turn(db, row, turns))
+        return await self.context.read(self._services.ledger.bills_by_turn, turns)
 
     async def prompts_by_turn(self) -> dict[int, int]:
         """Return the tokens of the largest prompt of each turn, in order of the turns."""
-        row, ledger = self.context.row, self._services.ledger
-        return await self._services.store.read(lambda db: ledger.prompts_by_turn(db, row))
+        return await self.context.read(self._services.ledger.prompts_by_turn)
 
     async def rename(self, title: str) -> None:
         """Give this chat a title, whichever of its branches this is; "" takes it away."""
@@ -353,8 +351,7 @@ class Conversation:
     async def _turns_away(self, own: TakenAway) -> frozenset[int]:
         """Return the turns that a person removed: here, as `own` says, or in a branch that shares
         them."""
-        row, read = self.context.row, self._services.store.read
-        return await read(lambda db: transcript.turns_away_anywhere(db, row, own))
+        return await self.context.read(transcript.turns_away_anywhere, own)
 
     async def _follow(self, before: TakenAway) -> None:
         """Update the files that the model's tools may read, after a person removed turns, or
@@ -417,11 +414,11 @@ class Conversation:
 
     async def _put_back(self, turns: frozenset[int]) -> None:
         """Put turns that were brought back into the files again, as far as they stood there."""
-        offloader, row = self._services.rules.offloader(self.key), self.context.row
+        offloader = self._services.rules.offloader(self.key)
         if offloader is None or not turns:
             return
         entries = [e for turn in await self.context.turns([*turns]) for e in turn.entries]
-        jobs = await self._services.store.read(lambda db: summaries.jobs_of(db, row))
+        jobs = await self.context.read(summaries.jobs_of)
         left = {turn for job in jobs if job.is_done for turn in job.turns}
         if back := [entry for entry in entries if entry.turn in left]:
             await offload.attempt(lambda: offloader.offload_context(self.key.id, back))
@@ -501,10 +498,10 @@ class Conversation:
         """Delete the transcript, after its content has reached the daily memory files, which stay.
         False: it has not, or somebody waits for an answer here by then (`is_awaited`), so nothing
         was deleted. No turn may be running."""
-        row, read = self.context.row, self._services.store.read
+        read = self.context.read
         known = {event.id for event in await self.context.history()}
-        shared = (await read(lambda db: branches.lineage(db, row)))[-1].after_turn
-        told = await read(lambda db: summaries.find_recorded_turns(db, row))
+        shared = (await read(branches.lineage))[-1].after_turn
+        told = await read(summaries.find_recorded_turns)
         await self.editor.clear("new", told | {*range(1, shared + 1)})  # which stays where it is
         await self.compactor.summaries.idle()
         await self._keep_excerpts(shared)
@@ -514,7 +511,7 @@ class Conversation:
                 await self.editor.undo(new[0])  # it goes on as it was
             return False
         async with self.context.changing:
-            if await self._services.store.read(lambda db: summaries.list_open_jobs(db, row)):
+            if await read(summaries.list_open_jobs):
                 return False
             async with self.compactor.summaries.halted():
                 await self.long_term.pass_over()
@@ -525,9 +522,8 @@ class Conversation:
     async def _keep_excerpts(self, shared: int) -> None:
         """Bring to the daily memory what it does not tell of, without what a person removed, and
         without the turns that are shared, up to this one."""
-        row, away = self.context.row, self.context.replayed.taken_away
-        places = await self._services.store.read(lambda db: transcript.places(db, row))
-        there = {n for _, n in places if n > shared and not away.has(n)}
+        kept, away = await self.context.kept_turns(), self.context.replayed.taken_away
+        there = {turn for turn in kept if turn > shared and not away.has(turn)}
         await self.compactor.summaries.keep_excerpts(there)
         await self.compactor.summaries.idle()
 

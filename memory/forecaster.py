@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec.structs import replace
 
-from memory.context import compaction, emergency
+from memory.context import emergency
 from memory.context.change import Actor, Change
-from memory.context.compaction import SummarySpec
 from memory.context.forecast import (
-    FARTHEST,
     Forecast,
     Preview,
     apply_emergency_steps,
@@ -27,17 +25,21 @@ from memory.context.forecast import (
 )
 from memory.context.limits import Limits
 from memory.context.meter import PromptPrefix
-from memory.context.plan import Plan
-from memory.context.strategies import next_cut, slim
+from memory.context.plan import Plan, SummarySpec
+from memory.context.strategies import STRATEGIES, next_cut, next_plan, slim, style_of
 from memory.context.summary import OUT_OF_CONTEXT
 from memory.context.summary_writer import SummaryWriter
 from memory.context.view import View
 from memory.context_state import ContextState
 from memory.record import proposals, summaries
+from memory.record.database import Database
 from memory.record.proposals import Proposal
 from memory.record.summaries import Summary
 from memory.services import CutNotice, MemoryServices
 
+HELD_TURNS = 5
+HELD_GROWTH = 1.2
+"""After an undo nothing is cut automatically for 5 turns, a fifth more tokens, or the ceiling."""
 SOFT_MARK = 2
 """A summary is prepared as soon as the next cut is at most so many turns away."""
 
@@ -64,7 +66,7 @@ class Forecaster:
         are none, and neither is what leaves no turn out."""
         if self.mode != "ask" or not plan.leaving or plan.name != "compact":
             return False
-        return compaction.style_of(plan, self._state.limits, actor) not in OUT_OF_CONTEXT
+        return style_of(plan, self._state.limits, actor) not in OUT_OF_CONTEXT
 
     def asks(self, plan: Plan, actor: Actor, view: View | None = None) -> bool:
         """Return whether the person is asked before this is carried out on a view (None: the
@@ -80,21 +82,46 @@ class Forecaster:
         return self.due_in(self._state.view(prefix, limits), limits, by_rule)
 
     def due_in(self, view: View, limits: Limits, by_rule: bool = False) -> Plan | None:
-        """Return the same of a view that may be another one than the present."""
-        return compaction.due(view, limits, self._state.replayed.move, by_rule)
+        """Return the same of a view that may be another one than the present. None, too, while an
+        undo holds it off."""
+        is_now = STRATEGIES[limits.strategy].by_rule == by_rule
+        return next_plan(view, limits) if is_now and not self.is_held(view, limits) else None
 
-    def forecast(self, within: int = FARTHEST) -> Forecast | None:
-        """Forecast the next cut, if it is due within so many turns and no undo holds it off."""
+    def is_held(self, view: View, limits: Limits) -> bool:
+        """Return whether a person has just taken a cut back, said no to one, or opened a summary,
+        so that none is made for a while."""
+        move = self._state.replayed.move
+        if move is None or move.actor != "person" or not view.turns:
+            return False
+        if move.name not in ("undo", "hold", "expand"):
+            return False
+        return (
+            view.turns[-1].number - move.turn < HELD_TURNS
+            and view.tokens < move.tokens_after * HELD_GROWTH
+            and view.tokens <= limits.ceiling
+        )
+
+    def holds_off(self, view: View | None = None) -> bool:
+        """Return whether a cut of a view (None: the present) is held off that would otherwise come
+        while that lasts."""
+        move, limits = self._state.replayed.move, self._state.limits
+        view = view or self._state.view(limits=limits)
+        if move is None or not self.is_held(view, limits):
+            return False
+        left = move.turn + HELD_TURNS - view.turns[-1].number
+        return forecast(view, limits, left) is not None
+
+    def forecast(self) -> Forecast | None:
+        """Forecast the next cut, if no undo holds it off."""
         limits = self._state.limits
         view = self._state.view(limits=limits)
-        held = compaction.holds_off(view, limits, self._state.replayed.move)
-        return None if held else forecast(view, limits, within)
+        return None if self.holds_off(view) else forecast(view, limits)
 
     async def preview(self) -> Preview:
         """Preview the next request, and what is done for it; nothing is done by asking."""
         state, limits = self._state, self._state.limits
         if not state.current and state.waits_for_strategy:
-            then = await state.under_chosen_strategy()
+            then = await state.under(state.limits_as_set.strategy)
             return await Forecaster(then, self._summaries).preview()
         now = state.view()
         if not state.current:
@@ -111,7 +138,7 @@ class Forecaster:
         if plan is not None and not self.asks(plan, "strategy", preview.then):
             summary = self._summaries.find_prepared(self.spec(plan, "strategy"))
             at_hand = await state.snapshot(now) if summary else None
-            preface = state.preface_of(summary, at_hand) if summary else None
+            preface = await state.preface_of(summary, at_hand) if summary else None
             preview = preview.after(plan, preface)
         return apply_emergency_steps(preview, limits, emergency.STEPS[1:])
 
@@ -139,8 +166,7 @@ class Forecaster:
         is_running = {turn.number for turn in view.turns} - {t.number for t in view.complete}
         if max(plan.leaving) > view.newest or not is_running.isdisjoint(plan.leaving):
             return None
-        is_held = compaction.holds_off(view, limits, self._state.replayed.move)
-        return None if is_held else plan
+        return None if self.holds_off(view) else plan
 
     def find_outgrown(self, limits: Limits) -> Plan | None:
         """Return the plan that brings back what `slim` has folded by lower settings than are in
@@ -149,7 +175,7 @@ class Forecaster:
         if limits.strategy != "slim":
             return None
         change = slim.outgrown(state.layout, limits)
-        if change.is_empty or compaction.is_held(state.view(), limits, state.replayed.move):
+        if change.is_empty or self.is_held(state.view(), limits):
             return None
         why = "context.full_turns or context.max_terse_entries was raised"
         return Plan(change, why)
@@ -181,7 +207,7 @@ class Forecaster:
             front or 0,
             plan.focus,
             layout.pinned,
-            compaction.style_of(plan, state.limits, actor),
+            style_of(plan, state.limits, actor),
             plan.once,
             tuple((s.event, s.summary) for s in layout.ranges if leaving.issuperset(s.turns)),
             layout.texts[front] if front in layout.edited else 0,
@@ -242,15 +268,16 @@ class CutApproval:
         return (
             there.issuperset(plan.leaving)
             and self._forecaster.spec(plan, proposal.actor) == proposal.spec
-            and not compaction.is_held(view, limits, state.replayed.move)
+            and not self._forecaster.is_held(view, limits)
         )
 
-    def is_due(self, proposal: Proposal) -> bool:
-        """Return whether a cut waits no longer: nobody has answered, or the window is full."""
+    def why_due(self, proposal: Proposal) -> str:
+        """Return why a cut waits no longer; "" where it does."""
         limits = self._state.limits
-        has_waited = self.clock() - proposal.asked_at >= PATIENCE
-        is_unanswered = proposal.asked_at > 0 and has_waited
-        return is_unanswered or self._state.view(limits=limits).tokens > limits.ceiling
+        if 0 < proposal.asked_at <= self.clock() - PATIENCE:
+            return "nobody answered in ten minutes"
+        is_full = self._state.view(limits=limits).tokens > limits.ceiling
+        return "the window is full" if is_full else ""
 
     async def put(self, plan: Plan, actor: Actor) -> None:
         """Have the summary of a cut written, and ask."""
@@ -284,51 +311,39 @@ class CutApproval:
         """Return the question, with the size that the context will have once the summary stands
         there."""
         view = self._state.view()
-        preface = self._state.preface_of(summary, await self._state.snapshot(view))
+        preface = await self._state.preface_of(summary, await self._state.snapshot(view))
         after = replace(view.apply(plan.change), preface=preface).tokens
         return CutNotice(summary, plan.leaving, plan.why, view.tokens, after)
 
     async def edit(self, proposal: Proposal, made: Summary) -> Summary:
         """Let a summary that a person wrote be the one that a cut brings; return it as it is on
         disk, with the proposal."""
-        row = self._state.row
 
-        def keep(db: Any) -> tuple[Summary, Proposal]:
+        def keep(db: Database, row: int) -> tuple[Summary, Proposal]:
             summary = summaries.insert_summary(db, row, made)
             changed = replace(proposal, summary=summary.id)
             proposals.save(db, row, changed)
             return summary, changed
 
-        summary, self._pending = await self._services.store.write(keep)
-        return summary
-
-    async def make_ready(self, proposal: Proposal) -> Summary | None:
-        """Let the summary that the person has seen be the one that stands there."""
-        if not proposal.summary:
-            return None
-        summary = await self._summaries.read(proposal.summary)
-        if summary is not None:
-            self._summaries.written_ahead = (proposal.spec, summary)
+        summary, self._pending = await self._state.write(keep)
         return summary
 
     async def decline(self) -> None:
         """Note that the person said no: cuts are held off, as by an undo."""
         state, proposal = self._state, self._pending
         await self.drop()  # first: a crash in between has the person asked again, and cuts nothing
-        view, limits = state.view(), state.limits
+        view = state.view()
         why = f"declined a compaction ({proposal.plan.why})" if proposal else "declined"
         plan = Plan(Change(), why, tokens_after=view.tokens)
-        await state.record(compaction.event_of(plan, view, limits, "person", "hold"))
+        await state.record(state.event(plan, view, kind="hold"))
 
     async def drop(self) -> None:
         """Nothing waits any more."""
         if self._pending is None:
             return
         self._pending = None
-        row = self._state.row
-        await self._services.store.write(lambda db: proposals.delete(db, row))
+        await self._state.write(proposals.delete)
 
     async def _keep(self, proposal: Proposal) -> None:
-        row = self._state.row
-        await self._services.store.write(lambda db: proposals.save(db, row, proposal))
+        await self._state.write(proposals.save, proposal)
         self._pending = proposal

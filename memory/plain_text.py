@@ -67,6 +67,12 @@ def words_of(text: str) -> str:
     return " ".join(_INLINE.sub(r"\2", without_bold(lines)).split())
 
 
+def beginning(text: str, chars: int) -> str:
+    """Return the beginning of a text on one line, of at most so many characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= chars else f"{line[: chars - 1]}…"
+
+
 def paragraphs(message: Message) -> list[str]:
     """Return a message as people read it; nothing of what tools returned."""
     if message.role == "user":

@@ -1,35 +1,39 @@
 """Requests that fit: what the strategy wants is done before each step, and in an emergency the
-ladder is climbed."""
+ladder is climbed; and the work that is due between turns, so that no request of a running turn is
+rewritten."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.calibration import Calibration
 from memory.compactor import Compactor
-from memory.context import compaction, emergency
-from memory.context.change import Change, ViewEvent
+from memory.context import emergency
+from memory.context.change import Change
+from memory.context.layout import undoable
 from memory.context.limits import Limits
-from memory.context.meter import PromptPrefix
+from memory.context.meter import PromptFingerprint, PromptPrefix, describe_change, fingerprint
 from memory.context.plan import Plan, frees_enough
-from memory.context.replay import undoable
 from memory.context.strategies import slim
 from memory.context.view import View
 from memory.context_state import ContextState
+from memory.record import conversations, transcript
 from memory.services import MemoryServices
+from memory.turns import format_turns
 
 _SHARES = (1 / 2, 1 / 8)
 """The parts of the running turn that are tried where no window is known in which it has no room."""
 
 
-class Refusal(Struct, frozen=True):
-    """A request was too long, the so many-th of its turn: for a window of `window` tokens (0: that
-    was not said), of the model in force (`is_own`) or of one that answered in its place; not
-    `is_sure`: the provider may have meant something else."""
+class Overflow(Struct, frozen=True):
+    """The provider refused a request as longer than its `window` in tokens (0: it named none): the
+    model's own, or that of one which answered in its place (not `is_own`). Not `is_sure`: it may
+    have meant something else."""
 
-    window: int
-    attempt: int
+    window: int = 0
     is_own: bool = True
     is_sure: bool = True
 
@@ -43,7 +47,8 @@ class Refusal(Struct, frozen=True):
 
 class RequestFitter:
     """The fitting of requests to the window: the running turn asks it before each request, and
-    after one that was refused."""
+    after one that was refused. Between turns a changed strategy, a changed prompt and late
+    summaries become an event each; a changed prompt also within a turn."""
 
     def __init__(
         self,
@@ -56,11 +61,15 @@ class RequestFitter:
         self._compactor, self._forecaster = compactor, compactor.forecaster
         self._emergency_in = 0  # the newest turn that took a step of the ladder
         self._refused = (0, 0)  # the newest turn in which a refusal named a window, and that
-        self._shortened = (
-            0,
-            0,
-        )  # the newest entry as a turn was shortened blindly, and how often
+        # The newest entry as a turn was shortened blindly, and how often.
+        self._shortened = (0, 0)
         self._looked_in = 0  # the turn in which all that had left for a fallback was brought back
+        self.load({})
+
+    def load(self, fingerprint: PromptFingerprint) -> None:
+        """Begin with what stood before the conversation in its last request."""
+        self._fingerprint = fingerprint
+        self._fingerprint_of: PromptPrefix | None = None
 
     async def fit(self, prefix: PromptPrefix) -> tuple[View, Limits]:
         """Do what the strategy in force wants done now, see to it that the request is below the
@@ -78,7 +87,7 @@ class RequestFitter:
         state = self._state
         state.prefix_sent = prefix
         limits = state.limits
-        await self._compactor.between.note_changed_prompt(prefix, limits)
+        await self._note_changed_prompt(prefix, limits)
         view = await self._climb(prefix, limits, emergency.STEPS[:1])
         if limits.strategy == "slim":
             await self._unfold(prefix, limits)
@@ -111,13 +120,10 @@ class RequestFitter:
             change = back.change.combine(again.change)
             size = now.apply(again.change).tokens
             done = Plan(change, back.why, again.leaving, size)
-            job = self._compactor.job(again, "strategy") if again.leaving else None
-            _, kept = await state.store(
-                self._compactor.event(done, before, "strategy", "setting"), job
-            )
-            await state.replay(await state.history())
-            self._compactor.take_up([kept] if kept else [])
-            state.notify()
+            event = state.event(done, before, "strategy", "setting")
+            spec = self._forecaster.spec(again, "strategy")
+            job = self._compactor.job(spec) if again.leaving else None
+            await self._compactor.record(event, job)
 
     async def _climb(self, prefix: PromptPrefix, limits: Limits, steps: tuple[int, ...]) -> View:
         """Take these steps of the ladder, as far as the request is over the ceiling; the last one
@@ -137,7 +143,7 @@ class RequestFitter:
         self, view: View, limits: Limits, step: int, why: str = emergency.REASON
     ) -> bool:
         """Take a step of the ladder; False where it changes nothing."""
-        plan = await compaction.step_of_ladder(view, limits, step, self._services.meter)
+        plan = await emergency.step_of_ladder(view, limits, step, self._services.meter)
         plan = replace(plan, why=why)
         if plan.change.is_empty or not frees_enough(view, plan, limits):
             return False
@@ -159,13 +165,15 @@ class RequestFitter:
         view, limits = self._state.view(), self._state.limits
         return emergency.describe(events, view, limits, turn, refused)
 
-    async def make_room(self, view: View, prefix: PromptPrefix, refusal: Refusal) -> bool:
-        """After the provider refused the request made from `view`: believe it, and take the next
-        step. The first attempt corrects the meter, and only goes as far as that calls for. False:
-        there is nothing left to do. What a fallback says holds for this step alone."""
-        window = refusal.window
+    async def make_room(
+        self, view: View, prefix: PromptPrefix, overflow: Overflow, attempt: int
+    ) -> bool:
+        """After the provider refused the request made from `view`, the so many-th attempt of its
+        turn: believe it, and take the next step. The first attempt corrects the meter, and only
+        goes as far as that calls for. False: there is nothing left to do. What a fallback says
+        holds for this step alone."""
+        window, why = overflow.window, overflow.why
         async with self._state.changing:
-            why = refusal.why
             if why == emergency.REASON:
                 self._calibration.believe_refusal(view, self._state.limits_as_set, window)
             limits = self._state.limits
@@ -173,10 +181,10 @@ class RequestFitter:
                 limits = replace(limits, window=min(window or view.tokens // 2, limits.window))
             if window:
                 self._refused = self._state.current, window
-            for step in emergency.STEPS[min(refusal.attempt, 3) - 1 :]:
+            for step in emergency.STEPS[min(attempt, 3) - 1 :]:
                 if await self._take_step(self._state.view(prefix, limits), limits, step, why):
                     return True
-            return refusal.is_sure and await self._shorten_blindly(prefix, limits, why)
+            return overflow.is_sure and await self._shorten_blindly(prefix, limits, why)
 
     async def _shorten_blindly(self, prefix: PromptPrefix, limits: Limits, why: str) -> bool:
         """Shorten the running turn although the meter says that it fits: the provider says that it
@@ -202,10 +210,10 @@ class RequestFitter:
         if not state.has_passing_steps or self._looked_in == state.current:
             return
         async with state.changing:
-            events = await state.history()
-            out = [e for e in undoable(events) if e.reason in emergency.PASSING]
+            held = undoable(await state.history())
+            out = [e for e in held if e.reason in emergency.PASSING]
             for event in reversed([e for e in out if e.turn < state.current]):
-                await self._undo(event)
+                await state.take_back("undo", event, "emergency", event.reason)
             self._looked_in = state.current
 
     async def take_back(self) -> None:
@@ -213,15 +221,74 @@ class RequestFitter:
         else."""
         state = self._state
         async with state.changing:
-            events = await state.history()
-            mine = [e for e in undoable(events) if e.reason in emergency.REASONS]
+            held = undoable(await state.history())
+            mine = [e for e in held if e.reason in emergency.REASONS]
             if not mine or mine[-1].turn != state.current:
                 return
-            await self._undo(mine[-1])
+            await state.take_back("undo", mine[-1], "emergency", mine[-1].reason)
             self._emergency_in = 0
 
-    async def _undo(self, event: ViewEvent) -> None:
-        """Take back what a step of the ladder did."""
+    # --- between turns -------------------------------------------------------------------------
+
+    async def settle(self) -> None:
+        """Do what is due between turns, before the next one begins."""
+        if self._state.waits_for_strategy:
+            await self._switch()
+        await self._note_changed_prompt(self._state.prefix, self._state.limits)
+        await self._show_late()
+
+    async def _switch(self) -> None:
+        """Plan by the strategy of the settings from now on, over all that the others leave in
+        context."""
         state = self._state
-        await state.take_back("undo", event, await state.history(), "emergency", event.reason)
-        state.notify()
+        before, old, new = state.view(), state.limits.strategy, state.limits_as_set.strategy
+        await state.switch(new, await state.history())
+        why = f"the strategy was changed from {old} to {new}"
+        plan = Plan(Change(), why, tokens_after=state.view().tokens)
+        await state.store(state.count_broken(state.event(plan, before, kind="setting"), before))
+
+    async def _note_changed_prompt(self, prefix: PromptPrefix, limits: Limits) -> None:
+        """Record that something else stands before the conversation than in its last request."""
+        state = self._state
+        if prefix is self._fingerprint_of and limits.model == self._fingerprint.get("model"):
+            return  # nearly always: a prefix is made anew only where something has changed
+        now = fingerprint(prefix, limits.model)
+        if now != self._fingerprint:
+            view, why = state.view(limits=limits), describe_change(self._fingerprint, now)
+            plan = Plan(Change(), why, tokens_after=view.tokens)
+            event = state.count_ahead(state.event(plan, view, kind="prompt"))
+
+            def keep(db: Any) -> int:
+                conversations.keep_fingerprint(db, state.row, now)
+                return transcript.insert_event(db, state.row, event) if why else 0
+
+            stored = await self._services.store.write(keep, is_synced=False)
+            state.last_event = max(stored, state.last_event)
+        self._fingerprint, self._fingerprint_of = now, prefix
+
+    async def _show_late(self) -> None:
+        """Show the summaries that came late, and a reference to what left; between turns only, so
+        that no request of a running turn is rewritten."""
+        state, late = self._state, await self._forecaster.find_late()
+        layout = state.replayed.layout
+        front = layout.front
+        kept = self._new_reference(is_late=front in late)
+        if not kept and not late:
+            return
+        ranges = sorted(turn for one in layout.ranges if one.event in late for turn in one.turns)
+        why = "what left is kept elsewhere now"
+        if late:
+            why = f"the summary of {format_turns(ranges)} is ready"
+        if front in late:
+            why = "the summary of the compaction is ready"
+        plan = Plan(Change.showing(late, front or 0, kept or None), why)
+        event = state.event(plan, state.view(), kind="text")
+        await state.record(replace(event, tokens_before=0))  # its size is known once it is there
+
+    def _new_reference(self, *, is_late: bool) -> str:
+        """Return the reference to what left, where the model does not know it, and something stands
+        for what left."""
+        kept = self._compactor.summaries.reference
+        if not kept or kept == self._state.layout.reference:
+            return ""
+        return kept if is_late or self._state.view().front else ""

@@ -22,8 +22,9 @@ from memory.events import Event
 from memory.keys import ConversationKey
 from memory.ledger import Spent
 from memory.messages import Message, ToolCall
+from memory.request_fitter import Overflow
 from memory.services import MemoryServices
-from memory.turn_log import Overflow, TurnLog
+from memory.turn_log import TurnLog
 from memory.turns import Entry, Turn
 from memory.unrecorded import UnrecordedTurn, make_entry
 

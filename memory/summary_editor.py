@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.compactor import Compactor
 from memory.context.change import Change, ViewEvent
-from memory.context.compaction import event_of
 from memory.context.plan import Plan
 from memory.context.receipt import Receipt, sentence_with
 from memory.context_state import ContextState
 from memory.record import summaries
+from memory.record.database import Database
 from memory.record.proposals import Proposal
 from memory.record.summaries import Summary
 from memory.services import MemoryServices
@@ -67,14 +66,21 @@ def _add_lines(summary: Summary, lines: Mapping[str, str]) -> str:
     return "\n".join((summary.text.rstrip(), *(f"- {line}" for line in dict.fromkeys(new))))
 
 
-def _explain_none(in_place: list[str]) -> str:
+def _explain_none(there: Sequence[StandingSummary]) -> str:
     """Return why there is no summary to change where one was not named, or is not there."""
+    in_place = [one.summary.name for one in there]
     if not in_place:
         return "There is no summary in the context, so there is nothing to change."
     return (
         f"There are several summaries ({', '.join(in_place)}); name one, like /context summary "
         f"edit {in_place[0]}. Nothing was changed."
     )
+
+
+def _find_showing(events: Sequence[ViewEvent], summary: int) -> int:
+    """Return the newest event by which a person has this summary shown; 0 where there is none."""
+    edits = (e for e in reversed(events) if e.kind == "edit" or e.name == "expand")
+    return next((e.id for e in edits if summary in e.change.summaries), 0)
 
 
 class SummaryEditor:
@@ -84,33 +90,41 @@ class SummaryEditor:
     def __init__(self, services: MemoryServices, state: ContextState, compactor: Compactor) -> None:
         self._services, self._state, self._compactor = services, state, compactor
 
-    async def find_standing(self) -> StandingSummary | None:
-        """Return the summary in force; None where none is."""
-        state, read = self._state, self._services.store.read
-        late = await self._compactor.forecaster.find_late()
-        layout = state.layout
-        wanted = late.get(layout.front or 0) or layout.preface
-        summary = await self._compactor.summaries.read(wanted) if wanted else None
-        if summary is None:
-            return None
-        turns = await read(lambda db: summaries.list_covered_turns(db, summary))
-        scale, meter = state.view().scale, self._services.meter
-        tokens = scale.part(await meter.text(summary.text))
-        coming, event = await self.find_coming(), await self._event(summary)
-        slot, is_late = layout.front or 0, layout.front in late
-        return StandingSummary(summary, turns, tokens, is_late, coming, event, slot)
+    async def list_standing(self) -> list[StandingSummary]:
+        """Return the summaries in force: the one in front, then those that stand where their turns
+        stood."""
+        state, count = self._state, self._services.meter.text
+        layout, front, scale = state.layout, state.layout.front or 0, state.view().scale
+        late, events = await self._compactor.forecaster.find_late(), await state.history()
+        places = [(late.get(front) or layout.preface, front, tuple[int, ...]())]
+        places += [(one.summary, one.event, one.turns) for one in layout.ranges]
+        found = []
+        for number, slot, turns in places:
+            summary = await self._compactor.summaries.read(number) if number else None
+            if summary is not None:
+                one = StandingSummary(
+                    summary,
+                    turns or await self._covered_turns(summary),
+                    scale.part(await count(summary.text)),
+                    is_late=not turns and front in late,
+                    coming=() if turns else await self.find_coming(),
+                    event=_find_showing(events, summary.id) or slot,
+                    slot=slot,
+                    is_range=bool(turns),
+                )
+                found.append(one)
+        return found
 
-    async def find_in_place(self, number: int, *, is_newest: bool = True) -> StandingSummary | None:
+    async def _covered_turns(self, summary: Summary) -> tuple[int, ...]:
+        read = self._services.store.read
+        return await read(lambda db: summaries.list_covered_turns(db, summary))
+
+    async def _find_in_place(self, number: int, *, is_newest: bool) -> StandingSummary | None:
         """Return the summary of this number, if it stands where its turns stood; where not only the
         newest counts, also what a person made of the one that has it."""
-        state = self._state
-        for one in state.layout.ranges:
-            found = await self._compactor.summaries.read(one.summary) if one.summary else None
-            if found is None or number not in await self._numbers(found, is_newest):
-                continue
-            tokens = state.view().scale.part(await self._services.meter.text(found.text))
-            event, slot = await self._event(found, one.event), one.event
-            return StandingSummary(found, one.turns, tokens, event=event, slot=slot, is_range=True)
+        for one in await self.list_standing():
+            if one.is_range and number in await self._numbers(one.summary, is_newest):
+                return one
         return None
 
     async def _numbers(self, summary: Summary, is_newest: bool) -> set[int]:
@@ -122,16 +136,8 @@ class SummaryEditor:
     async def find_meant(self) -> StandingSummary | None:
         """Return the summary that is meant where none is named: the one in front, or else the only
         one that stands where its turns stood."""
-        if (standing := await self.find_standing()) is not None:
-            return standing
-        names = await self.names_in_place()
-        return await self.find_in_place(int(names[0][1:])) if len(names) == 1 else None
-
-    async def names_in_place(self) -> list[str]:
-        """Return the names of the summaries that stand where their turns stood."""
-        ids = [one.summary for one in self._state.layout.ranges if one.summary]
-        found = [await self._compactor.summaries.read(one) for one in ids]
-        return [one.name for one in found if one is not None]
+        found = await self.list_standing()
+        return found[0] if found and (not found[0].is_range or len(found) == 1) else None
 
     async def find_coming(self) -> tuple[int, ...]:
         """Return the turns whose summary is being written, and takes the place of the one in
@@ -141,28 +147,19 @@ class SummaryEditor:
             return ()
         return next((e.leaving for e in await self._state.history() if e.id == front), ())
 
-    async def _event(self, summary: Summary, slot: int = 0) -> int:
-        """Return the event that shows a summary: the edit, or the one that removed its turns."""
-        events = reversed(await self._state.history())
-        edits = (e for e in events if e.kind == "edit" or e.name == "expand")
-        shown = next((e.id for e in edits if summary.id in e.change.summaries), 0)
-        return shown or slot or self._state.layout.front or 0
-
     async def find_numbered(self, number: int) -> Summary | None:
         """Return the summary of this number, in force or not."""
-        row = self._state.row
-        found = await self._services.store.read(lambda db: summaries.list_numbered(db, row))
+        found = await self._compactor.summaries.read_all()
         return next((one for one in found if one.number == number), None)
 
     async def receipts(self, events: Iterable[ViewEvent]) -> dict[int, Receipt]:
         """Return the receipts of the summaries of what these events removed, by the ids of those
         that know it."""
-        row = self._state.row
 
-        def read(db: Any) -> tuple[dict[int, Receipt], dict[int, Receipt]]:
+        def read(db: Database, row: int) -> tuple[dict[int, Receipt], dict[int, Receipt]]:
             return summaries.receipts_of_events(db, row), summaries.receipts_of_edits(db, row)
 
-        by_event, by_edit = await self._services.store.read(read)
+        by_event, by_edit = await self._state.read(read)
         edited = {e.id: max(e.change.summaries, default=0) for e in events if e.kind == "edit"}
         return by_event | {e: by_edit[one] for e, one in edited.items() if one in by_edit}
 
@@ -178,9 +175,6 @@ class SummaryEditor:
         """Put a person's text in the place of the summary in force, which has this number (0:
         whatever it has), or of the one of this number that a waiting cut brings. Raises
         EditRefused."""
-        async with self._state.changing:
-            if (waiting := await self.find_waiting(number)) is not None:
-                return await self._edit_waiting(*waiting, text.strip())
         return await self.change(lambda before: text.strip(), number)
 
     async def keep(self, text: str, number: int = 0) -> EditedSummary:
@@ -190,21 +184,14 @@ class SummaryEditor:
         Raises EditRefused."""
         fact = " ".join(text.split())
         async with self._state.changing:
-            proposal = self._compactor.approval.current
-            read = self._compactor.summaries.read
-            next_one = await read(proposal.summary) if proposal and proposal.summary else None
-            wanted = number or (next_one.number if next_one else 0)
-            waiting = await self.find_waiting(wanted, is_newest=False)
-            here = await self.find_in_place(number, is_newest=False)
+            waiting = await self.find_waiting(number or None, is_newest=False)
+            here = await self._find_in_place(number, is_newest=False)
             before = waiting[1] if waiting else (here or await self.find_editable()).summary
             lines, is_outside = await self._find_lines(before, fact)
-            if waiting is not None:
-                kept = _add_lines(before, lines)
-                return await self._edit_waiting(*waiting, kept, is_untrusted=is_outside)
         name = before.name
         return await self.change(
             lambda now: _add_lines(now, lines),
-            number=before.number if here else 0,
+            number=before.number if waiting or here else 0,
             why=f"“{fact[:60]}” was added to {name}" if fact else f"{name} was completed",
             is_untrusted=is_outside,
         )
@@ -228,8 +215,7 @@ class SummaryEditor:
     async def _find_sentence(self, summary: Summary, fact: str) -> tuple[str, bool]:
         """Find the sentence in the removed turns that held a fact, as a line of the summary, and
         whether it has to do with content from outside."""
-        away, read = self._state.replayed.taken_away, self._services.store.read
-        covered = await read(lambda db: summaries.list_covered_turns(db, summary))
+        away, covered = self._state.replayed.taken_away, await self._covered_turns(summary)
         rest = [*summary.turns, *sorted(set(covered) - set(summary.turns), reverse=True)]
         for first in range(0, len(rest), _AT_A_TIME):
             for turn in await self._state.turns(rest[first : first + _AT_A_TIME]):
@@ -243,24 +229,19 @@ class SummaryEditor:
         return fact, False
 
     async def find_waiting(
-        self, number: int, *, is_newest: bool = True
+        self, number: int | None, *, is_newest: bool = True
     ) -> tuple[Proposal, Summary] | None:
-        """Return the cut that waits for a person, and its summary, if that has this number, or
-        where not only the newest counts, if it was made of the one that has."""
+        """Return the cut that waits for a person, and its summary, if that has this number (None:
+        whatever it has), or where not only the newest counts, if it was made of the one that
+        has."""
         proposal = self._compactor.approval.current
-        if proposal is None or not proposal.summary or not number:
+        if proposal is None or not proposal.summary or number == 0:
             return None
         summary = await self._compactor.summaries.read(proposal.summary)
         if summary is None:
             return None
-        return (proposal, summary) if number in await self._numbers(summary, is_newest) else None
-
-    async def _edit_waiting(
-        self, proposal: Proposal, before: Summary, text: str, *, is_untrusted: bool = False
-    ) -> EditedSummary:
-        made = await self._write(before, text, 0, is_untrusted=is_untrusted)
-        after = await self._compactor.approval.edit(proposal, made)
-        return EditedSummary(before, after, None)
+        is_meant = number is None or number in await self._numbers(summary, is_newest)
+        return (proposal, summary) if is_meant else None
 
     async def change(
         self,
@@ -269,27 +250,36 @@ class SummaryEditor:
         why: str = "",
         is_untrusted: bool = False,
     ) -> EditedSummary:
-        """Put what `write` makes of the summary in force in its place. Raises EditRefused."""
+        """Put what `write` makes of the summary in force in its place, or of the one of this number
+        that a waiting cut brings. Raises EditRefused."""
         async with self._state.changing:
+            if (waiting := await self.find_waiting(number)) is not None:
+                proposal, before = waiting
+                made = await self._write(before, write(before), 0, is_untrusted=is_untrusted)
+                after = await self._compactor.approval.edit(proposal, made)
+                return EditedSummary(before, after, None)
             standing = await self.find_editable(number)
-            before, text = standing.summary, write(standing.summary)
-            present = standing.tokens
-            made = await self._write(before, text, present, is_untrusted=is_untrusted)
+            before, present = standing.summary, standing.tokens
+            made = await self._write(before, write(before), present, is_untrusted=is_untrusted)
             made = replace(made, section="")
-            event = await self._to_event(standing, made, why)
-            stored, after = await self._state.record_summary(
-                made, lambda after: _name(event, standing, after)
-            )
+            event = await self._to_event(standing, made)
+
+            def name(after: Summary) -> ViewEvent:
+                shown = Change.showing({standing.slot: after.id})
+                reason = why or f"{before.name} was changed to {after.name}"
+                return replace(event, change=shown, reason=reason)
+
+            stored, after = await self._state.record_summary(made, name)
             return EditedSummary(before, after, stored, standing.is_range)
 
     async def find_editable(self, number: int = 0) -> StandingSummary:
         """Return the summary in force, if it may be changed, and is the one that a person has seen.
         Raises EditRefused."""
-        if number and (here := await self.find_in_place(number)) is not None:
+        if number and (here := await self._find_in_place(number, is_newest=True)) is not None:
             return here
         standing = await self.find_meant()
         if standing is None:
-            raise EditRefused(_explain_none(await self.names_in_place()))
+            raise EditRefused(_explain_none(await self.list_standing()))
         now = standing.summary
         if standing.coming:
             raise EditRefused(
@@ -325,22 +315,13 @@ class SummaryEditor:
         new = {"text": text, "tokens": raw, "edits": edits, "receipt": receipt}
         return replace(before, is_untrusted=is_doubted, **new)
 
-    async def _to_event(self, standing: StandingSummary, made: Summary, why: str) -> ViewEvent:
+    async def _to_event(self, standing: StandingSummary, made: Summary) -> ViewEvent:
         """Return the event by which a summary that has no id yet will be in force."""
-        state = self._state
-        view = state.view()
+        state, view = self._state, self._state.view()
         if standing.is_range:
             texts = {**view.summaries, standing.summary.id: state.in_place(made)}
             shown = replace(view, summaries=texts)
         else:
-            preface = await state.show_in_front(made, state.layout.reference)
-            shown = replace(view, preface=preface)
-        plan = Plan(Change(), why, tokens_after=shown.tokens)
-        event = event_of(plan, view, state.limits, "person", "edit")
+            shown = replace(view, preface=await state.preface_of(made))
+        event = state.event(Plan(Change(), "", tokens_after=shown.tokens), view, kind="edit")
         return state.count_broken(event, view, shown)
-
-
-def _name(event: ViewEvent, standing: StandingSummary, after: Summary) -> ViewEvent:
-    """Return the event, now that the summary that it shows in the place of another has an id."""
-    why = event.reason or f"{standing.summary.name} was changed to {after.name}"
-    return replace(event, change=Change().with_summary(after.id, standing.slot), reason=why)

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.calibration import Calibration, CutPrompt
@@ -23,7 +22,7 @@ from memory.ledger import Bill, Spent
 from memory.messages import Image, Mark, Message, ToolCall, format_truncation
 from memory.record import mailbox, offload, transcript
 from memory.record.database import Database
-from memory.request_fitter import Refusal, RequestFitter
+from memory.request_fitter import Overflow, RequestFitter
 from memory.request_log import OutgoingRequest
 from memory.services import MemoryServices
 from memory.tasks import run_shielded
@@ -108,7 +107,7 @@ class TurnLog:
             return known
         await self._close_left_open()
         async with state.changing:
-            await self.compactor.between.settle()
+            await self.fitter.settle()
             number = state.newest + 1
             question = Message(
                 "user", text, speaker=speaker, images=images, files=files, is_tainted=is_tainted
@@ -316,16 +315,6 @@ def describe_cut_prompt(model: str, cut: CutPrompt) -> str:
     )
 
 
-class Overflow(Struct, frozen=True):
-    """The provider refused a request as longer than its `window` in tokens (0: it named none): the
-    model's own, or that of one which answered in its place (not `is_own`). Not `is_sure`: it may
-    have meant something else."""
-
-    window: int = 0
-    is_own: bool = True
-    is_sure: bool = True
-
-
 class OpenTurn:
     """It is over when a final message stands in it. `is_resumed` says whether it goes on after a
     crash; `host` is the part of the bot that it runs for; `bill` is what was spent on it so far, by
@@ -484,8 +473,7 @@ class OpenTurn:
             return False
         self._overflows += 1
         self._sent = self.log.requests.settle(self._sent, "too long")
-        refusal = Refusal(overflow.window, self._overflows, overflow.is_own, overflow.is_sure)
-        return await self.log.fitter.make_room(view, prefix, refusal)
+        return await self.log.fitter.make_room(view, prefix, overflow, self._overflows)
 
     async def bring_back(self) -> None:
         """Bring back the messages that left for another model's smaller window: the first model is

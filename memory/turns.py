@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
@@ -172,13 +172,20 @@ def in_order_of_calls(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 def format_turns(numbers: Sequence[int]) -> str:
     """Return turns as people name them: "t1 to t10", "t2, t5 to t7"."""
-    runs: list[list[int]] = []
+    return ", ".join(
+        f"t{first}" if first == last else f"t{first} to t{last}" for first, last in runs(numbers)
+    )
+
+
+def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the first and the last of each run of neighbours among these numbers, in order."""
+    found: list[tuple[int, int]] = []
     for number in sorted(numbers):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
+        if found and number == found[-1][1] + 1:
+            found[-1] = found[-1][0], number
         else:
-            runs.append([number])
-    return ", ".join(f"t{r[0]}" if len(r) == 1 else f"t{r[0]} to t{r[-1]}" for r in runs)
+            found.append((number, number))
+    return found
 
 
 def turn_number(turn_id: str) -> int:

@@ -12,14 +12,16 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from memory.context import compaction, emergency
+from memory.context import emergency
 from memory.context.change import Change
 from memory.context.layout import Layout
 from memory.context.meter import PromptPrefix
+from memory.context.plan import measure
 from memory.context.view import Scale, View, apply_layout
 from memory.ledger import Spent
 from memory.messages import Message, ToolCall
-from memory.turn_log import OpenTurn, Overflow, TurnLog
+from memory.request_fitter import Overflow
+from memory.turn_log import OpenTurn, TurnLog
 from memory.turns import Entry, Turn
 
 
@@ -93,8 +95,8 @@ class UnrecordedTurn(OpenTurn):
 
     async def _take_step(self, view: View, step: int) -> View:
         limits, meter = self.log.state.limits, self.log.services.meter
-        plan = await compaction.step_of_ladder(view, limits, step, meter)
-        change = await compaction.measure(plan.change, view, meter)
+        plan = await emergency.step_of_ladder(view, limits, step, meter)
+        change = await measure(plan.change, view, meter)
         self.cuts = self.cuts.combine(change)
         return view.apply(change)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import groupby
 
 from channels.language import _, explain
-from memory.turns import turn_number
+from memory.turns import runs, turn_number
 from plugins.api import CommandError
 
 _LONGEST = 20  # characters of a turn's name
@@ -28,11 +27,9 @@ def turns_of(text: str, newest: int) -> tuple[int, ...]:
 
 def spell(numbers: Sequence[int]) -> str:
     """Return turns as commands take them: "t3-t5 t9"."""
-    said = []
-    for __, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
-        some = [number for __, number in run]
-        said.append(f"t{some[0]}-t{some[-1]}" if some[1:] else f"t{some[0]}")
-    return " ".join(said)
+    return " ".join(
+        f"t{first}" if first == last else f"t{first}-t{last}" for first, last in runs(numbers)
+    )
 
 
 def split_turns(text: str, newest: int) -> tuple[tuple[int, ...], str]:

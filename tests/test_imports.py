@@ -89,8 +89,8 @@ def test_each_class_has_a_name_of_its_own() -> None:
 NAME_FIELDS = frozenset(
     f"memory.{name}"
     for name in (
-        *("context.change", "context.compaction", "context.layout", "context.plan"),
-        *("context.replay", "context.strategies.slim", "record.old_events"),
+        *("context.change", "context.layout", "context.plan", "context.strategies.slim"),
+        "record.old_events",
     )
 )
 """The modules that name the fields of a change of the context; others call its methods."""

@@ -8,12 +8,13 @@ from functools import cached_property
 from math import log2
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.context.corrected import SAID, choose_certain, find_stale, find_untold
 from memory.context.corrections import Correction, find_corrections, in_force
-from memory.context.ended_values import ByHand, EndedValue, with_commands
+from memory.context.ended_values import ByHand, EndedValue, says_old, with_commands
 from memory.context.made_up_orders import Ban, find_bans, find_grants
-from memory.context.receipt import SourceFacts, sentence_with
+from memory.context.receipt import Receipt, SourceFacts, sentence_with
 from memory.context.requests import NONE, PersonRequest, Requests, find_deeds, find_requests
 from memory.context.superseded import (
     Superseded,
@@ -103,6 +104,13 @@ class AuditSource(Struct, frozen=True, dict=True):
     def current(self) -> list[Correction]:
         """The corrections that hold, of values that a person has plainly ended."""
         return choose_certain(self._corrections, self._said)
+
+    def receipt(self, text: str) -> Receipt:
+        """Return the receipt for a text, which says what it keeps of the source; nobody misses a
+        value that was ended."""
+        found = self.facts.receipt(text)
+        missing = (fact for fact in found.missing if not says_old(fact, self.ended))
+        return replace(found, missing=tuple(missing))
 
     def find_untold(self, text: str) -> list[str]:
         """Return the sentences with values that hold since a person corrected others, and that a

@@ -18,10 +18,19 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
 
+from msgspec.structs import replace
+
 from memory.context.change import Change, Clip, ViewEvent
+from memory.context.layout import undoable
 from memory.context.limits import Limits
-from memory.context.plan import Plan, remove, remove_and_squeeze, summarise_in_front
-from memory.context.replay import undoable
+from memory.context.meter import Meter
+from memory.context.plan import (
+    Plan,
+    list_leaving,
+    measure,
+    remove_and_squeeze,
+    summarise_in_front,
+)
 from memory.context.view import View
 from memory.turns import Entry, Turn, format_turns
 
@@ -32,6 +41,7 @@ MOST_TURNS = 5
 LEAST_KEPT = 4
 """Messages that are kept at least when `keep_recent` is halved (Digitorn)."""
 STEPS = (0, 1, 2, 3)
+_ESTIMATES = 3  # how often clips are chosen anew because what stays of a text counts more
 _CLOSE = 0.99  # of the ceiling is filled by what is clipped, since its size is estimated first
 _HEADROOM = 0.9  # step 1 goes this far below the ceiling, or the next turn would be over it again
 LEAST_SHOWN = 200
@@ -64,6 +74,19 @@ def plan(view: View, limits: Limits, step: int) -> Plan:
     if leaving and not change.makes("summary"):
         change = summarise_in_front(view, ()).combine(change)
     return Plan(change.with_squeezed_told(leaving), REASON, leaving, after.tokens)
+
+
+async def step_of_ladder(view: View, limits: Limits, step: int, meter: Meter) -> Plan:
+    """Return the plan of this step of the emergency ladder, with its clips counted, and made
+    smaller where the estimate by which they were chosen was too low."""
+    made = plan(view, limits, step)
+    for _ in range(_ESTIMATES if made.change.shortened[0] else 0):
+        change = await measure(made.change, view, meter)
+        more = clip_further(view.apply(change), limits, step)
+        made = replace(made, change=change.combine(more))
+        if more.is_empty:
+            break
+    return made
 
 
 def halve(view: View, limits: Limits, why: str) -> Plan | None:
@@ -106,24 +129,9 @@ def describe(
     steps = [event for event in standing if event.reason in REASONS]
     if not steps:
         return ""
-    there = {one.number for one in view.turns}
-    gone = sorted({number for event in steps for number in event.leaving} - there)
-    squeezed = sorted({n for event in steps for n in event.change.turns("squeezed")} & there)
-    entries = (
-        entry
-        for one in view.whole
-        for entry in one.entries
-        if any(event.change.clips(entry.seq) for event in steps)
-    )
-    clipped = {entry.message.role if entry.turn == turn else "earlier" for entry in entries}
-    parts = [
-        f"{format_turns(gone)} removed from the context" if gone else "",
-        f"of {format_turns(squeezed)} only the question and the reply stayed" if squeezed else "",
-        *(said for role, said in _CLIPPED.items() if role in clipped),
-    ]
     since = len(standing) - standing.index(steps[0])
     times = f" ({since} times)" if since > 1 else ""
-    done = ", and ".join(filter(None, parts))
+    done = _tell_done(steps, view, turn)
     if all(event.reason == OF_FALLBACK for event in steps):
         return (
             f"(This request was too long for the fallback model: {done}. Nothing is deleted, and "
@@ -149,6 +157,26 @@ def describe(
     )
 
 
+def _tell_done(steps: Sequence[ViewEvent], view: View, turn: int) -> str:
+    """Describe what these steps removed, squeezed and clipped."""
+    there = {one.number for one in view.turns}
+    gone = sorted({number for event in steps for number in event.leaving} - there)
+    squeezed = sorted({n for event in steps for n in event.change.turns("squeezed")} & there)
+    entries = (
+        entry
+        for one in view.whole
+        for entry in one.entries
+        if any(event.change.clips(entry.seq) for event in steps)
+    )
+    clipped = {entry.message.role if entry.turn == turn else "earlier" for entry in entries}
+    parts = [
+        f"{format_turns(gone)} removed from the context" if gone else "",
+        f"of {format_turns(squeezed)} only the question and the reply stayed" if squeezed else "",
+        *(said for role, said in _CLIPPED.items() if role in clipped),
+    ]
+    return ", and ".join(filter(None, parts))
+
+
 _CLIPPED = {
     "user": "the model saw your message with a part of it left out",
     "tool": "long tool results were shortened",
@@ -171,9 +199,13 @@ def _as_little_as_needed(view: View, limits: Limits) -> Change:
     after, leaving = view, 0
     while after.tokens > aim and leaving < len(view.movable):
         leaving += 1
-        after = view.apply(remove(view, view.movable[:leaving]).change)
+        after = view.apply(_remove(view, view.movable[:leaving]))
     is_needed = leaving or (after.tokens > aim and view.loose)
-    return remove(view, view.movable[:leaving]).change if is_needed else Change()
+    return _remove(view, view.movable[:leaving]) if is_needed else Change()
+
+
+def _remove(view: View, turns: Sequence[Turn]) -> Change:
+    return summarise_in_front(view, list_leaving(view, turns))
 
 
 def _clip_current(view: View, limits: Limits) -> Change:
@@ -222,7 +254,7 @@ def _aggressively(view: View, limits: Limits) -> Change:
     change = _clips(view, limits, LONGEST)
     complete = view.complete
     surplus = len(view.turns) - MOST_TURNS
-    return change.combine(remove(view, complete[:surplus]).change) if surplus > 0 else change
+    return change.combine(_remove(view, complete[:surplus])) if surplus > 0 else change
 
 
 def _all_but_the_current(view: View, limits: Limits) -> Change:
@@ -231,9 +263,10 @@ def _all_but_the_current(view: View, limits: Limits) -> Change:
 
 
 def _all_but_the_current_cut(view: View) -> Change:
-    if not view.complete and not view.layout.ranges:
-        return Change()
-    return remove(view, view.complete, with_pinned=True).change
+    """Remove all turns but the running one, pinned ones and all range summaries, too."""
+    numbers = {turn.number for turn in view.complete}
+    leaving = numbers.union(*(one.turns for one in view.layout.ranges))
+    return summarise_in_front(view, leaving) if leaving else Change()
 
 
 def _clips(

@@ -23,6 +23,7 @@ from memory.context.requests import PersonRequest, Requests, make_request
 from memory.context.told_requests import list_tasks
 from memory.context.wording import languages_of, split_sentences
 from memory.patterns import lazy
+from memory.plain_text import beginning
 from memory.turns import Turn
 
 _LONGEST = 240  # characters of a sentence
@@ -146,7 +147,7 @@ def _tell_requests(
         if text := next((one for one in told if count(one) <= most), ""):
             break
         is_open.pop(0)
-    finished = [_shorten(one.line, _DONE_LONGEST) for one in requests.finished][-_DONE_SHOWN:]
+    finished = [beginning(one.line, _DONE_LONGEST) for one in requests.finished][-_DONE_SHOWN:]
     while finished:
         both = "\n".join(filter(None, (text, f"{done}: {_BETWEEN.join(finished)}")))
         if count(both) <= most // 3:
@@ -157,7 +158,7 @@ def _tell_requests(
 
 def _told_briefly(found: Sequence[PersonRequest], texts: Sequence[str], chars: int) -> str:
     """Return the line that names open requests, each in so many characters."""
-    return open_line([replace(one, text=_shorten(one.text, chars)) for one in found], texts)
+    return open_line([replace(one, text=beginning(one.text, chars)) for one in found], texts)
 
 
 def _find(
@@ -181,7 +182,7 @@ def _candidates(
 ) -> Iterator[tuple[tuple[int, int, int], str, float]]:
     for number, line in enumerate(filter(str.strip, prior.splitlines())):
         known = len(SourceFacts([line], [], []).facts)
-        yield (-1, -1, number), _shorten(line, _PRIOR_LONGEST), 6.0 + 3.0 * known
+        yield (-1, -1, number), beginning(line, _PRIOR_LONGEST), 6.0 + 3.0 * known
     for number, turn in enumerate(turns):
         reply = turn.reply.text if turn.reply else ""
         for side, text, first in ((0, turn.question.text, 3.0), (1, reply, 1.0)):
@@ -193,7 +194,7 @@ def _candidates(
             looked = text if len(text) <= _SCANNED else f"{text[:half]}\n{text[-half:]}"
             for at, sentence in enumerate(split_sentences(looked)):
                 worth = 0.5 if at else first
-                yield (number, side, at), _shorten(sentence, _LONGEST), worth
+                yield (number, side, at), beginning(sentence, _LONGEST), worth
 
 
 def _choose(found: Sequence[_Sentence], room: int) -> list[_Sentence]:
@@ -240,8 +241,3 @@ def _together(some: Sequence[_Sentence]) -> str:
         is_next = before is None or one.place[2] == before.place[2] + 1
         parts.append(one.text if is_next else f"… {one.text}")
     return " ".join(parts)
-
-
-def _shorten(text: str, chars: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= chars else f"{line[: chars - 1]}…"

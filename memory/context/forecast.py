@@ -4,7 +4,7 @@ about turns yet to come; and the preview of the next request. Pure."""
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 
@@ -66,8 +66,8 @@ def certain(view: View, limits: Limits, within: int) -> Plan | None:
     shortest in context or twice as long as the longest: what is prepared for another is paid for
     nothing. So is one for a cut that only comes as a turn begins, where the turn before may fill
     the window."""
-    latest = _find_next(view, limits, within, _as(view, min), next_cut)
-    soonest = latest and _find_next(view, limits, within, _as(view, max, times=2), next_cut)
+    latest = _find_next(view, limits, within, find_sizes(view, min), next_cut)
+    soonest = latest and _find_next(view, limits, within, find_sizes(view, max, times=2), next_cut)
     if latest is None or soonest is None or soonest[0].current != latest[0].current:
         return None
     is_far_off = latest[0].current > view.newest + 1 and STRATEGIES[limits.strategy].by_rule
@@ -80,7 +80,7 @@ def certain(view: View, limits: Limits, within: int) -> Plan | None:
 def forecast(view: View, limits: Limits, within: int = FARTHEST) -> Forecast | None:
     """Return the next cut if the turns to come are as long as those in context are on average;
     None when none is due `within` so many turns."""
-    found = _find_next(view, limits, within, average_sizes(view), next_plan)
+    found = _find_next(view, limits, within, find_sizes(view), next_plan)
     if found is None:
         return None
     later, plan = found
@@ -177,23 +177,21 @@ def _last_seq(view: View) -> int:
     return max(whole, clipped)
 
 
-def _as(view: View, pick: Callable[[Iterable[int]], int], times: int = 1) -> Sizes:
-    """Return the sizes of the shortest or the longest turn, so many times as long."""
-    if not view.turns:
-        return average_sizes(view)
-    asked = times * pick(turn.entries[0].tokens for turn in view.turns)
-    results = times * pick(_count_results(turn) for turn in view.turns)
-    return asked, max(asked, times * pick(turn.tokens for turn in view.turns)), results
+def _average(sizes: Sequence[int]) -> int:
+    return sum(sizes) // len(sizes)
 
 
-def average_sizes(view: View) -> Sizes:
-    """Return the sizes of a turn as those in context are on average."""
+def find_sizes(
+    view: View, pick: Callable[[Sequence[int]], int] = _average, times: int = 1
+) -> Sizes:
+    """Return the sizes of a turn as those in context are on average; or of the shortest or the
+    longest, so many times as long."""
     turns = view.turns
     if not turns:
         return _TYPICAL // 3, _TYPICAL, 0
-    asked = sum(turn.entries[0].tokens for turn in turns) // len(turns)
-    results = sum(map(_count_results, turns)) // len(turns)
-    return asked, sum(turn.tokens for turn in turns) // len(turns), results
+    asked = times * pick([turn.entries[0].tokens for turn in turns])
+    results = times * pick([_count_results(turn) for turn in turns])
+    return asked, max(asked, times * pick([turn.tokens for turn in turns])), results
 
 
 def _count_results(turn: Turn) -> int:

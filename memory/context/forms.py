@@ -1,7 +1,7 @@
 """Forms of turns: events give them, and the layout is, for each turn, the form that it has now.
 
 Nothing here edits the transcript. A turn has one form: the newest that an event gave it which holds
-(`replay.py`), `WHOLE` where none did. So undoing is leaving an event out. Turns are kept as spans
+(`layout.py`), `WHOLE` where none did. So undoing is leaving an event out. Turns are kept as spans
 of neighbours with the same form: an event over all turns of a long conversation is as small as one
 over two.
 """
@@ -11,6 +11,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterable
 from typing import Literal, NamedTuple
+
+from memory.turns import runs
 
 FormKind = Literal["whole", "tail", "squeezed", "line", "summary", "range", "gone"]
 
@@ -50,13 +52,7 @@ Forms = tuple[FormSpan, ...]
 
 def give(turns: Iterable[int], form: TurnForm) -> Forms:
     """Return the spans by which these turns have a form."""
-    spans: list[FormSpan] = []
-    for number in sorted(turns):
-        if spans and number == spans[-1].last + 1:
-            spans[-1] = FormSpan(spans[-1].first, number, form)
-        else:
-            spans.append(FormSpan(number, number, form))
-    return tuple(spans)
+    return tuple(FormSpan(first, last, form) for first, last in runs(turns))
 
 
 def overlay(below: Forms, above: Forms) -> Forms:

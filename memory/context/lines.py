@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from memory.context.meter import Meter
 from memory.context.view import LogLine
+from memory.plain_text import beginning
 from memory.turns import Entry, Turn
 
 _QUESTION = 60  # characters of a question in a line made of first words
@@ -59,13 +60,8 @@ def _first_words_of(turn: Turn) -> str:
 
 def first_words(question: str, reply: str) -> str:
     """ "question → reply", each by its first words, at most 160 characters."""
-    arrow = f"{_shorten(question, _QUESTION)} → "
-    return arrow + _shorten(reply, _WHOLE - len(arrow))
-
-
-def _shorten(text: str, chars: int) -> str:
-    line = _one_line(text)
-    return line if len(line) <= chars else f"{line[: chars - 1]}…"
+    arrow = f"{beginning(question, _QUESTION)} → "
+    return arrow + beginning(reply, _WHOLE - len(arrow))
 
 
 def _one_line(text: str) -> str:

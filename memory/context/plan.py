@@ -1,4 +1,4 @@
-"""A strategy's plan: a value that `compaction` carries out, or that is only shown."""
+"""A plan of a strategy or a person: a value that `Compactor` carries out, or that is only shown."""
 
 from __future__ import annotations
 
@@ -9,19 +9,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.context.change import Change, Name, name_of
-from memory.context.forms import OWN, ROLLED, SUMMARY, Forms, TurnForm, give, overlay
+from memory.context.forms import OWN, RANGE, ROLLED, SUMMARY, Forms, TurnForm, give, overlay
 from memory.context.layout import RangeSummary
 from memory.context.limits import Limits
+from memory.context.meter import Meter
 from memory.context.summary import Style
-from memory.context.view import View
+from memory.context.view import View, clip_message, make_stub
 from memory.turns import Turn, format_turns
-
-
-class Removal(Struct, frozen=True):
-    """A change by which turns leave, and these turns."""
-
-    change: Change
-    leaving: tuple[int, ...]
 
 
 class Plan(Struct, frozen=True):
@@ -48,9 +42,38 @@ class Plan(Struct, frozen=True):
         return name_of(self.change)
 
     @property
+    def only_tells_lines(self) -> bool:
+        """Return whether the daily memory is told of the lines of the log that it removes, as they
+        are, and nothing replaces them."""
+        return self.change.rolled is not None and not self.change.makes("summary")
+
+    @property
     def removed(self) -> frozenset[int]:
         """The turns that leave by it, or become lines of the log."""
         return frozenset((*self.leaving, *self.change.turns("line")))
+
+
+class SummarySpec(Struct, frozen=True):
+    """The request that a summary must be made for; a prepared one serves for exactly this and
+    nothing else.
+
+    `after` is the event whose summary it continues (0: none), and `edited` the summary that a
+    person has put in that one's place (0: none); `once` are limits, as (name, value), that hold for
+    it alone; `ranges` are the summaries of some of the turns until then, each by the event by
+    which those were removed, and by its id (0: it is still to be written). `until` is the last
+    entry of the newest of the turns that it reads (0: that turn is out of context), since a summary
+    of half a turn must not stand for all of it.
+    """
+
+    turns: tuple[int, ...]
+    after: int
+    focus: str
+    pinned: frozenset[int]
+    style: Style = "notes"
+    once: tuple[tuple[str, Any], ...] = ()
+    ranges: tuple[tuple[int, int], ...] = ()
+    edited: int = 0
+    until: int = 0
 
 
 Planner = Callable[[View, Limits], Plan | None]
@@ -136,14 +159,12 @@ def find_leaving_ranges(view: View, last: int, gone: Collection[int]) -> list[Ra
     return [one for one in view.loose if is_all or one.turns[-1] <= last]
 
 
-def remove(view: View, turns: Collection[Turn], *, with_pinned: bool = False) -> Removal:
-    """Remove exactly these turns and the range summaries before them, into a summary in front that
-    continues the one that is there."""
+def list_leaving(view: View, turns: Collection[Turn]) -> tuple[int, ...]:
+    """Return these turns, and those of the range summaries before them, which leave along with
+    them."""
     gone = {turn.number for turn in turns}
-    last = max(gone, default=0)
-    ranges = view.layout.ranges if with_pinned else find_leaving_ranges(view, last, gone)
-    leaving = tuple(sorted(gone.union(*(one.turns for one in ranges))))
-    return Removal(summarise_in_front(view, leaving), leaving)
+    ranges = find_leaving_ranges(view, max(gone, default=0), gone)
+    return tuple(sorted(gone.union(*(one.turns for one in ranges))))
 
 
 def remove_and_squeeze(
@@ -151,15 +172,17 @@ def remove_and_squeeze(
 ) -> Plan | None:
     """Return the plan by which turns leave, and of others the question and the reply alone stay;
     None where it would change nothing."""
-    removal = remove(view, leaving) if leaving else Removal(Change(), ())
-    change = removal.change.with_forms(squeeze(view, shorter))
+    gone = list_leaving(view, leaving) if leaving else ()
+    removal = summarise_in_front(view, gone) if leaving else Change()
+    change = removal.with_forms(squeeze(view, shorter))
     if change.is_empty:
         return None
-    return Plan(change, why, removal.leaving, view.apply(change).tokens)
+    return Plan(change, why, gone, view.apply(change).tokens)
 
 
 def summarise_in_front(view: View, leaving: Collection[int]) -> Change:
-    """Return the change by which turns leave into a summary of all that was summarised before."""
+    """Return the change by which turns leave into a summary in front, which continues the one that
+    is there."""
     layout, front = view.layout, view.layout.front
     before = layout.after.get(OWN, 0) if front == OWN else front or 0
     rolled = tuple(span for span in layout.forms if span.form == TurnForm("gone", ROLLED))
@@ -169,11 +192,9 @@ def summarise_in_front(view: View, leaving: Collection[int]) -> Change:
 
 
 def renew(view: View, plan: Plan) -> Change:
-    """Return the change of a plan that has waited: of the turns that were summarised when it was
-    made, some may be elsewhere now."""
+    """Return the change of a plan that has waited, by which turns leave into a summary in front: of
+    the turns that were summarised when it was made, some may be elsewhere now."""
     change = plan.change
-    if not change.makes("summary"):
-        return change
     made = summarise_in_front(view, plan.leaving)
     others = tuple(span for span in change.forms if span.form != SUMMARY)
     return replace(change, forms=made.with_forms(others).forms, after=made.after)
@@ -188,6 +209,53 @@ def squeeze(view: View, turns: Iterable[Turn]) -> Forms:
         if form.kind != "squeezed":
             spans = overlay(spans, give([turn.number], form._replace(kind="squeezed")))
     return spans
+
+
+async def measure(change: Change, view: View, meter: Meter) -> Change:
+    """Return the change with its clips and stubs counted instead of estimated; a stub that would be
+    no shorter than its result is left out."""
+    if not (change.clip or change.stub):
+        return change
+    entries = {entry.seq: (entry, turn) for turn in view.whole for entry in turn.entries}
+    sizes = {seq: await meter.message(make_stub(*entries[seq])) for seq in change.stub}
+    stubs = {seq: tokens for seq, tokens in sizes.items() if tokens < entries[seq][0].tokens}
+    clips = {}
+    for seq, clip in change.clip.items():
+        shown = clip_message(entries[seq][0].message, clip)
+        clips[seq] = replace(clip, tokens=await meter.message(shown))
+    return replace(change, clip=clips, stub=stubs)
+
+
+ASKED = "asked for by a person"
+
+
+def plan_all(view: View, focus: str) -> Plan | None:
+    """Plan `/context compact`: it removes all complete turns but the newest, and the activity log's
+    lines."""
+    leaving = view.movable[:-1] or view.movable
+    if not leaving:
+        return None
+    numbers = tuple(sorted({*view.logged, *list_leaving(view, leaving)}))
+    return _plan_asked(view, summarise_in_front(view, numbers), numbers, focus)
+
+
+def plan_range(view: View, numbers: Collection[int], focus: str) -> Plan | None:
+    """Plan a summary in the middle: all complete turns of these that are in context leave, but for
+    pinned ones. A summary that stands for one of them goes into the new one with all that it stands
+    for."""
+    wanted = frozenset(numbers)
+    turns = [turn for turn in view.movable if turn.number in wanted]
+    swallowed = [one for one in view.loose if not wanted.isdisjoint(one.turns)]
+    if len(turns) + len(swallowed) < (1 if turns else 2):
+        return None  # one summary alone is what it would become again
+    gone = {turn.number for turn in turns}.union(*(one.turns for one in swallowed))
+    leaving = tuple(sorted(gone))
+    return _plan_asked(view, Change(give(leaving, RANGE)), leaving, focus)
+
+
+def _plan_asked(view: View, change: Change, leaving: tuple[int, ...], focus: str) -> Plan:
+    why = f"{ASKED}: {focus}" if focus else ASKED
+    return Plan(change, why, leaving, view.apply(change).tokens, focus=focus)
 
 
 Stuck = Literal["", "turns", "pins", "prompt"]

@@ -91,13 +91,6 @@ class Invented(Struct, frozen=True):
         )
 
 
-def make_receipt(
-    asked: Sequence[str], answered: Sequence[str], touched: Sequence[str], summary: str
-) -> Receipt:
-    """Return the facts of these texts that are in a summary."""
-    return SourceFacts(asked, answered, touched).receipt(summary)
-
-
 class SourceFacts:
     """The facts of texts: of what a person said, of what was replied, and of the arguments of tool
     calls, of which only paths and addresses count. `facts` are the most telling ones, `texts` all

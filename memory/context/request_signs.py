@@ -11,7 +11,6 @@ from memory.context.wording import cue, split_sentences
 from memory.patterns import lazy
 
 SHOWN = 200  # characters of a request
-LINE = 200  # characters of a reply that is no more than a line
 
 
 def may_ask(asked: str, words: Set[str]) -> bool:

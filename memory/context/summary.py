@@ -20,7 +20,7 @@ from memory.keys import ConversationKey
 from memory.ledger import Spent
 from memory.messages import PICTURE, Message
 from memory.patterns import lazy
-from memory.plain_text import words_of
+from memory.plain_text import beginning, words_of
 from memory.turns import Turn, format_turns
 
 Style = Literal["notes", "rollup", "lines", "reminder", "recap", "structured", "excerpt"]
@@ -280,7 +280,7 @@ def _format_turn(turn: Turn) -> str:
 
 def _line(message: Message) -> str:
     if message.role == "tool":
-        return f"result of {message.tool}: {_shorten(message.text, _RESULT_SHOWN)}"
+        return f"result of {message.tool}: {beginning(message.text, _RESULT_SHOWN)}"
     calls = "".join(f" [calls {call.name}({call.arguments})]" for call in message.tool_calls)
     pictures = f" {PICTURE}" * len(message.images)
     return f"{message.speaker or message.role}: {message.text}{pictures}{calls}"
@@ -316,7 +316,7 @@ def _goal(turns: Sequence[Turn], prior: str) -> str:
     told."""
     told = next((line for line in prior.splitlines() if line.startswith(_GOAL)), "")
     asked = _first_line(prior) or (turns[0].question.text if turns else "")
-    goal = told or f"{_GOAL} {_shorten(asked, _GOAL_SHOWN)}"
+    goal = told or f"{_GOAL} {beginning(asked, _GOAL_SHOWN)}"
     return f"Earlier messages have left the context.\n{goal}"
 
 
@@ -341,12 +341,7 @@ def _excerpt(turn: Turn) -> str:
 
 def _exchange(turn: Turn, shown: int = _LINE_SHOWN) -> str:
     reply = turn.reply.text if turn.reply else ""
-    asked = _shorten(turn.question.text, shown)
+    asked = beginning(turn.question.text, shown)
     calls = [call.name for entry in turn.entries for call in entry.message.tool_calls]
     used = f" [{', '.join(dict.fromkeys(calls))}]" if calls else ""
-    return f"- {turn.id}: {asked} →{used} {_shorten(reply, shown)}"
-
-
-def _shorten(text: str, chars: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= chars else f"{line[: chars - 1]}…"
+    return f"- {turn.id}: {asked} →{used} {beginning(reply, shown)}"

@@ -20,12 +20,11 @@ from memory.context.audit import (
     audit,
 )
 from memory.context.audit_source import AuditSource
-from memory.context.compaction import SummarySpec
 from memory.context.continued import Beginning
 from memory.context.corrected import HeldValues, put_right
-from memory.context.ended_values import says_old
 from memory.context.extract import extract, open_line
 from memory.context.limits import Limits
+from memory.context.plan import SummarySpec
 from memory.context.receipt import Receipt, Taken
 from memory.context.summary import SummaryRequest, SummaryResult
 from memory.context.summary_source import SummarySource
@@ -238,13 +237,8 @@ class SummaryDrafter:
         return self._services.meter.clip("\n".join(lines[: max(1, first - 1)]), longest)
 
     def _receipt(self, work: _Drafting, text: str) -> Receipt:
-        if work.spec.style == "rollup":  # whose model has read less than what is removed
-            found = work.source.receipt(text)
-        else:
-            found = work.compared.facts.receipt(text)
-        ended = work.compared.ended  # which nobody misses
-        missing = tuple(fact for fact in found.missing if not says_old(fact, ended))
-        return replace(found, missing=missing)
+        is_of_log = work.spec.style == "rollup"  # whose model has read less than what is removed
+        return (work.source if is_of_log else work.compared).receipt(text)
 
     def _clip(self, text: str, tokens: int) -> str:
         """Return a text in so many tokens, up to the end of a sentence where one is near."""

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from memory.context import summary as words
 from memory.context.audit_source import AuditSource
 from memory.context.corrections import Correction
-from memory.context.ended_values import ByHand, says_old
+from memory.context.ended_values import ByHand
 from memory.context.extract import read_finished, read_open
 from memory.context.lines import lines_of
 from memory.context.receipt import Receipt
@@ -71,12 +71,8 @@ class SummarySource(Struct, frozen=True):
         return words.material([part.text for part in parts], before)
 
     def receipt(self, text: str) -> Receipt:
-        """Return the receipt for a text, which says what it keeps of the source; nobody misses a
-        value that was ended. Many words take a while."""
-        compared = self.to_audit(0)
-        found = compared.facts.receipt(text)
-        missing = (fact for fact in found.missing if not says_old(fact, compared.ended))
-        return replace(found, missing=tuple(missing))
+        """Return the receipt for a text. Many words take a while."""
+        return self.to_audit(0).receipt(text)
 
     def to_audit(
         self, tokens: int, *, is_in_any_language: bool = False, is_of_log: bool = False

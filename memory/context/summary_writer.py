@@ -17,9 +17,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from memory.context import summary as words
-from memory.context.compaction import SummarySpec
 from memory.context.continued import Beginning, find_beginning
 from memory.context.ended_values import ByHand
+from memory.context.plan import SummarySpec
 from memory.context.receipt import Receipt
 from memory.context.summary_drafter import SummaryDrafter
 from memory.context.summary_source import SummarySource
@@ -66,12 +66,12 @@ class SummaryWriter:
         self._tasks = BackgroundTasks()
         self._awaited: asyncio.Task[Summary] | None = None
         self._loads = self._corrections = 0
-        self.load(0)
+        self.load()
 
-    def load(self, row: int, reference: str = "", shared: int = 0) -> None:
-        """Begin with what is on disk of the conversation in this row; nothing is under way. Events
-        up to `shared` are those of the conversation that it was branched off, too."""
-        self._row, self.reference, self._shared = row, reference, shared
+    def load(self, reference: str = "", shared: int = 0) -> None:
+        """Begin with what is on disk of the conversation; nothing is under way. Events up to
+        `shared` are those of the conversation that it was branched off, too."""
+        self.reference, self._shared = reference, shared
         self._loads += 1
         self._by_event: dict[int, int] = {}
         self._unwritten: dict[int, SummarySpec] = {}  # jobs whose file could not be written
@@ -83,8 +83,7 @@ class SummaryWriter:
     async def summary_of(self, event: int) -> int:
         """Return the id of the summary of what left by an event; 0 while there is none."""
         if event not in self._by_event:
-            read = self._services.store.read
-            made = await read(lambda db: summaries.summary_of(db, self._row, event))
+            made = await self._state.read(summaries.summary_of, event)
             if not made and event <= self._shared:
                 return 0  # another conversation's writer is about it, and does not tell this one
             if not self._by_event.get(event):  # it may have been written while this was read
@@ -131,14 +130,12 @@ class SummaryWriter:
 
     async def read_all(self) -> list[Summary]:
         """Return the summaries that may stand in the context, or have stood there, oldest first."""
-        row = self._row
-        return await self._services.store.read(lambda db: summaries.list_numbered(db, row))
+        return await self._state.read(summaries.list_numbered)
 
     async def event_of(self, summary_id: int) -> int:
         """Return the event that removed the turns that a summary was made for; 0 where there is
         none."""
-        row = self._row
-        return await self._services.store.read(lambda db: summaries.event_of(db, row, summary_id))
+        return await self._state.read(summaries.event_of, summary_id)
 
     # --- what is to be done ----------------------------------------------------------------
 
@@ -146,7 +143,12 @@ class SummaryWriter:
         """Write the summary of a cut that is near, unless that is done or under way."""
         if self._preparing != spec and self.find_prepared(spec) is None:
             self._preparing = spec
-            self._start(lambda: self._prepare(spec))
+
+            async def work() -> None:
+                if self._preparing == spec:  # or another cut has become the next one meanwhile
+                    await self._write_ahead(spec)
+
+            self._start(work)
 
     def add(self, job: Job, spec: SummarySpec) -> None:
         """Take on a job that is on disk: what left for `spec` goes to the daily memory."""
@@ -160,15 +162,11 @@ class SummaryWriter:
         """Take on to bring to the daily memory what nothing there tells of these turns, which are
         about to go: the question and the final reply of each, in sections of their own where they
         hold what came from outside."""
-        rest = await self._untold(numbers)
+        rest = sorted(set(numbers) - await self._state.read(summaries.find_recorded_turns))
         for first in range(0, len(rest), _EXCERPTS):
             for part in _apart(await self._turns(rest[first : first + _EXCERPTS])):
                 job, _ = await self._write_excerpt(part)
                 self.add(job, SummarySpec(job.turns, 0, "", frozenset(), job.style))
-
-    async def _untold(self, numbers: Collection[int]) -> list[int]:
-        row, read = self._row, self._services.store.read
-        return sorted(set(numbers) - await read(lambda db: summaries.find_recorded_turns(db, row)))
 
     async def _write_excerpt(self, turns: Sequence[Turn], event: int = 0) -> tuple[Job, Summary]:
         text = words.without_model("excerpt", turns, "")
@@ -182,8 +180,7 @@ class SummaryWriter:
             model="",
             is_untrusted=any(turn.has_outside for turn in turns),
         )
-        row, write = self._row, self._services.store.write
-        return await write(lambda db: summaries.insert_excerpt(db, row, summary, event))
+        return await self._state.write(summaries.insert_excerpt, summary, event)
 
     async def ahead(self, spec: SummarySpec) -> Summary | None:
         """Have the summary of a cut that is due written, and wait for it. None: it was given up
@@ -193,26 +190,19 @@ class SummaryWriter:
         async with self._one_at_a_time:
             if self._loads != loads:  # what it would tell of may be deleted
                 return None
-            if (summary := self.find_prepared(spec)) is None:
-                self._awaited = asyncio.create_task(self._make_current(spec))
-                try:
-                    await asyncio.wait({self._awaited})
-                finally:
-                    await cancel_and_wait(self._awaited)
-                if self._awaited.cancelled():
-                    return None
-                summary = self._awaited.result()
-            self.written_ahead = (spec, summary)
-            return summary
+            self._awaited = asyncio.create_task(self._write_ahead(spec))
+            try:
+                await asyncio.wait({self._awaited})
+            finally:
+                await cancel_and_wait(self._awaited)
+            return None if self._awaited.cancelled() else self._awaited.result()
 
     def write_for(self, spec: SummarySpec, then: Callable[[Summary], Awaitable[None]]) -> None:
         """Write the summary of a cut that somebody is to be asked about, and tell them."""
 
         async def work() -> None:
             self._preparing = spec
-            summary = self.find_prepared(spec) or await self._make_current(spec)
-            self.written_ahead = (spec, summary)
-            await then(summary)
+            await then(await self._write_ahead(spec))
 
         self._start(work)
 
@@ -220,7 +210,7 @@ class SummaryWriter:
         """Forget what is under way and waiting, on disk too (`/context clear`)."""
         self._tasks.cancel()
         open_events = [event for event, summary in self._by_event.items() if not summary]
-        await self._services.store.write(lambda db: summaries.cancel(db, self._row, open_events))
+        await self._state.write(summaries.cancel, open_events)
         for event in open_events:
             del self._by_event[event]
         self._unwritten.clear()
@@ -267,22 +257,19 @@ class SummaryWriter:
                     "a summary for %s failed; it is tried again at the next start", self._key.id
                 )
 
-    async def _prepare(self, spec: SummarySpec) -> None:
-        if self._preparing == spec:  # otherwise another cut has become the next one meanwhile
-            self.written_ahead = (spec, await self._make_current(spec))
-
-    async def _make_current(self, spec: SummarySpec) -> Summary:
-        """Write a summary, and once more where a person corrects meanwhile what it may say."""
-        while True:
-            corrections, summary = self._corrections, await self._make(spec)
+    async def _write_ahead(self, spec: SummarySpec) -> Summary:
+        """Write the summary of a cut, unless that is done; and once more where a person corrects
+        meanwhile what it may say."""
+        while (summary := self.find_prepared(spec)) is None:
+            corrections, made = self._corrections, await self._make(spec)
             if corrections == self._corrections:
-                return summary
+                self.written_ahead = (spec, made)
+        return summary
 
     async def _write_again(self) -> None:
         """Do the jobs whose file could not be written: the disk may have room by now. A summary
         that is on disk is not asked for again."""
-        row, read = self._row, self._services.store.read
-        open_jobs = await read(lambda db: summaries.list_open_jobs(db, row))
+        open_jobs = await self._state.read(summaries.list_open_jobs)
         left, self._unwritten = self._unwritten, {}
         for job in open_jobs:
             if job.id in left:
@@ -304,15 +291,15 @@ class SummaryWriter:
         offloader = self._services.rules.offloader(self._key)
         if job.style == "excerpt" and job.event:  # which another job of its event has kept
             offloader = None
-        own, row = self._state.replayed.taken_away, self._row
+        own = self._state.replayed.taken_away
 
-        def read(database: Database) -> tuple[list[Entry], frozenset[int], Summary | None]:
-            entries = transcript.entries_of_turns(database, row, job.turns)
-            made = summaries.summary(database, job.summary) if job.summary else None
-            away = transcript.turns_away_anywhere(database, row, own) if offloader else frozenset()
+        def read(db: Database, row: int) -> tuple[list[Entry], frozenset[int], Summary | None]:
+            entries = transcript.entries_of_turns(db, row, job.turns)
+            made = summaries.summary(db, job.summary) if job.summary else None
+            away = transcript.turns_away_anywhere(db, row, own) if offloader else frozenset()
             return entries, away, made
 
-        entries, away, made = await self._services.store.read(read)
+        entries, away, made = await self._state.read(read)
         turns = self._leave_out_taken_away(entries)
         if offloader is not None:
             there = [turn for turn in turns if turn.number not in away]
@@ -342,20 +329,12 @@ class SummaryWriter:
                 self._note(job.event, summary.id)
             if summary is not None and job.style not in words.OUT_OF_CONTEXT:
                 await self._on_written(job, summary)
-            return await self._services.store.write(lambda db: self._conclude(db, job))
-
-    def _conclude(self, database: Database, job: Job) -> frozenset[int]:
-        summaries.finish(database, job.id)
-        if job.style in words.OUT_OF_CONTEXT:  # nothing is written beside it
-            return frozenset()
-        return summaries.find_recorded_turns(database, self._row)
+            return await self._state.write(_conclude, job)
 
     async def _is_told(self, turns: Sequence[int]) -> bool:
         """Return whether another branch that shares these turns has told the daily memory of
         them."""
-        row, read = self._row, self._services.store.read
-        told = await read(lambda db: summaries.find_told_by_others(db, row))
-        return told.issuperset(turns)
+        return (await self._state.read(summaries.find_told_by_others)).issuperset(turns)
 
     def _place(self, is_untrusted: bool) -> Path:
         data = self._services.data
@@ -364,14 +343,13 @@ class SummaryWriter:
     async def _drop_excerpts(self, is_untrusted: bool) -> None:
         """Drop the excerpts of turns that were written in an emergency, once a summary tells of all
         these turns."""
-        row, store = self._row, self._services.store
-        jobs = await store.read(lambda db: summaries.list_superseded(db, row, is_untrusted))
+        jobs = await self._state.read(summaries.list_superseded, is_untrusted)
         if not jobs:
             return
         which, place = daily.Which(frozenset(jobs)), self._place(is_untrusted)
         await run_shielded(asyncio.to_thread(daily.remove, place, self._key.audience, which))
         for job in jobs:
-            await store.write(lambda db, job=job: summaries.delete(db, job))  # type: ignore[misc]
+            await self._services.store.write(lambda db, job=job: summaries.delete(db, job))  # type: ignore[misc]
 
     async def _summary_for(
         self, job: Job, spec: SummarySpec, made: Summary | None, turns: tuple[Turn, ...]
@@ -422,7 +400,8 @@ class SummaryWriter:
         limits = self._services.rules.at(self._key).limits.but(**dict(spec.once))
         beginning, frame = self._find_beginning(spec, source), await self._state.count_frame()
         draft = await self._drafter.draft(spec, source, limits, beginning, frame)
-        return await self._store(
+        return await self._state.write(
+            summaries.insert_summary,
             Summary(
                 turns=tuple(number for number in spec.turns if number not in draft.left_out),
                 prior=source.prior.id if source.prior else 0,
@@ -468,12 +447,11 @@ class SummaryWriter:
     async def _source(self, spec: SummarySpec) -> SummarySource:
         """Return the source of a summary. A summary of turns of which one was removed since serves
         no more."""
-        after, row = await self.summary_of(spec.after) if spec.after else 0, self._row
-
+        after = await self.summary_of(spec.after) if spec.after else 0
         book = self._services.corrections
 
         def read(
-            database: Database,
+            database: Database, row: int
         ) -> tuple[list[Entry], list[Entry], Summary | None, tuple[HeardCorrection, ...] | None]:
             entries = transcript.entries_of_turns(database, row, spec.turns)
             # What it continues is as a person has edited it, if they did and it was not forgotten.
@@ -486,7 +464,7 @@ class SummaryWriter:
             earlier = transcript.entries_of_turns(database, row, numbers)
             return entries, earlier, before, heard
 
-        entries, correcting, before, heard = await self._services.store.read(read)
+        entries, correcting, before, heard = await self._state.read(read)
         turns = self._leave_out_taken_away(entries)
         there = {turn.number for turn in turns}
         stood = [await self._find_range(event, made) for event, made in spec.ranges]
@@ -507,28 +485,31 @@ class SummaryWriter:
 
     async def _turns(self, numbers: Sequence[int]) -> tuple[Turn, ...]:
         """Return these turns, without those that a person removed."""
-        entries = await self._services.store.read(
-            lambda db: transcript.entries_of_turns(db, self._row, numbers)
+        return self._leave_out_taken_away(
+            await self._state.read(transcript.entries_of_turns, numbers)
         )
-        return self._leave_out_taken_away(entries)
 
     def _leave_out_taken_away(self, entries: Sequence[Entry]) -> tuple[Turn, ...]:
         away = self._state.replayed.taken_away
         return transcript.as_turns(e for e in entries if not away.has(e.turn))
 
-    async def _store(self, summary: Summary, is_numbered: bool) -> Summary:
-        return await self._services.store.write(
-            lambda db: summaries.insert_summary(db, self._row, summary, is_numbered)
-        )
-
     async def _book(self, spent: Sequence[Spent]) -> None:
-        ledger = self._services.ledger
+        ledger, row = self._services.ledger, self._state.row
         for call in spent:
             await self._services.store.write(  # the summary itself, which is next, is synced
-                lambda db, call=call: ledger.insert(db, self._row, 0, call),  # type: ignore[misc]
+                lambda db, call=call: ledger.insert(db, row, 0, call),  # type: ignore[misc]
                 is_synced=False,
             )
             self._state.book(call)
+
+
+def _conclude(database: Database, row: int, job: Job) -> frozenset[int]:
+    """Be done with a job; return the turns of which the daily memory tells by now, where something
+    is written beside it."""
+    summaries.finish(database, job.id)
+    if job.style in words.OUT_OF_CONTEXT:
+        return frozenset()
+    return summaries.find_recorded_turns(database, row)
 
 
 def _apart(turns: Sequence[Turn]) -> Iterator[tuple[Turn, ...]]:

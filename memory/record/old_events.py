@@ -33,8 +33,7 @@ from memory.context.forms import (
     give,
     overlay,
 )
-from memory.context.layout import Layout
-from memory.context.replay import limit, list_effective
+from memory.context.layout import Layout, limit, list_effective
 from memory.record import tables
 from memory.record.branches import Ancestor, lineage, within
 from memory.record.database import Database

@@ -9,8 +9,7 @@ from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from memory.context.change import Actor, Change
-from memory.context.compaction import SummarySpec
-from memory.context.plan import Plan
+from memory.context.plan import Plan, SummarySpec
 from memory.record import tables
 from memory.record.database import Database
 from memory.record.tables import readable

@@ -21,8 +21,7 @@ from peewee import SQL, fn
 
 from memory.context.change import Change, ViewEvent
 from memory.context.forms import WHOLE, give
-from memory.context.layout import NOTHING_AWAY, TakenAway
-from memory.context.replay import limit, replay
+from memory.context.layout import NOTHING_AWAY, TakenAway, limit, replay
 from memory.context.snapshot import Snapshot
 from memory.messages import Image, Message, Role, ToolCall
 from memory.record import tables
@@ -35,7 +34,6 @@ log = logging.getLogger(__name__)
 
 DAMAGED = datetime.fromtimestamp(0, UTC)
 """The time of a message of which the text alone can be read."""
-_ALL = 2**63 - 1
 
 
 def insert(
@@ -382,19 +380,16 @@ def insert_event(database: Database, conversation: int, event: ViewEvent) -> int
     )
 
 
-def events_of(database: Database, conversation: int, newest: int = 0) -> list[ViewEvent]:
-    """All view events of a conversation, or those among its newest so many, oldest first. Those
-    that only steer what it shares speak of nothing else."""
+def events_of(database: Database, conversation: int) -> list[ViewEvent]:
+    """All view events of a conversation, oldest first. Those that only steer what it shares speak
+    of nothing else."""
     columns, line = tables.ViewEvent, lineage(database, conversation)
     if len(line) == 1:
-        rows = _own_newest.dicts(database, conversation, newest or _ALL)
-        return [*tables.readable(reversed(rows), _event)]
+        return [*tables.readable(_own.dicts(database, conversation), _event)]
     mine = within(columns, columns.id, line, "event")
-    query = columns.select().where(mine).order_by(columns.id.desc()).limit(newest or None)
-    found = reversed(list(tables.readable(query.dicts().execute(database), _event)))
+    query = columns.select().where(mine).order_by(columns.id)
+    found = tables.readable(query.dicts().execute(database), _event)
     bounds = {event: link for link in line for event in link.steering}
-    if not bounds:
-        return list(found)
     limited = (
         limit(event, bounds[event.id].turn, bounds[event.id].seq) if event.id in bounds else event
         for event in found
@@ -403,10 +398,9 @@ def events_of(database: Database, conversation: int, newest: int = 0) -> list[Vi
 
 
 @tables.Prepared
-def _own_newest(conversation: int, most: int) -> Any:
+def _own(conversation: int) -> Any:
     columns = tables.ViewEvent
-    mine = columns.conversation == conversation
-    return columns.select().where(mine).order_by(columns.id.desc()).limit(most)
+    return columns.select().where(columns.conversation == conversation).order_by(columns.id)
 
 
 def own_events(database: Database, conversation: int) -> list[ViewEvent]:

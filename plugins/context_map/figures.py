@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from channels.language import _
-from memory.context.forecast import average_sizes
+from memory.context.forecast import find_sizes
 from memory.context.limits import Limits
 from memory.context.view import View
 from memory.turns import Turn
@@ -153,7 +153,7 @@ def find_limit(view: View, limits: Limits) -> dict[str, Any]:
     are (`per_turn`)."""
     turns, tokens = len(view.turns), view.tokens
     nearest, __ = limits.nearest(tokens, turns)
-    per_turn = view.scale.part(average_sizes(view)[1])
+    per_turn = view.scale.part(find_sizes(view)[1])
     found = {"of": nearest, "used": tokens, "most": limits.most_tokens, "at": limits.most_tokens}
     if nearest == "turns":
         at = tokens + max(0, limits.most_turns - turns) * per_turn

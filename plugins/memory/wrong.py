@@ -176,20 +176,11 @@ async def _find_edits(conversation: Conversation, what: Wrong) -> Edits:
         elif (text := _correct(line.text, what)) != line.text:
             lines[line.raw] = line.raw.replace(line.text, text) if text else ""
     summaries = []
-    for standing in await _standing(conversation):
+    for standing in await conversation.summary.list_standing():
         text = await asyncio.to_thread(_correct, standing.summary.text, what)
         if text.strip() != standing.summary.text.strip():
             summaries.append((standing, text.strip()))
     return Edits(lines, tuple(summaries))
-
-
-async def _standing(conversation: Conversation) -> list[StandingSummary]:
-    """Return the summaries that are in force: in front, and where their turns were."""
-    editor = conversation.summary
-    found = [await editor.find_standing()]
-    for name in await editor.names_in_place():
-        found.append(await editor.find_in_place(int(name.removeprefix("s"))))
-    return [one for one in found if one is not None]
 
 
 def _correct(text: str, what: Wrong) -> str:

@@ -65,7 +65,8 @@ class KeptRequests:
         made from what is kept of both now."""
         tools = tuple(orjson.loads(sent.prefix.tools)) if sent.prefix.tools else ()
         prefix = PromptPrefix(sent.prefix.system, tools)
-        view = await self._state.as_of(sent.strategy, sent.event, sent.seq, prefix)
+        past = await self._state.under(sent.strategy, sent.event, sent.seq)
+        view = past.view(prefix)
         return replace(
             view, merges_system=bool(sent.merges_system), scale=Scale(sent.ratio)
         ), prefix

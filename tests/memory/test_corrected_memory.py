@@ -253,7 +253,7 @@ async def test_no_later_summary_says_what_a_command_has_ended(
     for text in (*later, "Hello."):
         await lodge.says(text, reply="Well. " * 40)
     await conversation.compactor.compact_for_person()
-    shown = await conversation.summary.find_standing()
+    shown = await conversation.summary.find_meant()
     assert shown is not None
     assert told in shown.summary.text
     assert shown.summary.receipt is not None

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from memory.context.change import Change, ViewEvent
+from memory.context.change import Actor, Change, ViewEvent
 from memory.context.emergency import NoRoom
 from memory.context.forms import (
     CLEARED,
@@ -27,9 +29,10 @@ from memory.context.forms import (
     up_to,
     without_turns,
 )
-from memory.context.layout import Layout
+from memory.context.layout import Layout, replay
 from memory.context.strategies import STRATEGIES
 from memory.conversation import Conversation
+from memory.forecaster import PATIENCE
 from memory.record.transcript import insert_event
 from memory.summary_editor import EditRefused
 from tests.memory.rooms import KEY, Lodge, Obedient
@@ -238,6 +241,24 @@ async def test_a_yes_to_a_compaction_leaves_out_what_was_dropped_since(tmp_path:
     await lodge.close()
 
 
+async def test_a_compaction_that_waits_says_why_it_waits_no_longer(tmp_path: Path) -> None:
+    lodge = Lodge(tmp_path, summarizer=Numbered())
+    await lodge.open()
+    lodge.limit(max_turns=8, compaction_approval="ask")
+    conversation = await talk(lodge, 1, 9)
+    await lodge.settle()
+    approval = conversation.compactor.approval
+    waiting = approval.current
+    assert waiting is not None
+    unasked, late = (replace(waiting, asked_at=at) for at in (0.0, waiting.asked_at - PATIENCE))
+    full = "the window is full"
+    assert [approval.why_due(one) for one in (unasked, waiting)] == ["", ""]
+    assert approval.why_due(late) == "nobody answered in ten minutes"
+    lodge.limit(window=1_000)
+    assert [approval.why_due(one) for one in (unasked, waiting)] == [full, full]
+    await lodge.close()
+
+
 async def test_while_a_summary_is_written_the_one_before_what_was_undone_is_shown(
     tmp_path: Path,
 ) -> None:
@@ -255,6 +276,27 @@ async def test_while_a_summary_is_written_the_one_before_what_was_undone_is_show
     await conversation.editor.undo(first.id)
     assert "SUM1" in conversation.context.view().front
     lodge.summarizer.gate.set()
+    await lodge.close()
+
+
+@pytest.mark.parametrize("actor", ["person", "emergency"])
+async def test_only_what_a_person_takes_back_holds_compactions_off(
+    tmp_path: Path, actor: Actor
+) -> None:
+    lodge = Lodge(tmp_path, summarizer=Numbered())
+    await lodge.open()
+    lodge.limit(strategy="full", keep_recent=8)
+    conversation = await talk(lodge, 1, 9)
+    event = await conversation.compactor.free()
+    assert event is not None
+    await conversation.context.take_back("undo", event, actor, "a test wants it")
+    for _ in range(2):
+        context = conversation.context
+        held = conversation.compactor.forecaster.is_held(context.view(), context.limits)
+        assert held == (actor == "person")
+        assert context.replayed == replay(await context.history(), "full")
+        await lodge.restart()
+        conversation = await lodge.conversation()
     await lodge.close()
 
 
@@ -305,6 +347,6 @@ async def test_a_summary_that_is_written_for_turns_that_are_back_is_not_shown(
     assert (await conversation.editor.expand(event.leaving)).left == ()
     lodge.summarizer.gate.set()
     await lodge.settle()
-    await conversation.compactor.between.settle()
+    await conversation.turns.fitter.settle()
     assert "SUM1" in conversation.context.view().front
     await lodge.close()

@@ -18,7 +18,7 @@ from memory.keys import ConversationKey, file_name
 from memory.messages import Image, Message, ToolCall
 from memory.record import offload, summaries
 from memory.record.offload import LocalWorkspace
-from memory.turn_log import Overflow
+from memory.request_fitter import Overflow
 from memory.turns import Entry
 from tests.memory.rooms import KEY, Lodge, texts
 

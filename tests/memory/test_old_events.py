@@ -63,7 +63,8 @@ async def test_what_was_sent_before_the_upgrade_is_sent_after_it(
             assert digest(state.view()) == expected
         for name, strategy, event, seq, expected in history["renderings"]:
             state = (await lodge.conversation(keys[name])).context
-            assert digest(await state.as_of(strategy, event, seq, FRAME)) == expected
+            past = await state.under(strategy, event, seq)
+            assert digest(past.view(FRAME)) == expected
         for name, move, event, expected in history["moves"]:
             conversation = await lodge.conversation(keys[name])
             moved = await getattr(conversation.editor, move)()

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from bot.settings import Settings
 from memory.context.change import ViewEvent
 from memory.context.emergency import NoRoom
+from memory.context.layout import replay
 from memory.context.limits import Limits
-from memory.context.replay import replay
 from memory.context.strategies import STRATEGIES, next_plan
 from memory.context.summary import SummaryRequest
 from memory.context.view import View
@@ -259,7 +259,7 @@ async def steer_summaries(
 async def edit_summary(lodge: Lodge, conversation: Conversation, what: str, words: Any) -> None:
     """An edited summary is what the model sees, and an undo of that is exact."""
     before = conversation.context.view()
-    sent, standing = before.to_wire(lodge.frame), await conversation.summary.find_standing()
+    sent, standing = before.to_wire(lodge.frame), await conversation.summary.list_standing()
     try:
         editor = conversation.summary
         edited = await (editor.edit(spoken(words)) if what == "edit" else editor.keep(words))
@@ -268,7 +268,7 @@ async def edit_summary(lodge: Lodge, conversation: Conversation, what: str, word
         return
     view = conversation.context.view()
     if edited.is_range:  # the only summary there is
-        assert standing is None
+        assert [one.is_range for one in standing] == [True]
         (shown,) = view.summaries.values()
     else:
         assert view.preface is not None

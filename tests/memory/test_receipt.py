@@ -3,11 +3,13 @@ quickly."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.context.names import find_names
-from memory.context.receipt import MOST, Receipt, make_receipt, sentence_with
+from memory.context.receipt import MOST, Receipt, SourceFacts, sentence_with
 from tests.tables import each_row
 
 ASKED = (
@@ -15,6 +17,12 @@ ASKED = (
     "booking number is 4711-XZ and the budget is $1,200. Mail me at anna@example.org, and see "
     "https://example.com/a/b?x=1. However, Thursday is fine."
 )
+
+
+def make_receipt(
+    asked: Sequence[str], answered: Sequence[str], touched: Sequence[str], summary: str
+) -> Receipt:
+    return SourceFacts(asked, answered, touched).receipt(summary)
 
 
 def missing(asked: str, summary: str, answered: str = "", touched: str = "") -> set[str]:

@@ -20,15 +20,16 @@ from hypothesis import strategies as st
 from agent.models.openai_client import left_out
 from memory import turns
 from memory.context import emergency, summary
-from memory.context.compaction import SummarySpec
 from memory.context.limits import Limits
 from memory.context.meter import PrefixTokens
+from memory.context.plan import SummarySpec
 from memory.context.summary_drafter import SummaryDrafter
 from memory.context.summary_source import SummarySource
 from memory.context.view import View
 from memory.context_state import with_entries
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall, mark_text
+from memory.plain_text import beginning
 from memory.record import daily, fence
 from memory.record.engines.sqlite import in_memory
 from memory.record.summaries import Summary
@@ -63,8 +64,8 @@ def test_what_stands_for_several_turns_comes_at_the_last_of_them() -> None:
 
 
 def test_a_line_is_shortened_to_its_length() -> None:
-    assert summary._shorten("one  two\nthree", 8) == "one two…"
-    assert summary._shorten("one two", 7) == "one two"
+    assert beginning("one  two\nthree", 8) == "one two…"
+    assert beginning("one two", 7) == "one two"
 
 
 def test_the_turns_that_a_step_leaves_alone_are_not_said_to_leave() -> None:

@@ -20,7 +20,7 @@ from memory.context.strategies.split import safe_split
 from memory.conversation import Conversation
 from memory.events import Event, Events, Listener, Verdict
 from memory.messages import Message, Role, ToolCall
-from memory.turn_log import Overflow
+from memory.request_fitter import Overflow
 from memory.turns import Entry
 from tests.fakes.openai_server import refusal
 from tests.memory.rooms import FRAME, Lodge, squeeze_turns, texts

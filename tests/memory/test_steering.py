@@ -20,7 +20,7 @@ from memory.context.forms import (
     overlay,
     turns_of,
 )
-from memory.context.replay import find_steering, limit, newest_move, undoable
+from memory.context.layout import find_steering, limit, replay, undoable
 
 TURNS = st.frozensets(st.integers(1, 9))
 KINDS: st.SearchStrategy[Kind] = st.sampled_from(["view", "text", "edit", "hold"])
@@ -130,15 +130,9 @@ def histories(draw: st.DrawFn) -> list[ViewEvent]:
     return events
 
 
-@given(histories(), st.integers(1, 12))
-def test_the_last_move_is_the_same_by_the_newest_events_where_they_tell(
-    events: list[ViewEvent], count: int
-) -> None:
-    held = [event for event in undoable(events) if event.name not in ("pin", "unpin")]
-    expected = held[-1] if held else None
-    assert newest_move(events, are_all=True) == expected
-    by_newest = newest_move(events[-count:], are_all=False)
-    assert by_newest in (None, expected)
-    window = events[-count:]
-    if expected in window and all(event.kind != "edit" for event in window):
-        assert by_newest == expected
+@given(histories())
+def test_the_last_change_that_holds_is_known(events: list[ViewEvent]) -> None:
+    held = [event.id for event in undoable(events) if event.name not in ("pin", "unpin")]
+    state = replay(events, "trim")
+    assert [state.last.id if state.last else 0] == (held or [0])[-1:]
+    assert state.can_undo == bool(undoable(events))

@@ -11,7 +11,7 @@ from memory.context.emergency import NoRoom
 from memory.context.forecast import forecast
 from memory.context.view import View
 from memory.messages import Message
-from memory.turn_log import Overflow
+from memory.request_fitter import Overflow
 from tests.memory.rooms import Lodge, texts
 
 

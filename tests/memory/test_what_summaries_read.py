@@ -18,9 +18,8 @@ from msgspec.structs import replace
 
 from memory.context import summary as words
 from memory.context.change import Change
-from memory.context.compaction import SummarySpec
 from memory.context.emergency import NoRoom
-from memory.context.plan import Plan
+from memory.context.plan import Plan, SummarySpec
 from memory.context.strategies import STRATEGIES
 from memory.context.summary import SummaryRequest
 from memory.context.summary_writer import SummaryWriter

@@ -54,7 +54,7 @@ class Watched:
         context = (await self.lodge.conversation()).context
         frame, last = self.lodge.frame, context.last_event
         parts = list_parts(view, frame, view.to_wire(frame), len)
-        events = [event for event in await context.history(30) if self.event < event.id <= last]
+        events = [event for event in await context.history() if self.event < event.id <= last]
         compared = compare(self.before, parts, events)
         assert compared.unexplained == [], (compared.lines, events)
         self.changed += bool(compared.place)

@@ -157,7 +157,7 @@ class Day:
         conversations = self.bot.app.conversations
         await conversations.settle()
         found = await conversations.get(conversations.branches.current(KEY))
-        await found.compactor.between.settle()
+        await found.turns.fitter.settle()
         return found
 
     async def turn(self) -> int:

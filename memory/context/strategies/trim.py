@@ -14,10 +14,19 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from memory.context.change import Change, Clip
+from memory.context.change import Change, Clip, ViewEvent
 from memory.context.limits import Limits
-from memory.context.plan import Plan, can_help, is_filled_by_pins, remove, squeeze
+from memory.context.plan import (
+    Plan,
+    can_help,
+    is_filled_by_pins,
+    list_leaving,
+    remove_and_squeeze,
+    squeeze,
+    summarise_in_front,
+)
 from memory.context.view import View
+from memory.turns import format_turns
 
 LONG_RESULT = 20_000
 """Characters up to which a historical tool result stays as it is."""
@@ -45,10 +54,34 @@ class _Draft(Struct, frozen=True):
 def plan(view: View, limits: Limits) -> Plan | None:
     """All that is due, as one plan, so that it makes one event and one summary."""
     draft = _cut_tokens(_cut_turns(_clip(_Draft(view)), limits), limits)
-    if draft.change.is_empty:
+    if not draft.why:
         return None
     why = " and ".join(draft.why)
     return Plan(draft.change, why, tuple(sorted(draft.leaving)), draft.view.tokens)
+
+
+def restart(view: View, limits: Limits) -> Plan | None:
+    """Plan the restart under `trim` (CowAgent): the last `max(3, turns // 6)` turns stay, of each
+    the user's text and the final reply; a turn that was cut short goes on as it was."""
+    complete = view.movable
+    stay = max(3, limits.max_turns // 6)
+    leaving = complete[:-stay] if len(complete) > stay else ()
+    shorter = [turn for turn in complete[len(leaving) :] if turn.squeezed != turn.entries]
+    why = f"the bot was restarted and restored the last {stay} turns, as text"
+    return remove_and_squeeze(view, leaving, shorter, why)
+
+
+def describe_restart(event: ViewEvent, view: View, turn: int) -> str:
+    """Describe for a person what a restart removed from the context, as the turn of this number is
+    answered."""
+    stayed = format_turns([one.number for one in view.turns if one.number < turn])
+    gone, text = format_turns(event.leaving), format_turns(event.change.turns("squeezed"))
+    parts = [f"{gone} were set aside" if gone else "", f"{text} go on without their tool results"]
+    what = " and ".join(part for part in (parts if text else parts[:1]) if part)
+    return (
+        f"(The bot was restarted with `restore: recent`, so it goes on with {stayed}; {what}. "
+        "`/context undo` brings everything back.)"
+    )
 
 
 def _clip(draft: _Draft) -> _Draft:
@@ -105,5 +138,5 @@ def _squeeze(draft: _Draft, limits: Limits, why: str) -> _Draft:
 
 def _cut_half(draft: _Draft, why: str) -> _Draft:
     movable = draft.view.movable
-    removal = remove(draft.view, movable[: max(1, len(movable) // 2)])
-    return draft.after(removal.change, why, removal.leaving)
+    leaving = list_leaving(draft.view, movable[: max(1, len(movable) // 2)])
+    return draft.after(summarise_in_front(draft.view, leaving), why, leaving)

@@ -77,12 +77,9 @@ async def decline(ask: Ask, rest: str) -> Reply:
     conversation = ask.conversation
     async with conversation.context.changing:
         await conversation.compactor.approval.decline()
-    until = hold(conversation.context.view(), conversation.context.limits, conversation)
-    text = (
-        f"{_('Nothing is compacted.')} {explain_hold(until)}"
-        if until
-        else _("Nothing is compacted for now.")
-    )
+    text = _("Nothing is compacted for now.")
+    if until := hold(conversation):
+        text = f"{_('Nothing is compacted.')} {explain_hold(until)}"
     return Reply(text, {"declined": True})
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from channels.dates import say_moment
 from channels.language import _
 from memory.context.change import ViewEvent
-from memory.context.replay import list_effective, newest_undoable, redoable
+from memory.context.layout import list_effective, newest_undoable, redoable
 from memory.context.view import View
 from memory.patterns import lazy
 from memory.record.search import Found, Hit
@@ -171,7 +171,7 @@ async def redo(ask: Ask, rest: str) -> Reply:
 async def _report_move(done: str, event: ViewEvent, before: View, ask: Ask) -> Reply:
     """Report what an undo or a redo did."""
     conversation, is_undo = ask.conversation, done == "Undone"
-    after, limits = conversation.context.view(), conversation.context.limits
+    after = conversation.context.view()
     what = _(
         "{kind} of {at} ({by})",
         kind=name_kind(event),
@@ -184,7 +184,7 @@ async def _report_move(done: str, event: ViewEvent, before: View, ask: Ask) -> R
     if before.tokens == after.tokens:
         sizes = _("{n} tokens, as before", n=now)
     text += f" {sentence(_compare(before, after) + sizes)}"
-    if until := hold(after, limits, conversation):
+    if until := hold(conversation):
         text += f" {explain_hold(until)}"
     if is_undo and before.layout == after.layout:
         text += _(" That alone restored nothing: a later change removed the same turns.")

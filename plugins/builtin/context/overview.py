@@ -13,17 +13,15 @@ from msgspec.structs import asdict
 from channels.base import ContextUsage
 from channels.language import _, explain, number_of
 from memory.calibration import CutPrompt, LearnedWindow
-from memory.context import compaction
 from memory.context.change import ViewEvent
 from memory.context.cut_cost import CutCost
 from memory.context.forecast import Forecast
 from memory.context.limits import Limits
 from memory.context.plan import Plan
-from memory.context.replay import newest_move, undoable
 from memory.context.strategies import STRATEGIES
 from memory.context.view import View
 from memory.conversation import Conversation
-from memory.forecaster import Pending
+from memory.forecaster import HELD_GROWTH, HELD_TURNS, Pending
 from memory.ledger import Bill
 from memory.long_term.prompt import PromptMemory
 from memory.messages import Role
@@ -61,8 +59,6 @@ GOVERNING = (
 """The settings whose layers are shown."""
 
 ROLES: tuple[Role, ...] = ("user", "assistant", "tool", "note")
-
-_NEWEST = 8  # events
 
 
 class Hold(Struct, frozen=True):
@@ -113,13 +109,7 @@ class Overview(Struct, frozen=True):
 async def gather(ask: Ask) -> Overview:
     """Everything about this conversation's context now."""
     conversation = ask.conversation
-    # A long conversation has thousands of events, and nearly always one of the last is looked for.
-    newest, stored = await conversation.context.history(_NEWEST), await conversation.count()
-    last, can_undo = newest_move(newest, are_all=False), True
-    if last is None:
-        every = await conversation.context.history()
-        last, can_undo = newest_move(every, are_all=True), bool(undoable(every))
-    limits = conversation.context.limits
+    replayed, limits = conversation.context.replayed, conversation.context.limits
     view = conversation.context.view(limits=limits)
     described = ask.bot.settings.describe_all(conversation.key.id, GOVERNING)
     settings = {setting.key: setting for setting in described}
@@ -135,15 +125,15 @@ async def gather(ask: Ask) -> Overview:
         waiting=await conversation.compactor.approval.notice(),
         soft=soft_limit_of(ask),
         cut_prompt=conversation.calibration.cuts.newest.get(limits.model),
-        hold=hold(view, limits, conversation),
-        last=last,
-        summary=await _summary(conversation, last),
-        can_undo=can_undo,
+        hold=hold(conversation),
+        last=replayed.last,
+        summary=await _summary(conversation, replayed.last),
+        can_undo=replayed.can_undo,
         bill=conversation.context.chat_bill,
         layers={key: setting.layer for key, setting in settings.items()},
         chosen=settings["context.strategy"].value,
         rules=find_compacting(parse(list(settings["hooks"].value))),
-        stored=stored,
+        stored=await conversation.count(),
         tools=_weigh_tools(conversation, view),
         remembered=ask.bot.remembered(conversation.key),
         usage=usage_of(conversation.context),
@@ -158,13 +148,13 @@ def _weigh_tools(conversation: Conversation, view: View) -> dict[str, int]:
     return {name: view.scale.part(sizes[name]) for name in largest_first}
 
 
-def hold(view: View, limits: Limits, conversation: Conversation) -> Hold | None:
+def hold(conversation: Conversation) -> Hold | None:
     """Until when no cut is made by itself, if an undo holds one off."""
-    undo = conversation.context.replayed.move
-    if undo is None or not compaction.holds_off(view, limits, undo):
+    undo, limits = conversation.context.replayed.move, conversation.context.limits
+    if undo is None or not conversation.compactor.forecaster.holds_off():
         return None
-    most = round(undo.tokens_after * compaction.HELD_GROWTH)
-    turn = undo.turn + compaction.HELD_TURNS
+    most = round(undo.tokens_after * HELD_GROWTH)
+    turn = undo.turn + HELD_TURNS
     because = BECAUSE.get(undo.name, BECAUSE["undo"])
     return Hold(turn, min(most, limits.ceiling), because)
 

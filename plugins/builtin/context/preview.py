@@ -31,7 +31,6 @@ async def show(ask: Ask, rest: str) -> Reply:
     conversation = ask.conversation
     preview = await conversation.compactor.forecaster.preview()
     context = conversation.context
-    held = hold(context.view(), context.limits, conversation)
     waiting = await conversation.compactor.approval.notice()
     strategy = context.limits.strategy
     rows = list_messages(preview.then, context.prefix, is_asked=bool(context.current))
@@ -40,7 +39,7 @@ async def show(ask: Ask, rest: str) -> Reply:
     parts = (
         _headline(preview, context.limits.budget, bool(context.current)),
         show_messages(rows),
-        describe_steps(preview, strategy, held, waiting.turns if waiting else ()),
+        describe_steps(preview, strategy, hold(conversation), waiting.turns if waiting else ()),
         _("That {cost}.", cost=cache.clause(cost)) if cost else "",
     )
     text = "\n\n".join(filter(None, parts))

@@ -324,7 +324,7 @@ def _tell_opened(what: str, opened: Expanded, before: View, ask: Ask) -> Reply:
         )
     if opened.away:
         text += f" {_explain_away(opened.away)}"
-    if until := hold(view, ask.conversation.context.limits, ask.conversation):
+    if until := hold(ask.conversation):
         text += f" {explain_hold(until)}"
     sizes = {"tokens_before": before.tokens, "tokens_after": view.tokens}
     undo = (undo_of(opened.event),) if opened.event else ()

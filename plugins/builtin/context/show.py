@@ -11,10 +11,9 @@ from msgspec.structs import replace
 from channels.dates import say_moment
 from channels.language import _, explain, figure, number_of
 from memory.context.change import Name, ViewEvent
-from memory.context.compaction import ASKED
 from memory.context.emergency import REASONS
 from memory.context.limits import Limits
-from memory.context.plan import THRESHOLDS, explain_stuck, find_stuck
+from memory.context.plan import ASKED, THRESHOLDS, explain_stuck, find_stuck
 from memory.context.strategies.stubs import may_come
 from memory.context.view import View
 from memory.patterns import lazy

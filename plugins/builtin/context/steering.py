@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+from collections.abc import Collection
 from typing import Any
 
 from channels.language import _, explain
@@ -334,25 +335,24 @@ def _in_play(ask: Ask, rest: str, verb: str, view: View) -> tuple[int, ...]:
     return numbers
 
 
-def _format_size(numbers: tuple[int, ...], view: View) -> str:
+def _weigh(numbers: Collection[int], view: View) -> int:
+    """Tokens of these turns in the context: whole, as lines of the log, or in range summaries."""
     raw = sum(turn.tokens for turn in view.turns if turn.number in numbers)
     raw += sum(line.tokens for line in view.log if line.turn in numbers)
-    gone = (s.summary for s in view.layout.ranges if not set(numbers).isdisjoint(s.turns))
-    raw += sum(view.summaries[one].tokens for one in gone if one in view.summaries)
-    return _(
-        "{turns} (about {tokens} tokens)",
-        turns=format_turns(numbers),
-        tokens=amount(view.scale.part(raw)),
-    )
+    of_them = (s.summary for s in view.layout.ranges if not set(numbers).isdisjoint(s.turns))
+    raw += sum(view.summaries[one].tokens for one in of_them if one in view.summaries)
+    return view.scale.part(raw)
+
+
+def _format_size(numbers: tuple[int, ...], view: View) -> str:
+    tokens = amount(_weigh(numbers, view))
+    return _("{turns} (about {tokens} tokens)", turns=format_turns(numbers), tokens=tokens)
 
 
 def _fullness(ask: Ask) -> str:
     """Return a word of warning when pins fill much of what there is."""
     view, limits = ask.conversation.context.view(), ask.conversation.context.limits
-    raw = sum(turn.tokens for turn in view.turns if turn.number in view.layout.pinned)
-    pinned = (s.summary for s in view.layout.ranges if s not in view.loose)
-    raw += sum(view.summaries[one].tokens for one in pinned if one in view.summaries)
-    share = view.scale.part(raw) / limits.budget
+    share = _weigh(view.layout.pinned, view) / limits.budget
     much = _(" All pins together take up {share:.0%} of the budget.", share=share)
     is_stuck = find_stuck(view, limits) in ("turns", "pins")
     stuck = f" {explain(explain_stuck(view, limits))}" if is_stuck else ""

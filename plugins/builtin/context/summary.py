@@ -28,21 +28,14 @@ async def summary(ask: Ask, rest: str) -> Reply:
     if word.lower() == "edit":
         return await _edit(ask, more[0] if more else "")
     if not word:
-        return await _show(ask)
+        standing = await ask.conversation.summary.find_meant()
+        return _show_standing(standing) if standing else await _show_none(ask.conversation.summary)
     if (found := _NUMBER.fullmatch(word)) is None or more:
         raise refusal(
             "/context summary takes nothing, a summary like s3, or edit; not “{rest}”.",
             rest=literal(clip(rest)),
         )
     return await _show_numbered(ask, int(found[1]))
-
-
-async def _show(ask: Ask) -> Reply:
-    editor = ask.conversation.summary
-    standing = await editor.find_meant()
-    if standing is None:
-        return await _show_none(editor)
-    return _show_standing(standing)
 
 
 def _show_standing(standing: StandingSummary) -> Reply:
@@ -59,7 +52,7 @@ async def _show_none(editor: SummaryEditor) -> Reply:
         why = _(
             "There is no summary in the context yet; one of {turns} is being written.", turns=turns
         )
-    elif names := await editor.names_in_place():
+    elif names := [one.summary.name for one in await editor.list_standing()]:
         why = _(
             "There are several summaries: {names}. Name the one you want.", names=", ".join(names)
         )
@@ -70,11 +63,9 @@ async def _show_none(editor: SummaryEditor) -> Reply:
 
 async def _show_numbered(ask: Ask, number: int) -> Reply:
     editor = ask.conversation.summary
-    standing = await editor.find_standing()
-    if standing is not None and standing.summary.number == number:
-        return _show_standing(standing)
-    if (here := await editor.find_in_place(number)) is not None:
-        return _show_standing(here)
+    for standing in await editor.list_standing():
+        if standing.summary.number == number:
+            return _show_standing(standing)
     found = await editor.find_numbered(number)
     if found is None:
         raise refusal("There is no summary s{number} in this conversation.", number=number)

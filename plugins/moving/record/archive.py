@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from memory.context.replay import replay
+from memory.context.layout import replay
 from memory.keys import ConversationKey
 from memory.record import conversations, tables, transcript
 from memory.record.conversations import Standing
