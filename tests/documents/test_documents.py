@@ -152,15 +152,13 @@ async def test_without_the_feature_a_document_is_named_and_not_read(root: Path) 
     assert "plan.pdf" in await run("list_files", path="files")
 
 
-CASES = list(cases())
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.format}: {case.construct}")
 def test_the_marker_of_each_construct_is_found_or_said(
-    case: Case, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
-    assert missing(case) == []
+    for case in cases():
+        with subtests.test(f"{case.format}: {case.construct}"):
+            assert missing(case) == []
 
 
 @pytest.mark.usefixtures("processes")
