@@ -22,7 +22,7 @@ from agent.models.waits import MOST_WAIT, find_wait, read_wait
 from agent.models.wire import parse_chunk
 from tests.agent.endpoints import CHAT, ask, conversation, failure
 from tests.fakes.openai_server import Body, Fail, Say
-from tests.tables import each_row
+from tests.tables import case, each_row
 
 STREAM = "text/event-stream"
 
@@ -86,7 +86,7 @@ BODIES = {
 
 async def test_an_answer_is_read_however_it_is_wrapped(subtests: pytest.Subtests) -> None:
     for shape, body in BODIES.items():
-        with subtests.test(shape):
+        with case(subtests, shape):
             async with conversation(CHAT, Body(*body)) as (_, model):
                 reply = await ask(model)
             assert (reply.text, reply.finish) == ("Good morning.", "complete")
@@ -134,7 +134,7 @@ async def test_the_reason_of_an_error_that_is_called_a_success_is_told(
     subtests: pytest.Subtests,
 ) -> None:
     for dialect, body in ERRORS.items():
-        with subtests.test(dialect):
+        with case(subtests, dialect):
             async with conversation(CHAT, Body(*body)) as (_, model):
                 error = await failure(model)
             assert isinstance(error, ModelAnswerBroken)

@@ -33,7 +33,7 @@ from plugins.moving.record.foreign import ForeignDatabase
 from plugins.moving.source import MovingError
 from plugins.operations import record as carried
 from plugins.web_tools.pages import Fetcher
-from tests.tables import each_row
+from tests.tables import case, each_row
 
 WORDS = ("Extra data: line 1 column 5 (char 4)", "xmlCtxtSetMaxAmplification", "NotADatabaseError")
 
@@ -145,7 +145,7 @@ def test_the_kind_of_an_error_is_told(
     caplog: pytest.LogCaptureFixture, subtests: pytest.Subtests
 ) -> None:
     for said, error in CASES:
-        with subtests.test(repr(error)), caplog.at_level(logging.INFO):
+        with case(subtests, repr(error)), caplog.at_level(logging.INFO):
             assert faults.say_fault(error) == said
             assert own_words(said, error)
             assert any(one.exc_info and one.exc_info[1] is error for one in caplog.records)
@@ -178,7 +178,7 @@ def test_an_importer_says_it_so(
     archive = Archive(path)
     for said, error in of(*BROKEN, EOFError, MemoryError):
         monkeypatch.setattr(zipfile.ZipFile, "open", raising(error))
-        with subtests.test(repr(error)):
+        with case(subtests, repr(error)):
             with pytest.raises(MovingError) as raised, archive.open("a.json"):
                 pass
             assert str(raised.value) == f"a.json in {path} can't be read: {said}."
@@ -189,7 +189,7 @@ def test_what_reads_databases_of_others_says_it_so(
 ) -> None:
     for said, error in of(sqlite3.Error, OSError, ValueError, MemoryError):
         monkeypatch.setattr(sqlite3, "connect", raising(error))
-        with subtests.test(repr(error)):
+        with case(subtests, repr(error)):
             with pytest.raises(StoreError) as raised:
                 ForeignDatabase(tmp_path / "a.db")
             assert f"a.db can't be read as an SQLite database: {said}." in str(raised.value)
@@ -216,7 +216,7 @@ async def test_the_reader_of_pages_says_it_so(subtests: pytest.Subtests) -> None
         """Nobody is asked."""
 
     for said, error in of(OSError, aiohttp.ClientError, ValueError):
-        with subtests.test(repr(error)):
+        with case(subtests, repr(error)):
             with pytest.raises(ToolError) as raised:
                 await Fetcher(raising(error)).page("http://a.test/", approve)
             told = str(raised.value)
