@@ -464,7 +464,7 @@ async def run(folder: Path, channel: str, kills: int, seed: int, is_once: bool =
         telegram = await stack.enter_async_context(TelegramServer())
         discord = await stack.enter_async_context(DiscordServer())
         slack = await stack.enter_async_context(SlackServer())
-        places = {"discord": discord.base_url, "slack": f"{slack.url}/api/"}
+        places = {"discord": discord.base_url, "slack": f"{slack.base_url}/api/"}
         owners = [f"{name}/{chat}" for name in ("telegram", "discord") for chat in CHATS]
         config = {
             "model": "gpt-4o-mini",

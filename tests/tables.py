@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -15,6 +16,16 @@ _LONGEST = 120  # characters of a value in the name of a row
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+@contextmanager
+def case(subtests: pytest.Subtests, name: str) -> Iterator[None]:
+    """Report a case of a loop by its name if it fails; one that passes costs no report."""
+    try:
+        yield
+    except (Exception, pytest.fail.Exception):
+        with subtests.test(name):
+            raise
 
 
 def each_row(
@@ -35,11 +46,8 @@ def each_row(
         def run(subtests: pytest.Subtests) -> None:
             for row in table:
                 values = dict(zip(known, (row,) if isinstance(names, str) else row, strict=True))
-                try:
+                with case(subtests, ", ".join(f"{n}={_short(v)}" for n, v in values.items())):
                     test(**values)
-                except (Exception, pytest.fail.Exception):  # a row that passes costs no report
-                    with subtests.test(", ".join(f"{n}={_short(v)}" for n, v in values.items())):
-                        raise
 
         run.__signature__ = inspect.signature(run, follow_wrapped=False)  # type: ignore[attr-defined]
         return run

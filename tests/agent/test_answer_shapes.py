@@ -22,7 +22,7 @@ from agent.models.waits import MOST_WAIT, find_wait, read_wait
 from agent.models.wire import parse_chunk
 from tests.agent.endpoints import CHAT, ask, conversation, failure
 from tests.fakes.openai_server import Body, Fail, Say
-from tests.tables import each_row
+from tests.tables import case, each_row
 
 STREAM = "text/event-stream"
 
@@ -84,11 +84,12 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("shape", BODIES)
-async def test_an_answer_is_read_however_it_is_wrapped(shape: str) -> None:
-    async with conversation(CHAT, Body(*BODIES[shape])) as (_, model):
-        reply = await ask(model)
-    assert (reply.text, reply.finish) == ("Good morning.", "complete")
+async def test_an_answer_is_read_however_it_is_wrapped(subtests: pytest.Subtests) -> None:
+    for shape, body in BODIES.items():
+        with case(subtests, shape):
+            async with conversation(CHAT, Body(*body)) as (_, model):
+                reply = await ask(model)
+            assert (reply.text, reply.finish) == ("Good morning.", "complete")
 
 
 def test_a_byte_that_is_no_text_costs_one_character() -> None:
@@ -129,12 +130,15 @@ ERRORS: dict[str, tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("dialect", ERRORS)
-async def test_the_reason_of_an_error_that_is_called_a_success_is_told(dialect: str) -> None:
-    async with conversation(CHAT, Body(*ERRORS[dialect])) as (_, model):
-        error = await failure(model)
-    assert isinstance(error, ModelAnswerBroken)
-    assert "broke off with an error: GPU on fire." in str(error)
+async def test_the_reason_of_an_error_that_is_called_a_success_is_told(
+    subtests: pytest.Subtests,
+) -> None:
+    for dialect, body in ERRORS.items():
+        with case(subtests, dialect):
+            async with conversation(CHAT, Body(*body)) as (_, model):
+                error = await failure(model)
+            assert isinstance(error, ModelAnswerBroken)
+            assert "broke off with an error: GPU on fire." in str(error)
 
 
 async def test_what_a_server_says_before_an_answer_is_none_of_it() -> None:

@@ -16,9 +16,9 @@ import pytest
 from channels.message import Address, Inbound, Outbound, Reply
 from plugins.approvals.feature import Approvals
 from plugins.shell import feature as plugin
-from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
+from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.waiting import PATIENCE, until
-from tests.whole.testbot import TestBot, run_bot, running
+from tests.whole.testbot import TestBot, run_bot
 
 SHELL: dict[str, Any] = {"tools": {"shell": True, "shell_unboxed": True}}
 FILES = Path("data/audiences/pipe-main/files")
@@ -202,15 +202,11 @@ async def test_what_is_asked_shows_what_is_not_seen(tmp_path: Path) -> None:
 @asynccontextmanager
 async def shared(folder: Path, script: list[Answer]) -> AsyncIterator[TestBot]:
     """A bot among several people: boss owns it, ann and bob are users."""
-    async with OpenAIServer(script) as endpoint:
-        bot = TestBot(name="afar")
-        bot.server = endpoint
-        settings = {"owners": ["afar/boss"], "tools": {"shell": True}}
-        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        async with running(folder, bot, settings, environ):
-            for chat in ("family", "ann"):
-                await bot.says("/pair here", chat, "boss")
-            yield bot
+    settings = {"owners": ["afar/boss"], "tools": {"shell": True}}
+    async with run_bot(folder, script, settings, channel="afar") as bot:
+        for chat in ("family", "ann"):
+            await bot.says("/pair here", chat, "boss")
+        yield bot
 
 
 async def test_in_a_group_an_owner_allows_and_anybody_forbids(tmp_path: Path) -> None:

@@ -24,9 +24,9 @@ from bot.turns import BUSY
 from channels.base import Activity, Bot, Channel, ChannelError, Notice
 from channels.message import Address, Outbound, clean_text
 from plugins.docs import builtin
-from tests.fakes.openai_server import Answer, Hang, OpenAIServer, Received, Say, Script
+from tests.fakes.openai_server import Answer, Hang, Received, Say, Script
 from tests.waiting import PATIENCE
-from tests.whole.testbot import TestBot, TestChannel, running
+from tests.whole.testbot import TestBot, TestChannel, run_bot
 
 words = st.from_regex(r"[a-z_][a-z0-9_]{0,20}", fullmatch=True)
 anything = st.text(st.characters(), max_size=40)  # half characters and controls too
@@ -141,12 +141,8 @@ async def with_a_short_line(
 ) -> AsyncIterator[TestBot]:
     """A bot at which twelve messages of a chat may wait."""
     monkeypatch.setattr(turns, "LONGEST_LINE", 12)
-    async with OpenAIServer(script) as endpoint:
-        bot = TestBot(name="afar")
-        bot.server = endpoint
-        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        async with running(folder, bot, {"owners": ["afar/ann"]}, environ):
-            yield bot
+    async with run_bot(folder, script, {"owners": ["afar/ann"]}, channel="afar") as bot:
+        yield bot
 
 
 async def test_a_line_takes_no_more_when_all_come_at_the_same_moment(

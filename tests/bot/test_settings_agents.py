@@ -14,7 +14,6 @@ import pytest
 
 from agent.models.selection import Credentials, place_of
 from bot.choices import choice_of, summary_choice_of
-from bot.runtime import limits_of
 from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
 from bot.settings.agents import RUNTIME_CONTEXT
 from bot.stages import credentials
@@ -303,31 +302,6 @@ def test_where_a_model_is_served_and_with_which_key(configured: Configured) -> N
 
 
 # --- agents ---
-
-
-def test_the_documents_two_agents_stand_side_by_side(configured: Configured) -> None:
-    layers = configured(AGENTS_BLOCK, DEEPSEEK_API_KEY="deep", ANTHROPIC_API_KEY="ant")
-    book = SettingsStore(layers)
-    book.set("agent", "explorer", ANN)
-    book.set("agent", "writer", BOB)
-
-    def told(conversation: str) -> tuple[int, int, str, str, str]:
-        settings = book.effective(conversation)
-        limits = limits_of(settings, settings.context.max_tokens, settings.model)
-        place = place_of(settings.brain, credentials(layers))
-        return (
-            limits.window,
-            limits.context.keep_recent,
-            limits.strategy,
-            limits.model,
-            place.base_url,
-        )
-
-    explorer = (65536, 15, "truncate", "deepseek-chat", "https://api.deepseek.com/v1")
-    writer = (200_000, 8, "summarize", "claude-sonnet-4-5", "https://api.anthropic.com/v1")
-    assert told(ANN) == explorer
-    assert told(BOB) == writer
-    assert book.effective() == Settings()
 
 
 def test_what_an_agent_leaves_out_falls_back_to_everybodys(configured: Configured) -> None:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TypeVar
 
 import pytest
 
@@ -18,7 +17,6 @@ from tests.channels.fake_receiver import FakeReception
 from tests.servers.synapse import Account, MatrixPerson, SynapseServer
 from tests.waiting import until
 
-T = TypeVar("T")
 ENCRYPTION = {
     "type": "m.room.encryption",
     "state_key": "",

@@ -113,7 +113,7 @@ async def test_slack(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.Monke
     caplog.set_level(logging.CRITICAL)
     monkeypatch.setattr(Slack, "_look_up", know_nothing)
     async with SlackServer() as slack:
-        platform = Slack(SlackSettings(base_url=f"{slack.url}/api/"), EVENTS_API)
+        platform = Slack(SlackSettings(base_url=f"{slack.base_url}/api/"), EVENTS_API)
         bot, channel = FakeBot(quiet), Messenger(platform)
         kinds = ("application/json", "application/x-www-form-urlencoded")
         for is_form, good in SLACK_BODIES:

@@ -21,7 +21,7 @@ from tests.fakes.documents import CONTAINER, book, pdf, slides, word, workbook
 from tests.fakes.marked_documents import MARKER, Case, cell, excel
 from tests.fakes.marked_texts import LINES, cases, missing, read
 from tests.plugins.test_files import Run, put, runner
-from tests.tables import each_row
+from tests.tables import case, each_row
 
 PLAN = "[page 1]\n# The plan\n| flour | 500 g |\nKnead it.\n[page 2]\nBake it."
 
@@ -152,15 +152,13 @@ async def test_without_the_feature_a_document_is_named_and_not_read(root: Path) 
     assert "plan.pdf" in await run("list_files", path="files")
 
 
-CASES = list(cases())
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.format}: {case.construct}")
 def test_the_marker_of_each_construct_is_found_or_said(
-    case: Case, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
-    assert missing(case) == []
+    for one in cases():
+        with case(subtests, f"{one.format}: {one.construct}"):
+            assert missing(one) == []
 
 
 @pytest.mark.usefixtures("processes")

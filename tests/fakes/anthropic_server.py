@@ -17,7 +17,7 @@ import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 from aiohttp import web
 from anthropic.types import MessageCountTokensParams
@@ -109,31 +109,9 @@ class AnthropicServer(Endpoint):
         self._calls = itertools.count(1)
         self._runner = web.AppRunner(self._app(), handler_cancellation=True, shutdown_timeout=0.1)
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        await self.close()
-        if kind is None:
-            self.assert_done()
-
-    async def start(self, port: int = 0) -> None:
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", port).start()
-        self.base_url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
-
-    async def close(self) -> None:
-        await self._runner.cleanup()
-
-    def assert_done(self) -> None:
-        """Fail if a request came that was not in the script, or an answer was never asked for."""
-        assert not self._unexpected, f"the server was asked unexpectedly: {self._unexpected}"
-        assert not self.answers, f"the server still holds answers: {list(self.answers)}"
-
     def _app(self) -> web.Application:
         app = web.Application(client_max_size=64 << 20)
-        app.router.add_post("/v1/messages", self._message)
+        app.router.add_post("/v1/messages", self._take)
         app.router.add_post("/v1/messages/count_tokens", self._count_tokens)
         app.router.add_get("/v1/models", self._list)
         return app
@@ -160,17 +138,6 @@ class AnthropicServer(Endpoint):
         if refused := self._refuse_headers(request) or self._refuse_messages(body):
             return _failure(refused)
         return web.json_response({"input_tokens": sum(size for _, size, _ in _prefixes(body))})
-
-    async def _message(self, request: web.Request) -> web.StreamResponse:
-        raw = await request.read()
-        received = Received(json.loads(raw), raw, dict(request.headers))
-        self.requests.append(received)
-        self.reached.release()
-        try:
-            return await self._respond(request, received)
-        except asyncio.CancelledError:
-            self.hung_up.release()
-            raise
 
     async def _respond(self, request: web.Request, received: Received) -> web.StreamResponse:
         body = received.body

@@ -12,16 +12,14 @@ async with DiscordServer() as discord:
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-import itertools
 import json
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any
 
 from aiohttp import web
 
@@ -42,7 +40,7 @@ from tests.fakes.discord_rules import (
     invalid,
     pings,
 )
-from tests.waiting import PATIENCE
+from tests.fakes.platform import Platform
 
 Json = dict[str, Any]
 
@@ -58,10 +56,11 @@ _EPOCH = 1_420_070_400_000  # "Reference: Snowflakes"
 Handler = Callable[..., Any]
 
 
-class DiscordServer:
+class DiscordServer(Platform[SentMessage]):
     """An application, one server with two channels, and direct messages."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.token = TOKEN
         self.has_content = True  # Message Content Intent, in the developer portal
         self.is_out = False
@@ -84,27 +83,17 @@ class DiscordServer:
         self.edit_limits: deque[float] = deque()  # the same for messages that are edited
         self.requests: list[tuple[str, str]] = []
         self.attachments: dict[str, bytes] = {}
-        self._changed = asyncio.Condition()
         self.gateway = Gateway(lambda: self.token, self._ready, self._changed)
-        self._numbers = itertools.count(1)
-        self._tasks: set[asyncio.Task[None]] = set()
 
-    async def __aenter__(self) -> Self:
+    def _app(self) -> web.Application:
         app = web.Application(client_max_size=2 * LARGEST_FILE)
         app.router.add_get("/gateway", self.gateway.handle)
         app.router.add_get("/attachments/{name:.*}", self._download)
         app.router.add_route("*", "/api/v10/{path:.*}", self._answer)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        port = self._runner.addresses[0][1]
-        self.base_url = f"http://127.0.0.1:{port}"
-        return self
+        return app
 
-    async def __aexit__(self, *_: object) -> None:
+    async def _close(self) -> None:
         self.gateway.cut()
-        await self._runner.cleanup()
 
     # What tests do.
 
@@ -144,23 +133,13 @@ class DiscordServer:
         self.token = "another"
         await self.gateway.close(4004)
 
-    async def shown(self, text: str, channel: int = 0) -> SentMessage:
-        """The message that shows these words, once there is one."""
-        return await self.found(lambda one: text in one.text and channel in (0, one.channel))
+    def _sent(self, chat: int | None) -> Iterable[SentMessage]:
+        return (one for one in reversed(self.messages.values()) if not chat or one.channel == chat)
 
     async def found(self, wanted: Callable[[SentMessage], bool]) -> SentMessage:
-        def find() -> SentMessage | None:
-            return next((one for one in reversed(self.messages.values()) if wanted(one)), None)
-
-        found = await self.until(find)
+        found = await self.until(lambda: next(filter(wanted, self._sent(None)), None))
         assert isinstance(found, SentMessage)
         return found
-
-    async def until(self, holds: Callable[[], Any]) -> Any:
-        """Wait until something is so; returns what it says."""
-        async with self._changed, asyncio.timeout(PATIENCE):
-            await self._changed.wait_for(holds)
-        return holds()
 
     def snowflake(self) -> int:
         milliseconds = int((time.time() + self.skew) * 1000) - _EPOCH

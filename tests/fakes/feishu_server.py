@@ -13,20 +13,19 @@ async with FeishuServer() as feishu:
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import re
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 from aiohttp import WSMsgType, web
 
 from channels.feishu.frames import CONTROL, DATA, WireFrame
-from tests.waiting import PATIENCE
+from tests.fakes.platform import Platform
 
 Json = dict[str, Any]
 
@@ -81,12 +80,13 @@ class FeishuMessage:
         return bool(self.content["body"]["elements"][0]["tag"] == "div")
 
 
-class FeishuServer:
+class FeishuServer(Platform[FeishuMessage]):
     """The server, on a free port; an asynchronous context manager. `failures` are answered to the
     next messages that are sent, `outage` to everything; an event that is not confirmed for
     `patience` seconds comes again (three, there)."""
 
     def __init__(self, patience: float = 3.0) -> None:
+        super().__init__()
         self.secret, self.patience = SECRET, patience
         self.messages: dict[str, FeishuMessage] = {}
         self.failures: deque[FeishuRefusal] = deque()
@@ -109,27 +109,13 @@ class FeishuServer:
         self._wires: set[web.WebSocketResponse] = set()
         self._pending: dict[str, Json] = {}
         self._confirmed: list[str] = []
-        self._numbers = itertools.count(1)
-        self._changed = asyncio.Condition()
-        self._tasks: set[asyncio.Task[None]] = set()
 
-    async def __aenter__(self) -> Self:
+    def _app(self) -> web.Application:
         app = web.Application(client_max_size=60 * 10**6)
         app.router.add_post("/callback/ws/endpoint", self._endpoint)
         app.router.add_get("/ws/v2", self._wire)
         app.router.add_route("*", "/open-apis/{path:.*}", self._answer)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.base_url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.cut()
-        await self._runner.cleanup()
+        return app
 
     # What people do.
 
@@ -146,26 +132,26 @@ class FeishuServer:
         for wire in tuple(self._wires):
             await wire.close()
 
+    _close = cut
+
     def bring(self, kind: str, event: Json, id: str = "") -> str:
         """An event, again and again until it is confirmed; returns its id."""
         id = id or f"e{next(self._numbers)}"
         header = {"event_id": id, "event_type": kind, "app_id": APP_ID, "create_time": self.now()}
         self._history[id] = {"schema": "2.0", "header": header, "event": event}
-        self._start(id)
+        self._bring(id)
         return id
 
     async def bring_again(self) -> None:
         """All events so far once more, each until it is confirmed."""
         for id in tuple(self._history):
             self._confirmed.remove(id)
-            self._start(id)
+            self._bring(id)
             await self.confirmed(id)
 
-    def _start(self, id: str) -> None:
+    def _bring(self, id: str) -> None:
         self._pending[id] = self._history[id]
-        task = asyncio.get_running_loop().create_task(self._push(id))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._start(self._push(id))
 
     async def confirmed(self, id: str) -> None:
         await self.until(lambda: id in self._confirmed)
@@ -183,29 +169,13 @@ class FeishuServer:
 
     # What a test waits for.
 
-    async def until(self, holds: Callable[[], Any]) -> Any:
-        """Wait until something is true of this server; returns it."""
-        async with self._changed:
-            try:
-                return await asyncio.wait_for(self._changed.wait_for(holds), PATIENCE)
-            except TimeoutError:
-                shown = [message.texts for message in self.sent]
-                raise AssertionError(f"it did not happen; shown is {shown}") from None
-
     @property
     def sent(self) -> list[FeishuMessage]:
         """The messages of the bot, in order."""
         return [message for message in self.messages.values() if message.sender == APP_ID]
 
-    async def shown(self, words: str, chat: str = "") -> FeishuMessage:
-        """The newest message of the bot that shows these words, once there is one."""
-
-        def found() -> FeishuMessage | None:
-            sent = (m for m in reversed(self.sent) if not chat or m.chat == chat)
-            return next((m for m in sent if words in m.text), None)
-
-        message: FeishuMessage = await self.until(found)
-        return message
+    def _sent(self, chat: str | None) -> Iterable[FeishuMessage]:
+        return (one for one in reversed(self.sent) if not chat or one.chat == chat)
 
     # The long connection.
 
@@ -233,7 +203,7 @@ class FeishuServer:
         await wire.prepare(request)
         self._wires.add(wire)
         self.connections += 1
-        await self._notice()
+        await self._look_again()
         try:
             async for message in wire:
                 if message.type == WSMsgType.BINARY:
@@ -252,7 +222,7 @@ class FeishuServer:
             id = frame.headers["message_id"]
             self._pending.pop(id, None)
             self._confirmed.append(id)
-        await self._notice()
+        await self._look_again()
 
     async def _push(self, id: str) -> None:
         """ "Receive events through a long connection": within three seconds, or it comes again."""
@@ -263,7 +233,7 @@ class FeishuServer:
                     for frame in self._frames(id):
                         await wire.send_bytes(frame.dump())
                 self.pushes += 1
-                await self._notice()
+                await self._look_again()
             with suppress(TimeoutError):
                 async with asyncio.timeout(self.patience):
                     await self.until(lambda: id not in self._pending)
@@ -303,7 +273,7 @@ class FeishuServer:
             body = {"code": error.code, "msg": str(error)}
             return web.json_response(body, status=error.status, headers=headers)
         finally:
-            await self._notice()
+            await self._look_again()
         flat = data if path == "bot/v3/info" else {"data": data}
         return web.json_response({"code": 0, "msg": "success", **flat})
 
@@ -443,10 +413,6 @@ class FeishuServer:
         if len(content) > LARGEST_FILE:
             raise FeishuRefusal(234006, "The file size exceed the max value.")
         return {"file_key": self.keep_file(content)}
-
-    async def _notice(self) -> None:
-        async with self._changed:
-            self._changed.notify_all()
 
 
 def _read_content(body: Json) -> Json:

@@ -120,10 +120,53 @@ class Received:
 
 
 class Endpoint:
-    """The requests that reached a fake endpoint. Work in the background asks beside turns, at any
-    time: a test says which of them it means."""
+    """A fake endpoint on a free port, an asynchronous context manager, with the requests that
+    reached it. Work in the background asks beside turns, at any time: a test says which of them it
+    means."""
 
+    base_url: str
     requests: deque[Received]
+    answers: deque[Answer]
+    reached: asyncio.Semaphore
+    hung_up: asyncio.Semaphore
+    _unexpected: list[str]
+    _runner: web.AppRunner
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        await self.close()
+        if kind is None:
+            self.assert_done()
+
+    async def start(self, port: int = 0) -> None:
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", port).start()
+        self.base_url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
+
+    async def close(self) -> None:
+        await self._runner.cleanup()
+
+    def assert_done(self) -> None:
+        """Fail if a request came that was not in the script, or an answer was never asked for."""
+        assert not self._unexpected, f"the server was asked unexpectedly: {self._unexpected}"
+        assert not self.answers, f"the server still holds answers: {list(self.answers)}"
+
+    async def _take(self, request: web.Request) -> web.StreamResponse:
+        raw = await request.read()
+        received = Received(json.loads(raw), raw, dict(request.headers))
+        self.requests.append(received)
+        self.reached.release()
+        try:
+            return await self._respond(request, received)
+        except asyncio.CancelledError:
+            self.hung_up.release()
+            raise
+
+    async def _respond(self, request: web.Request, received: Received) -> web.StreamResponse:
+        raise NotImplementedError
 
     @property
     def turns(self) -> list[Received]:
@@ -241,35 +284,16 @@ class OpenAIServer(Endpoint):
         self._prompts: deque[bytes] = deque(maxlen=32)
         self._runner = web.AppRunner(self._app(), handler_cancellation=True, shutdown_timeout=0.1)
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        await self.close()
-        if kind is None:
-            self.assert_done()
-
-    async def start(self, port: int = 0) -> None:
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", port).start()
-        self.base_url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
-
-    async def close(self) -> None:
-        await self._runner.cleanup()
-
     def assert_done(self) -> None:
-        """Fail if a request came that was not in the script, or an answer was never asked for."""
-        assert not self._unexpected, f"the server was asked unexpectedly: {self._unexpected}"
-        assert not self.answers, f"the server still holds answers: {list(self.answers)}"
+        super().assert_done()
         self.voice.assert_done()
 
     def _app(self) -> web.Application:
         app = web.Application(client_max_size=64 << 20)
         app[_FIELD] = lambda: self.thoughts
         for root in ("/v1", "/openai/v1"):  # the second is Azure's and Bedrock's
-            app.router.add_post(f"{root}/chat/completions", self._complete)
-        app.router.add_post("/v1/responses", self._complete)
+            app.router.add_post(f"{root}/chat/completions", self._take)
+        app.router.add_post("/v1/responses", self._take)
         app.router.add_get("/v1/models", self._list)
         self.voice.serve(app)
         app.router.add_post("/api/show", self._show)
@@ -315,17 +339,6 @@ class OpenAIServer(Endpoint):
         if request.path not in self.documents:
             return _failure(Fail(404, {"message": "Not found"}))
         return web.json_response(self.documents[request.path])
-
-    async def _complete(self, request: web.Request) -> web.StreamResponse:
-        raw = await request.read()
-        received = Received(json.loads(raw), raw, dict(request.headers))
-        self.requests.append(received)
-        self.reached.release()
-        try:
-            return await self._respond(request, received)
-        except asyncio.CancelledError:
-            self.hung_up.release()
-            raise
 
     async def _respond(self, request: web.Request, received: Received) -> web.StreamResponse:
         if not self._is_allowed(request):

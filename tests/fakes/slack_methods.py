@@ -145,7 +145,7 @@ def _upload_url(slack: SlackServer, given: Json) -> Json:
         raise SlackRefusal("invalid_arguments")
     file = slack.store(str(given["filename"]), b"", "application/octet-stream")
     file["size"] = int(given["length"])
-    return {"file_id": file["id"], "upload_url": f"{slack.url}/upload/{file['id']}"}
+    return {"file_id": file["id"], "upload_url": f"{slack.base_url}/upload/{file['id']}"}
 
 
 def _complete_upload(slack: SlackServer, given: Json) -> Json:

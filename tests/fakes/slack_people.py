@@ -144,7 +144,7 @@ class SlackPerson:
                 "channel": {"id": message.channel, "name": "somewhere"},
                 "message": message.as_json(),
                 "trigger_id": f"1.2.{self.server.now()}",
-                "response_url": f"{self.server.url}/respond?to={self.id}",
+                "response_url": f"{self.server.base_url}/respond?to={self.id}",
                 "actions": [{**button, "block_id": "b1", "action_ts": self.server.now()}],
             }
         )
@@ -163,7 +163,7 @@ class SlackPerson:
                 **{"channel_id": channel or self.dm, "channel_name": "directmessage"},
                 **{"user_id": self.id, "user_name": self.name.lower()},
                 **{"trigger_id": f"1.2.{self.server.now()}"},
-                "response_url": f"{self.server.url}/respond?to={self.id}",
+                "response_url": f"{self.server.base_url}/respond?to={self.id}",
             }
         )
 

@@ -13,23 +13,21 @@ async with SlackServer() as slack:
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 import json
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from aiohttp import web
 
+from tests.fakes.platform import Platform
 from tests.fakes.slack_blocks import check_blocks, visible
 from tests.fakes.slack_delivery import SlackDelivery
 from tests.fakes.slack_methods import METHODS, SlackRefusal
 from tests.fakes.slack_people import APP, BOT_ID, BOT_USER, TEAM, SlackMessage, SlackPerson
-from tests.waiting import PATIENCE
 
 Json = dict[str, Any]
 
@@ -39,12 +37,13 @@ SIGNING_SECRET = "8f742231b10e8888" + "abcd99yyyzzz85a5"
 _SUBSCRIPTIONS = {"im": "message.im", "channel": "message.channels", "group": "message.groups"}
 
 
-class SlackServer:
+class SlackServer(Platform[SlackMessage]):
     """The server, on a free port; an asynchronous context manager. `calls` are all requests to
     methods; `failures` are answered to the next requests of a method. `manifest` says what the app
     may do, and what it hears of (that of docs/slack.md). `delivery` brings it what happens."""
 
     def __init__(self, manifest: Mapping[str, Any] | None = None) -> None:
+        super().__init__()
         manifest = manifest or documented_manifest()
         self.scopes = set(manifest["oauth_config"]["scopes"]["bot"])
         self.events = set(manifest["settings"]["event_subscriptions"]["bot_events"])
@@ -67,36 +66,28 @@ class SlackServer:
         self.takes_rich_text = True
         self.age = 0.0  # how many seconds ago it was that people say what they say
         self.is_out = False
-        self._numbers = itertools.count(1)
-        self._changed = asyncio.Condition()
         self.delivery = SlackDelivery(SIGNING_SECRET, self._notice)
-        self._tasks: set[asyncio.Task[None]] = set()
 
-    async def __aenter__(self) -> Self:
+    def _app(self) -> web.Application:
         app = web.Application(client_max_size=10**8)
         app.router.add_route("*", "/api/{method}", self._answer)
         app.router.add_get("/link", self.delivery.link)
         app.router.add_post("/upload/{file}", self._upload)
         app.router.add_get("/files/{file}", self._download)
         app.router.add_post("/respond", self._respond)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        return app
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
         self.delivery.start()
         return self
 
-    async def __aexit__(self, *error: object) -> None:
-        for task in self._tasks:
-            task.cancel()
+    async def _close(self) -> None:
         await self.delivery.stop()
-        await self._runner.cleanup()
-        assert error[0] or not self.delivery.complaints, self.delivery.complaints
 
-    def _start(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    async def __aexit__(self, *error: object) -> None:
+        await super().__aexit__(*error)
+        assert error[0] or not self.delivery.complaints, self.delivery.complaints
 
     # What people do, and what is done to the workspace.
 
@@ -163,7 +154,7 @@ class SlackServer:
 
     def store(self, name: str, content: bytes, kind: str, user: str = BOT_USER) -> Json:
         number = f"F{next(self._numbers)}"
-        url = f"{self.url}/files/{number}"
+        url = f"{self.base_url}/files/{number}"
         self.contents[number] = content
         self.files[number] = {
             **{"id": number, "name": name, "title": name, "mimetype": kind, "user": user},
@@ -194,24 +185,8 @@ class SlackServer:
 
     # What a test waits for.
 
-    async def until(self, holds: Callable[[], Any]) -> Any:
-        """Wait until something is true of this server; returns it."""
-        async with self._changed:
-            try:
-                return await asyncio.wait_for(self._changed.wait_for(holds), PATIENCE)
-            except TimeoutError:
-                said = [(m.channel, m.thread, m.texts) for m in self.messages.values()]
-                raise AssertionError(f"it did not happen; what was said: {said}") from None
-
-    async def shown(self, words: str, channel: str = "") -> SlackMessage:
-        """The newest message of the bot that shows these words, once there is one."""
-
-        def found() -> SlackMessage | None:
-            ours = (m for m in reversed(self.said) if not channel or m.channel == channel)
-            return next((m for m in ours if words in m.text), None)
-
-        message: SlackMessage = await self.until(found)
-        return message
+    def _sent(self, chat: str | None) -> Iterable[SlackMessage]:
+        return (one for one in reversed(self.said) if not chat or one.channel == chat)
 
     async def called(self, method: str, times: int = 1) -> list[Json]:
         """The parameters of all requests of a method, once there are so many."""
@@ -241,11 +216,11 @@ class SlackServer:
                 raise failures.popleft()
             if method == "apps.connections.open":
                 ticket = self.delivery.issue_ticket()
-                url = f"{self.url.replace('http', 'ws', 1)}/link?ticket={ticket}"
+                url = f"{self.base_url.replace('http', 'ws', 1)}/link?ticket={ticket}"
                 return web.json_response({"ok": True, "url": url})
             if method == "auth.test":
                 who = {"user_id": BOT_USER, "bot_id": BOT_ID, "team_id": TEAM, "user": "parley"}
-                return web.json_response({"ok": True, "team": "House", "url": self.url, **who})
+                return web.json_response({"ok": True, "team": "House", "url": self.base_url, **who})
             if method not in METHODS:
                 raise SlackRefusal("unknown_method")
             needed, carry_out = METHODS[method]
@@ -294,13 +269,6 @@ class SlackServer:
         self.whispered_to.append(request.query["to"])
         self._notice()
         return web.Response(text="ok")
-
-    def _notice(self) -> None:
-        async def notify() -> None:
-            async with self._changed:
-                self._changed.notify_all()
-
-        self._start(notify())
 
 
 async def _read(request: web.Request) -> tuple[Json, str]:

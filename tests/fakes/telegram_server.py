@@ -18,16 +18,15 @@ import json
 import re
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from html.parser import HTMLParser
-from typing import Any, Self
+from typing import Any
 
 import aiohttp
 from aiohttp import web
 
-from tests.waiting import PATIENCE
+from tests.fakes.platform import Platform
 
 Json = dict[str, Any]
 
@@ -39,7 +38,6 @@ ENTITIES = {
     *("bold", "italic", "underline", "strikethrough", "spoiler", "blockquote", "code", "pre"),
     *("expandable_blockquote", "text_link", "mention", "bot_command", "url"),
 }
-TAGS = {"b", "strong", "i", "em", "u", "s", "a", "code", "pre", "blockquote", "tg-spoiler", "span"}
 
 
 class Refused(Exception):
@@ -72,22 +70,14 @@ class Sent:
         rows = self.markup.get("inline_keyboard", [])
         return {button["text"]: button["callback_data"] for row in rows for button in row}
 
-    def marked(self, kind: str) -> list[str]:
-        """The words that stand in entities of this kind."""
-        units = self.text.encode("utf-16-le")
-        return [
-            units[2 * e["offset"] : 2 * (e["offset"] + e["length"])].decode("utf-16-le")
-            for e in self.entities
-            if e["type"] == kind
-        ]
 
-
-class TelegramServer:
+class TelegramServer(Platform[Sent]):
     """The server, on a free port; an asynchronous context manager. `calls` are all requests that
     reached it; `failures` are answered to the next requests of a method, `outages` to all;
     `allowance` is how many messages a chat takes before it says 429 once."""
 
     def __init__(self, token: str = TOKEN) -> None:
+        super().__init__()
         self.token = token
         self.calls: list[tuple[str, Json]] = []
         self.messages: dict[tuple[int, int], Sent] = {}
@@ -107,25 +97,13 @@ class TelegramServer:
         self._updates: list[Json] = []
         self._received: set[tuple[int, int]] = set()
         self._queries: set[str] = set()
-        self._numbers = itertools.count(1)
         self._polls, self._is_held = 0, False
-        self._changed = asyncio.Condition()
-        self._tasks: set[asyncio.Task[None]] = set()
 
-    async def __aenter__(self) -> Self:
+    def _app(self) -> web.Application:
         app = web.Application(client_max_size=10**8)
         app.router.add_route("*", "/bot{token}/{method}", self._answer)
         app.router.add_get("/file/bot{token}/{path:.*}", self._download)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.base_url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await self._runner.cleanup()
+        return app
 
     # What people do.
 
@@ -164,24 +142,8 @@ class TelegramServer:
 
     # What a test waits for.
 
-    async def until(self, holds: Callable[[], Any]) -> Any:
-        """Wait until something is true of this server; returns it."""
-        async with self._changed:
-            try:
-                return await asyncio.wait_for(self._changed.wait_for(holds), PATIENCE)
-            except TimeoutError:
-                shown = [sent.texts for sent in self.messages.values()]
-                raise AssertionError(f"it did not happen; shown is {shown}") from None
-
-    async def shown(self, words: str, chat: int = 0) -> Sent:
-        """The newest message that shows these words, once there is one."""
-
-        def found() -> Sent | None:
-            sent = (s for s in reversed(self.messages.values()) if not chat or s.chat == chat)
-            return next((s for s in sent if words in s.text), None)
-
-        message: Sent = await self.until(found)
-        return message
+    def _sent(self, chat: int | None) -> Iterable[Sent]:
+        return (one for one in reversed(self.messages.values()) if not chat or one.chat == chat)
 
     async def called(self, method: str, times: int = 1) -> list[Json]:
         """The parameters of all requests of a method, once there are so many."""
@@ -438,17 +400,6 @@ class TelegramServer:
             message |= {"message_thread_id": sent.topic, "is_topic_message": True}
         return message
 
-    def _notice(self) -> None:
-        """Let those who wait look again."""
-
-        async def notify() -> None:
-            async with self._changed:
-                self._changed.notify_all()
-
-        task = asyncio.ensure_future(notify())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
 
 @dataclass
 class Person:
@@ -548,11 +499,8 @@ def _checked_entities(text: str, parameters: Mapping[str, Any]) -> list[Json]:
     """The entities of a text that Telegram would show."""
     if not text.strip():
         raise Refused("Bad Request: message text is empty")
-    mode = parameters.get("parse_mode")
-    if mode not in (None, "HTML", "MarkdownV2"):
-        raise Refused("Bad Request: unsupported parse_mode")
-    if mode == "HTML":
-        text = _Markup.shown(text)
+    if "parse_mode" in parameters:
+        raise Refused("Bad Request: no text of the bot is to be parsed")
     if _units(text) > LONGEST_TEXT:
         raise Refused("Bad Request: message is too long")
     entities: list[Json] = parameters.get("entities") or []
@@ -584,36 +532,6 @@ def _checked_markup(parameters: Mapping[str, Any]) -> Json:
         if not 1 <= len(button["callback_data"].encode()) <= 64:
             raise Refused("Bad Request: BUTTON_DATA_INVALID")
     return markup
-
-
-class _Markup(HTMLParser):
-    """Telegram's HTML: few tags, each closed in its place."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.text = ""
-
-    @classmethod
-    def shown(cls, markup: str) -> str:
-        parser = cls()
-        parser.feed(markup)
-        parser.close()
-        if parser.open:
-            raise Refused(f"Bad Request: can't parse entities: <{parser.open[-1]}> is not closed")
-        return parser.text
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        if tag not in TAGS:
-            raise Refused(f'Bad Request: can\'t parse entities: unsupported start tag "{tag}"')
-        self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if not self.open or self.open.pop() != tag:
-            raise Refused(f"Bad Request: can't parse entities: unexpected end tag {tag}")
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
 
 
 def _parsed(value: Any) -> Any:

@@ -12,22 +12,20 @@ async with WeComServer() as wecom:
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
-import itertools
 import json
 import os
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 from aiohttp import WSMsgType, web
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from tests.waiting import PATIENCE
+from tests.fakes.platform import Platform
 
 Json = dict[str, Any]
 
@@ -68,11 +66,12 @@ class WeComMessage:
         return self.texts[-1]
 
 
-class WeComServer:
+class WeComServer(Platform[WeComMessage]):
     """The server, on a free port; an asynchronous context manager. `failures` are answered to the
     next messages; `drops` requests are left without an answer."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.secret, self.drops, self.connections, self.beats = SECRET, 0, 0, 0
         self.messages: list[WeComMessage] = []
         self.failures: deque[WeComRefusal] = deque()
@@ -85,23 +84,16 @@ class WeComServer:
         self._media: dict[str, tuple[str, bytes]] = {}
         self._files: dict[str, tuple[str, bytes]] = {}
         self._wire: web.WebSocketResponse | None = None
-        self._numbers = itertools.count(1)
-        self._changed = asyncio.Condition()
 
-    async def __aenter__(self) -> Self:
+    def _app(self) -> web.Application:
         app = web.Application()
         app.router.add_get("/", self._serve)
         app.router.add_get("/file/{id}", self._download)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.base_url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
-        self.url = self.base_url.replace("http", "ws")
-        return self
+        return app
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.cut()
-        await self._runner.cleanup()
+    @property
+    def url(self) -> str:
+        return self.base_url.replace("http", "ws")
 
     # What people do.
 
@@ -114,6 +106,8 @@ class WeComServer:
         """The connection is cut off."""
         if self._wire is not None:
             await self._wire.close()
+
+    _close = cut
 
     async def push(self, command: str, body: Json, call: str = "") -> str:
         """Something that happened, over the connection that there is; returns its `req_id`."""
@@ -141,24 +135,10 @@ class WeComServer:
 
     # What a test waits for.
 
-    async def until(self, holds: Callable[[], Any]) -> Any:
-        """Wait until something is true of this server; returns it."""
-        async with self._changed:
-            try:
-                return await asyncio.wait_for(self._changed.wait_for(holds), PATIENCE)
-            except TimeoutError:
-                shown = [message.texts for message in self.messages]
-                raise AssertionError(f"it did not happen; shown is {shown}") from None
-
-    async def shown(self, words: str, chat: str = "") -> WeComMessage:
-        """The newest finished message that shows these words, once there is one."""
-
-        def found() -> WeComMessage | None:
-            sent = (m for m in reversed(self.messages) if m.is_done and chat in ("", m.chat))
-            return next((m for m in sent if words in m.text), None)
-
-        message: WeComMessage = await self.until(found)
-        return message
+    def _sent(self, chat: str | None) -> Iterable[WeComMessage]:
+        """Finished ones."""
+        sent = (one for one in reversed(self.messages) if one.is_done)
+        return (one for one in sent if chat in (None, one.chat))
 
     # The gateway.
 
@@ -187,8 +167,7 @@ class WeComServer:
             self.drops -= 1
         else:
             await wire.send_str(json.dumps(answer))
-        async with self._changed:
-            self._changed.notify_all()
+        await self._look_again()
 
     async def _carry_out(self, wire: web.WebSocketResponse, frame: Json) -> Json:
         command, body = frame["cmd"], frame.get("body", {})

@@ -21,7 +21,7 @@ import json
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -31,7 +31,7 @@ from typing import Any, Self
 import aiohttp
 from aiohttp import web
 
-from tests.waiting import PATIENCE
+from tests.fakes.platform import Platform
 
 Json = dict[str, Any]
 
@@ -79,11 +79,12 @@ class Delivered:
     name: str = ""
 
 
-class WhatsAppServer:
+class WhatsAppServer(Platform[Delivered]):
     """The server, on a free port; an asynchronous context manager. `calls` are all messages that it
     was asked to send; `failures` are answered to the next of them, `outage` to all requests."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.token = TOKEN
         self.webhook_url = ""
         self.calls: list[Json] = []
@@ -99,31 +100,24 @@ class WhatsAppServer:
         self._windows: dict[str, float] = {}
         self._media: dict[str, tuple[str, bytes, str]] = {}
         self._received: dict[str, Json] = {}
-        self._numbers = itertools.count(1)
-        self._changed = asyncio.Condition()
-        self._tasks: set[asyncio.Task[None]] = set()
 
-    async def __aenter__(self) -> Self:
+    def _app(self) -> web.Application:
         app = web.Application(client_max_size=110 * 10**6)
         app.router.add_post(f"/{VERSION}/{{phone}}/messages", self._answer)
         app.router.add_post(f"/{VERSION}/{{phone}}/media", self._answer)
         app.router.add_get(f"/{VERSION}/{{node}}", self._answer)
         app.router.add_get("/files/{media}", self._answer)
         app.on_response_prepare.append(self._set_date)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
-        self.base_url = f"{self.url}/{VERSION}"
+        return app
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        self.url, self.base_url = self.base_url, f"{self.base_url}/{VERSION}"
         self._session = aiohttp.ClientSession()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+    async def _close(self) -> None:
         await self._session.close()
-        await self._runner.cleanup()
 
     # What people do.
 
@@ -148,8 +142,7 @@ class WhatsAppServer:
             headers["X-Hub-Signature-256"] = signed
         async with self._session.post(self.webhook_url, data=raw, headers=headers) as response:
             self.answered.append(response.status)
-        async with self._changed:
-            self._changed.notify_all()
+        await self._look_again()
         return response.status
 
     async def bring(self, *messages: Json, contacts: list[Json]) -> None:
@@ -197,24 +190,8 @@ class WhatsAppServer:
 
     # What a test waits for.
 
-    async def until(self, holds: Callable[[], Any]) -> Any:
-        """Wait until something is true of this server; returns it."""
-        async with self._changed:
-            try:
-                return await asyncio.wait_for(self._changed.wait_for(holds), PATIENCE)
-            except TimeoutError:
-                shown = [message.text for message in self.messages]
-                raise AssertionError(f"it did not happen; shown is {shown}") from None
-
-    async def shown(self, words: str, chat: str = "") -> Delivered:
-        """The newest message that shows these words, once there is one."""
-
-        def found() -> Delivered | None:
-            sent = (m for m in reversed(self.messages) if not chat or m.chat == chat)
-            return next((m for m in sent if words in m.text), None)
-
-        message: Delivered = await self.until(found)
-        return message
+    def _sent(self, chat: str | None) -> Iterable[Delivered]:
+        return (one for one in reversed(self.messages) if not chat or one.chat == chat)
 
     # The Graph API.
 
@@ -238,8 +215,7 @@ class WhatsAppServer:
             body = {"error": {**said, "code": error.code, "fbtrace_id": "AbC"}}
             return web.json_response(body, status=error.status)
         finally:
-            async with self._changed:
-                self._changed.notify_all()
+            await self._look_again()
 
     async def _set_date(self, request: web.Request, response: web.StreamResponse) -> None:
         response.headers["Date"] = format_datetime(
@@ -288,7 +264,7 @@ class WhatsAppServer:
         message_id, chat = message.id, message.chat
         if not self._is_open(chat) and body["type"] != "template":
             # "Error codes", 131047: the answer is 200, and the webhook says that it failed.
-            self._later(self._tell_failed(message_id, chat))
+            self._start(self._tell_failed(message_id, chat))
         else:
             self.messages.append(message)
         contacts = [{"input": chat, "wa_id": chat}]
@@ -300,11 +276,6 @@ class WhatsAppServer:
 
     def _is_open(self, chat: str) -> bool:
         return time.time() - self._windows.get(chat, 0) < DAY
-
-    def _later(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _tell_failed(self, message: str, chat: str) -> None:
         """ "Status messages webhook reference": a failed one has `errors`."""

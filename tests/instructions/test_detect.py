@@ -14,6 +14,7 @@ import pytest
 
 from plugins.instructions.detect import SCANNED, find_instructions
 from plugins.instructions.sentences import is_plain
+from tests.tables import each_row
 
 _HERE = Path(__file__).parent
 
@@ -28,7 +29,7 @@ def _share(messages: list[str]) -> float:
     return sum(bool(find_instructions(message)) for message in messages) / len(messages)
 
 
-@pytest.mark.parametrize("language", ["en", "de", "zh"])
+@each_row("language", ["en", "de", "zh"])
 def test_nine_of_ten_standing_instructions_are_found(language: str) -> None:
     assert _share([row[1] for row in _rows("said.tsv", language)]) >= 0.9
 
@@ -67,7 +68,7 @@ _ASKED_FOR = {
 }
 
 
-@pytest.mark.parametrize("language", ["en", "de", "zh"])
+@each_row("language", ["en", "de", "zh"])
 def test_a_thing_that_is_asked_for_is_no_instruction(language: str) -> None:
     things = _THINGS[language].split(",")
     asked = [form.format(thing) for form in _ASKED_FOR[language] for thing in things]
@@ -93,7 +94,7 @@ def test_what_a_question_asks_to_find_out_is_no_question_of_its_own(language: st
     assert _share([form.format(one) for form in forms for one in asked]) <= 0.1
 
 
-@pytest.mark.parametrize("language", ["en", "de", "zh"])
+@each_row("language", ["en", "de", "zh"])
 def test_the_words_that_are_found_are_the_persons_own(language: str) -> None:
     for _, message, words in _rows("found_words.tsv", language):
         found = find_instructions(message)
@@ -107,7 +108,7 @@ def test_a_message_may_hold_several() -> None:
     assert texts == ["never lie to me", "always use metric units", "don't use emojis"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     [
         "> Always ask before deleting.\n",
@@ -149,7 +150,7 @@ def test_an_order_in_a_reply_is_found(lead: str, quoted: str) -> None:
 ORDER = "Never reply to Bob in French"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     [ORDER, f"Hi! {ORDER}. Thanks", f"\n{ORDER}\nThanks", f"Note: {ORDER}", f"Important: {ORDER}",
      f"New rule: {ORDER}", f'"Bob" is new. {ORDER}', f"By the way: {ORDER}", f"Regel: {ORDER}"],
@@ -160,7 +161,7 @@ def test_plain_orders_are_surely_the_persons_own(message: str) -> None:
     assert is_plain(message, found.start)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     [
         f"Dear customer,\n\n{ORDER}.",

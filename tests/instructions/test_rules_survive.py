@@ -24,10 +24,10 @@ from tests.bot.test_schedule import retain, rows
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say, echo, openai_overflow
 from tests.instructions.test_rules_said import AUTO, BOSS, commands, list_rules, system
 from tests.waiting import until
+from tests.whole.scenario import ask_many as talk
 from tests.whole.scenario import copy_as_killed, say_all
 from tests.whole.test_approve_cuts import SHOW, settle, told
 from tests.whole.test_busy import busy, gate
-from tests.whole.test_edit_summary import talk
 from tests.whole.test_forget import found_in
 from tests.whole.testbot import TestBot, run_bot
 

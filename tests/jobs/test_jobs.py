@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,10 @@ from memory.record.database import Database
 from plugins.jobs import record as jobs
 from plugins.jobs.firing import Jobs
 from plugins.jobs.record import RunRow
-from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say
+from tests.fakes.openai_server import Call, Fail, Say
 from tests.waiting import until
 from tests.whole.scenario import forbid_retries
-from tests.whole.testbot import TestBot, run_bot, running
+from tests.whole.testbot import TestBot, run_bot
 
 NOON = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 SETTINGS = {"timezone": "UTC"}
@@ -40,15 +40,11 @@ async def tick_at(bot: TestBot, clock: Coordinates, at: datetime) -> None:
     await bot.app.idle()
 
 
-@asynccontextmanager
-async def other_channel(folder: Path, settings: Mapping[str, Any]) -> AsyncIterator[TestBot]:
+def other_channel(
+    folder: Path, settings: Mapping[str, Any]
+) -> AbstractAsyncContextManager[TestBot]:
     """A bot on a channel whose people have to be let in."""
-    async with OpenAIServer([]) as endpoint:
-        bot = TestBot("other")
-        bot.server = endpoint
-        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        async with running(folder, bot, settings, environ):
-            yield bot
+    return run_bot(folder, [], settings, channel="other")
 
 
 def unasked(bot: TestBot) -> list[str]:

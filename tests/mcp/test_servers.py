@@ -31,7 +31,7 @@ from tests.mcp.testbot import (
 )
 from tests.waiting import PATIENCE, until
 from tests.whole.process import talking
-from tests.whole.testbot import TestBot, run_bot, running
+from tests.whole.testbot import TestBot, run_bot
 
 KEY = ConversationKey("pipe/main", "pipe-main")
 
@@ -169,20 +169,17 @@ async def test_a_server_serves_the_owners_private_chats_and_others_only_where_it
     tmp_path: Path,
 ) -> None:
     servers = with_servers(notes=notes(tmp_path), ours=notes(tmp_path, serves=["users", "chat/x"]))
-    async with OpenAIServer(script) as endpoint:
-        bot = TestBot("chat")
-        bot.server = endpoint
-        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        async with running(tmp_path, bot, servers | {"owners": ["chat/ann"]}, environ):
-            for chat in ("group", "x"):
-                await bot.app.access.open_chat(Address("chat", chat, user="ann"), "chat/ann")
-            for chat, names in (("ann", ["notes", "ours"]), ("group", []), ("x", ["ours"])):
-                await bot.says("Hello", chat, "ann")
-                prompt = bot.sent_to_model()[0]["content"]
-                assert [one for one in ("notes", "ours") if f"\n- {one}" in prompt] == names, chat
-            await bot.says('use notes__add_note {"text": "y"}', "x", "ann")
-            assert "There is no tool 'notes__add_note'" in last_result(bot)
-            await bot.says('use ours__add_note {"text": "z"}', "x", "bob")
+    settings = servers | {"owners": ["chat/ann"]}
+    async with run_bot(tmp_path, script, settings, channel="chat") as bot:
+        for chat in ("group", "x"):
+            await bot.app.access.open_chat(Address("chat", chat, user="ann"), "chat/ann")
+        for chat, names in (("ann", ["notes", "ours"]), ("group", []), ("x", ["ours"])):
+            await bot.says("Hello", chat, "ann")
+            prompt = bot.sent_to_model()[0]["content"]
+            assert [one for one in ("notes", "ours") if f"\n- {one}" in prompt] == names, chat
+        await bot.says('use notes__add_note {"text": "y"}', "x", "ann")
+        assert "There is no tool 'notes__add_note'" in last_result(bot)
+        await bot.says('use ours__add_note {"text": "z"}', "x", "bob")
     assert [line for line in calls_in(tmp_path) if line != "started"] == ["add_note z"]
 
 

@@ -11,6 +11,7 @@ from memory.context.correction_bare import _BareValue, _measure, find_bare
 from memory.context.correction_pairs import BACK, HeardMessage
 from memory.context.corrections import find_corrections, in_force
 from memory.context.values import Value, find_values
+from tests.tables import each_row
 
 _CUES = (
     "oops, {}",
@@ -49,8 +50,7 @@ def _pairs(*said: str) -> list[tuple[str, str]]:
     return [(one.old, one.new) for one in find_corrections(said)]
 
 
-@pytest.mark.parametrize("cue", _CUES)
-@pytest.mark.parametrize("back", [0, 2])
+@each_row(("cue", "back"), product(_CUES, [0, 2]))
 def test_a_bare_number_takes_the_kind_and_unit_of_the_value_that_it_ends(
     cue: str, back: int
 ) -> None:
@@ -63,7 +63,7 @@ def test_a_bare_number_takes_the_kind_and_unit_of_the_value_that_it_ends(
     assert missed == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "number", "new"),
     [
         ("typo, it ends in {}", "07700 900143", "134"),
@@ -76,7 +76,7 @@ def test_the_end_of_a_long_number_may_be_named_alone(said: str, number: str, new
     assert _pairs(f"My number is {number}", said.format(new)) == [(number, whole)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("first", "said", "new"),
     [
         ("add 3 onions and 4 eggs", "better make it 5 onions", ("3", "5")),
@@ -92,7 +92,7 @@ def test_words_beside_the_new_value_choose_the_old_one(
     assert _pairs(first, said) == [new]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "said", "new"),
     [
         ("My boss is called Aidan", "oh and it's spelled Aiden", "Aiden"),
@@ -116,7 +116,7 @@ def test_a_value_that_is_corrected_twice_by_bare_numbers_is_whole() -> None:
         assert {one.new for one in held} == {new}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "said",
     [
         "and {} chairs",
@@ -139,17 +139,13 @@ def test_a_value_that_is_corrected_twice_by_bare_numbers_is_whole() -> None:
         '"no, {}" is what he said',
     ],
 )
-@pytest.mark.parametrize(
-    "first", ["We are 12.", "Dinner is on June 12.", "Wir sind 12.", "一共12个"]
-)
-def test_what_adds_asks_counts_or_speaks_of_another_thing_is_no_bare_correction(
-    first: str, said: str
-) -> None:
+def test_what_adds_asks_counts_or_speaks_of_another_thing_is_no_bare_correction(said: str) -> None:
     heard = HeardMessage(said.format(14))
-    assert [*find_bare(heard, [HeardMessage("ok"), HeardMessage(first)])] == []
+    for first in ("We are 12.", "Dinner is on June 12.", "Wir sind 12.", "一共12个"):
+        assert [*find_bare(heard, [HeardMessage("ok"), HeardMessage(first)])] == [], first
 
 
-@pytest.mark.parametrize("cue", ["sorry, {}", "ach, {}", "抱歉，{}"])
+@each_row("cue", ["sorry, {}", "ach, {}", "抱歉，{}"])
 def test_an_answer_to_a_question_is_no_correction(cue: str) -> None:
     said = HeardMessage(cue.format(14))
     assert [*find_bare(said, [HeardMessage("How many?"), HeardMessage("Room 12.")])] == []
@@ -166,7 +162,7 @@ def test_a_number_of_another_size_is_another_thing() -> None:
         assert _pairs(f"It is {old}.", f"sorry, {new}") == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "kind"),
     [
         ("We run Python 3.12.", "number"),

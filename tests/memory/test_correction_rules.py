@@ -7,13 +7,14 @@ from __future__ import annotations
 import pytest
 
 from memory.context.corrections import find_corrections
+from tests.tables import each_row
 
 
 def _pairs(*said: str) -> list[tuple[str, str]]:
     return [(one.old, one.new) for one in find_corrections(said)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("first", "said", "pair"),
     [
         ("The exam is on {0} March at nine.", "{1} March, not on the {0}th", "{} March"),
@@ -25,13 +26,10 @@ def _pairs(*said: str) -> list[tuple[str, str]]:
         ("考试在6月{0}号", "是{1}号，不是{0}号", "6月{}号"),
     ],
 )
-@pytest.mark.parametrize("days", [("14", "17"), ("25", "26"), ("10", "18")])
-def test_a_date_may_be_named_by_its_day(
-    first: str, said: str, pair: str, days: tuple[str, str]
-) -> None:
-    old, new = days
-    found = _pairs(first.format(old, new), "Noted.", said.format(old, new))
-    assert found == [(pair.format(old), pair.format(new))]
+def test_a_date_may_be_named_by_its_day(first: str, said: str, pair: str) -> None:
+    for old, new in (("14", "17"), ("25", "26"), ("10", "18")):
+        found = _pairs(first.format(old, new), "Noted.", said.format(old, new))
+        assert found == [(pair.format(old), pair.format(new))]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +65,7 @@ def test_one_colour_takes_the_place_of_another(
     assert _pairs(first.format(*colours), "Will do.", said.format(*colours)) == [colours]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("first", "said", "pair"),
     [
         ("Nimm den roten Ordner", "nein, den blauen", ("roten", "blauen")),
@@ -84,7 +82,7 @@ def test_plain_words_of_a_class_end_each_other(
     assert _pairs(first, "Noted.", said) == [pair]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "said",
     [
         "sorry, the blue car is mine",
@@ -108,12 +106,12 @@ _AGAIN = (
 )
 
 
-@pytest.mark.parametrize(("first", "said", "old", "new"), _AGAIN)
+@each_row(("first", "said", "old", "new"), _AGAIN)
 def test_what_is_said_again_of_a_thing_holds(first: str, said: str, old: str, new: str) -> None:
     assert _pairs(first.format(old), "Noted.", said.format(new)) == [(old, new)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("first", "said"),
     [
         ("The rehearsal is in the church hall.", "Her rehearsal is in the scout hut"),
@@ -145,7 +143,7 @@ def test_one_digit_may_be_corrected(said: str, place: int, digit: str, number: s
     assert found == [(number, "".join(digits))]
 
 
-@pytest.mark.parametrize("apology", ["sorry!!", "oops", "Entschuldigung!", "ach Mist", "打错了"])
+@each_row("apology", ["sorry!!", "oops", "Entschuldigung!", "ach Mist", "打错了"])
 def test_an_apology_may_come_in_a_message_of_its_own(apology: str) -> None:
     for old, new in (("Tuesday", "Wednesday"), ("9:12", "9:21"), ("5 May", "6 May")):
         assert _pairs(f"The talk is on {old}", "Noted.", apology, new) == [(old, new)]

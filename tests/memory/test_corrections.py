@@ -6,6 +6,7 @@ A row is: messages, the one that corrects last; the old value; the new one.
 from __future__ import annotations
 
 import re
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from memory.context import correction_score, corrections
 from memory.context.correction_frames import is_framed
 from memory.context.corrections import find_corrections, in_force
 from memory.context.values import find_values
+from tests.tables import each_row
 
 _CORPORA = Path(__file__).parent / "corrections"
 
@@ -24,7 +26,7 @@ def _is_same(one: str, other: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("language", ["en", "de", "zh"])
+@each_row("language", ["en", "de", "zh"])
 def test_nineteen_of_twenty_corrections_are_found(language: str) -> None:
     missed = []
     rows = (_CORPORA / f"{language}.tsv").read_text(encoding="utf-8").splitlines()
@@ -92,7 +94,7 @@ _WITHOUT_NEW = re.compile(r"\b\w+ \w+, (?:not|nicht)|200元，不是")
 """The new value in a sentence, without which it says the old one."""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("first", "second"),
     [
         ("The flight costs 200 euros, not 300 euros.", "The hotel costs 150 euros, not 200 euros."),
@@ -107,14 +109,16 @@ def test_equal_values_of_different_things_make_no_chain(first: str, second: str)
     assert in_force(found) == found
 
 
-@pytest.mark.parametrize("behind", ["", "。", "，", "了", "吧", "对吗", "才对", " ok"])
-@pytest.mark.parametrize("before", ["", "，", "改成", "是", "用"])
+@each_row(
+    ("before", "behind"),
+    product(["", "，", "改成", "是", "用"], ["", "。", "，", "了", "吧", "对吗", "才对", " ok"]),
+)
 def test_no_sign_beside_a_value_in_chinese_is_part_of_it(before: str, behind: str) -> None:
     for value in ("1208", "20", "20个", "27元", "60次", "release-2.4", "v3.4.2"):
         assert [one.text for one in find_values(before + value + behind)] == [value]
 
 
-@pytest.mark.parametrize("said", ["说错了，是{}号", "不对，{}号", "更正：{}号"])
+@each_row("said", ["说错了，是{}号", "不对，{}号", "更正：{}号"])
 def test_the_number_of_a_house_ends_one_beside_its_street(said: str) -> None:
     for old in ("我家住在桂花路{}号", "舅舅家在解放路{}号", "我住人民街{}号"):
         (found,) = find_corrections([old.format(27), said.format(72)])
@@ -159,7 +163,7 @@ def test_where_looking_fails_nothing_is_corrected(
     assert len(find_corrections(said)) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     "said",
     [
         "The timeout is 30 seconds and the cache 128 MB. | Change the retries to 5 please",
@@ -217,7 +221,7 @@ _VALUES = {
 }
 
 
-@pytest.mark.parametrize("language", _FRAMED)
+@each_row("language", _FRAMED)
 def test_a_sentence_that_names_both_values_ends_the_one_that_it_says(language: str) -> None:
     frames, sources = (parts.split("|") for parts in _FRAMED[language])
     missed = []
@@ -231,7 +235,7 @@ def test_a_sentence_that_names_both_values_ends_the_one_that_it_says(language: s
     assert missed == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "said",
     [
         "The talk starts at 19:00. | would it be better to move it from 19:00 to 20:30?",
@@ -280,7 +284,7 @@ def test_what_is_said_of_another_thing_ends_no_value(
             assert find_corrections([first.format(one, old), said.format(other, new)]) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "old"),
     [
         (
@@ -296,7 +300,7 @@ def test_of_two_things_the_value_of_the_one_that_is_named_ends(said: str, old: s
     assert found.old == old
 
 
-@pytest.mark.parametrize("said", ["It's {1}, not {0}", "nicht {0}, sondern {1}", "{0} -> {1}"])
+@each_row("said", ["It's {1}, not {0}", "nicht {0}, sondern {1}", "{0} -> {1}"])
 def test_a_person_may_be_named_by_a_part_of_the_name(said: str) -> None:
     for first in ("My tutor is Professor Lindqvist.", "Our guide is Maja Lindqvist, from Umea."):
         (found,) = find_corrections([first, said.format("Lindqvist", "Lindquist")])
@@ -322,7 +326,7 @@ SAID_OF_SLIPS = [
 ]
 
 
-@pytest.mark.parametrize("slip", SAID_OF_SLIPS)
+@each_row("slip", SAID_OF_SLIPS)
 def test_what_was_written_wrongly_ends_the_value_that_is_like_it(slip: str) -> None:
     for sentence, (old, new) in SLIPS.items():
         name = "Catherine " if old == "Beal" else ""
@@ -331,7 +335,7 @@ def test_what_was_written_wrongly_ends_the_value_that_is_like_it(slip: str) -> N
         assert [(o[-len(old) :], n[-len(new) :]) for o, n in found] == [(old, new)], said
 
 
-@pytest.mark.parametrize(
+@each_row(
     "said",
     [
         "Fix the typo in line 71.",

@@ -33,7 +33,7 @@ from plugins.moving.record.foreign import ForeignDatabase
 from plugins.moving.source import MovingError
 from plugins.operations import record as carried
 from plugins.web_tools.pages import Fetcher
-from tests.tables import each_row
+from tests.tables import case, each_row
 
 WORDS = ("Extra data: line 1 column 5 (char 4)", "xmlCtxtSetMaxAmplification", "NotADatabaseError")
 
@@ -127,15 +127,11 @@ KINDS: Mapping[str, list[BaseException]] = {
     faults.IN_USE: [of_sqlite(sqlite3.SQLITE_BUSY), of_sqlite(sqlite3.SQLITE_LOCKED)],
 }
 CASES = [(said, error) for said, errors in KINDS.items() for error in errors]
-IDS = [f"{type(error).__name__}-{number}" for number, (_said, error) in enumerate(CASES)]
-each = pytest.mark.parametrize(("said", "error"), CASES, ids=IDS)
 
 
-def of(*kinds: type[BaseException]) -> pytest.MarkDecorator:
+def of(*kinds: type[BaseException]) -> list[tuple[str, BaseException]]:
     """The cases that a path can meet with."""
-    chosen = [(said, error) for said, error in CASES if isinstance(error, kinds)]
-    ids = [f"{type(error).__name__}-{number}" for number, (_said, error) in enumerate(chosen)]
-    return pytest.mark.parametrize(("said", "error"), chosen, ids=ids)
+    return [(said, error) for said, error in CASES if isinstance(error, kinds)]
 
 
 def own_words(told: str, error: BaseException) -> bool:
@@ -145,14 +141,14 @@ def own_words(told: str, error: BaseException) -> bool:
     return not any(one in told for one in (*theirs, *names))
 
 
-@each
 def test_the_kind_of_an_error_is_told(
-    said: str, error: BaseException, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture, subtests: pytest.Subtests
 ) -> None:
-    with caplog.at_level(logging.INFO):
-        assert faults.say_fault(error) == said
-    assert own_words(said, error)
-    assert any(one.exc_info and one.exc_info[1] is error for one in caplog.records)
+    for said, error in CASES:
+        with case(subtests, repr(error)), caplog.at_level(logging.INFO):
+            assert faults.say_fault(error) == said
+            assert own_words(said, error)
+            assert any(one.exc_info and one.exc_info[1] is error for one in caplog.records)
 
 
 @each_row(("words", "kind"), product(WORDS, [ValueError, RuntimeError, KeyError, etree.XPathError]))
@@ -173,29 +169,31 @@ def raising(error: BaseException) -> Callable[..., Any]:
 BROKEN = (OSError, RuntimeError, ValueError, zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error)
 
 
-@of(*BROKEN, EOFError, MemoryError)
 def test_an_importer_says_it_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, error: BaseException
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w") as made:
         made.writestr("a.json", "[]")
     archive = Archive(path)
-    monkeypatch.setattr(zipfile.ZipFile, "open", raising(error))
-    with pytest.raises(MovingError) as raised, archive.open("a.json"):
-        pass
-    assert str(raised.value) == f"a.json in {path} can't be read: {said}."
+    for said, error in of(*BROKEN, EOFError, MemoryError):
+        monkeypatch.setattr(zipfile.ZipFile, "open", raising(error))
+        with case(subtests, repr(error)):
+            with pytest.raises(MovingError) as raised, archive.open("a.json"):
+                pass
+            assert str(raised.value) == f"a.json in {path} can't be read: {said}."
 
 
-@of(sqlite3.Error, OSError, ValueError, MemoryError)
 def test_what_reads_databases_of_others_says_it_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, error: BaseException
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    monkeypatch.setattr(sqlite3, "connect", raising(error))
-    with pytest.raises(StoreError) as raised:
-        ForeignDatabase(tmp_path / "a.db")
-    assert f"a.db can't be read as an SQLite database: {said}." in str(raised.value)
-    assert own_words(str(raised.value).replace(str(tmp_path), ""), error)
+    for said, error in of(sqlite3.Error, OSError, ValueError, MemoryError):
+        monkeypatch.setattr(sqlite3, "connect", raising(error))
+        with case(subtests, repr(error)):
+            with pytest.raises(StoreError) as raised:
+                ForeignDatabase(tmp_path / "a.db")
+            assert f"a.db can't be read as an SQLite database: {said}." in str(raised.value)
+            assert own_words(str(raised.value).replace(str(tmp_path), ""), error)
 
 
 def test_what_restores_a_backup_says_it_so(tmp_path: Path) -> None:
@@ -205,7 +203,7 @@ def test_what_restores_a_backup_says_it_so(tmp_path: Path) -> None:
     assert str(raised.value) == "its database can't be read: it is damaged"
 
 
-@each
+@each_row(("said", "error"), CASES)
 def test_an_mcp_server_that_fails_is_told_of_so(said: str, error: BaseException) -> None:
     told = _find_reason(BaseExceptionGroup("unhandled errors in a TaskGroup", [error]))
     if told is not None:
@@ -213,19 +211,17 @@ def test_an_mcp_server_that_fails_is_told_of_so(said: str, error: BaseException)
         assert told in (said, "its answer breaks the protocol")
 
 
-@of(OSError, aiohttp.ClientError, ValueError)
-async def test_the_reader_of_pages_says_it_so(said: str, error: BaseException) -> None:
-    async def resolve(_host: str) -> list[str]:
-        raise error
-
+async def test_the_reader_of_pages_says_it_so(subtests: pytest.Subtests) -> None:
     async def approve(_url: object) -> None:
         """Nobody is asked."""
 
-    with pytest.raises(ToolError) as raised:
-        await Fetcher(resolve).page("http://a.test/", approve)
-    told = str(raised.value)
-    assert own_words(told, error)
-    assert said in told or isinstance(error, TimeoutError)
+    for said, error in of(OSError, aiohttp.ClientError, ValueError):
+        with case(subtests, repr(error)):
+            with pytest.raises(ToolError) as raised:
+                await Fetcher(raising(error)).page("http://a.test/", approve)
+            told = str(raised.value)
+            assert own_words(told, error)
+            assert said in told or isinstance(error, TimeoutError)
 
 
 def statement(text: str) -> Callable[[SqliteEngine], None]:

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
@@ -22,8 +21,6 @@ from memory.record.engines.stems import stems
 from memory.record.store import Store
 from tests.servers.postgresql import PostgresqlServer, running_server
 from tests.servers.proxy import Cut, Proxy
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def columns(database: Database) -> dict[str, list[str]]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from bot.commands import refuse_unknown
 from plugins.api import Command, CommandError, HookContext
 from plugins.loader import load
+from tests.tables import each_row
 from tests.whole.testbot import run_bot
 
 COMMANDS = load(Path("/nonexistent"), HookContext()).commands
@@ -27,7 +26,7 @@ def is_refused(command: Command, text: str) -> bool:
     return f"has no option {text.split()[-1]}," in said
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS))
+@each_row("name", sorted(COMMANDS))
 def test_an_unknown_option_is_refused_before_and_behind_a_subcommand(name: str) -> None:
     command, refused = COMMANDS[name], name not in READ_THEMSELVES
     assert is_refused(command, "--nonsense") == refused

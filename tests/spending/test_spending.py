@@ -320,18 +320,6 @@ async def test_a_new_month_begins_with_nothing_spent(store: Store) -> None:
     assert "$7.50" in (await month.warnings(KEY))[0], "told of anew in the new month"
 
 
-async def test_only_this_months_calls_count_after_a_restart(store: Store) -> None:
-    row = await store.write(lambda db: conversations.find_or_create(db, KEY))
-    await store.write(lambda db: ledger.insert(db, row.id, 1, call(12)))
-    now = datetime.now(UTC)
-    month = spending(store, Clock(now))
-    await month.load()
-    assert month.refusal(KEY)
-    later = spending(store, Clock(now + timedelta(days=40)))
-    await later.load()
-    assert not later.refusal(KEY)
-
-
 async def test_a_month_that_comes_again_has_what_was_spent_and_said_in_it(store: Store) -> None:
     row = await store.write(lambda db: conversations.find_or_create(db, KEY))
     await store.write(lambda db: ledger.insert(db, row.id, 1, call(9.5)))

@@ -14,6 +14,7 @@ import pytest
 
 from channels.guessing import TRIES
 from channels.web import CannotListen, Web, WebConfig
+from tests.tables import each_row
 from tests.web.site import Site, asked_raw, serving
 
 TOKEN = "a long random text"
@@ -106,7 +107,7 @@ async def test_the_page_is_there_also_when_no_file_can_be_opened_any_more(
     assert (found[0][1], found[2][1]) == ("text/html", "text/javascript")
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "example.com"])
+@each_row("host", ["0.0.0.0", "::", "example.com"])
 def test_no_place_that_others_reach_is_opened_without_a_token(host: str) -> None:
     with pytest.raises(CannotListen, match="PARLEY_WEB_TOKEN"):
         Web(WebConfig(host, 0, "", 1))

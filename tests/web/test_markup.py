@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from channels.splitting import split
 from channels.web.markup import blocks, html
+from tests.tables import each_row
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +23,7 @@ def test_code_of_a_known_language_has_colours_and_any_other_stays_as_it_is() -> 
     assert "<span" not in html("```js\n" + "a" * 2_000 + "\n```")
 
 
-@pytest.mark.parametrize("language", ["java", "make", "typescript"])
+@each_row("language", ["java", "make", "typescript"])
 def test_all_of_the_code_is_there_also_where_colours_would_take_too_long(language: str) -> None:
     for text in ("a\n" * 2_000, "'\\" * 2_000, "<a\n" * 1_300, "{\n" * 2_000):
         code = html(f"```{language}\n{text}```")
@@ -43,7 +44,7 @@ def test_a_formula_of_several_lines_is_no_list() -> None:
     assert said.count("<mi>") == 3
 
 
-@pytest.mark.parametrize("text", ["$\\frac{$", "$" + "{" * 1_900 + "$", "$$x_a_b$$"])
+@each_row("text", ["$\\frac{$", "$" + "{" * 1_900 + "$", "$$x_a_b$$"])
 def test_what_can_t_be_read_as_a_formula_is_shown_as_it_was_written(text: str) -> None:
     said = html(text)
     assert "<math" not in said
@@ -74,7 +75,7 @@ EVIL = (
 )
 
 
-@pytest.mark.parametrize("text", [EVIL, EVIL.replace(" ", "\n"), f"```html\n{EVIL}\n```"])
+@each_row("text", [EVIL, EVIL.replace(" ", "\n"), f"```html\n{EVIL}\n```"])
 def test_nothing_that_could_do_something_gets_through(text: str) -> None:
     said = html(text)
     assert "<script" not in said

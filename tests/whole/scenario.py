@@ -17,6 +17,13 @@ async def say_all(bot: TestBot, *lines: str) -> None:
         await bot.says(line)
 
 
+async def ask_many(bot: TestBot, count: int, start: int = 1) -> None:
+    """Ask numbered questions; what they lead to in the background is done before the next."""
+    for number in range(start, start + count):
+        await bot.says(f"question {number}")
+        await bot.app.conversations.settle()
+
+
 async def copy_as_killed(bot: TestBot, folder: Path) -> Path:
     """Copy what is on disk now of a bot that runs on `folder`, as a kill would leave it once all
     that it has said is sent; returns the folder of the copy."""

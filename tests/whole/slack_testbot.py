@@ -58,7 +58,7 @@ async def at_slack(
         ann = next(iter(slack.people.values()), None) or slack.person("Ann")
         bot = SlackTestBot(slack=slack, model=model, ann=ann)
         own: dict[str, Any] = {"owners": [f"slack/{ann.id}"], **(settings or {})}
-        slack_settings = SlackSettings(base_url=f"{slack.url}/api/", **own.pop("slack", {}))
+        slack_settings = SlackSettings(base_url=f"{slack.base_url}/api/", **own.pop("slack", {}))
         platform = Slack(slack_settings, secrets)
         platform.traits = replace(
             Slack.traits, draft=0.01, group_draft=0.01, typing=0.05, overall=1_000.0

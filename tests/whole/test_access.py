@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -36,23 +36,17 @@ from channels.message import Address, Inbound, Reply
 from memory.record.store import Store
 from plugins.api import CommandError
 from tests.bot.in_process import Ended, run_main
-from tests.fakes.openai_server import OpenAIServer, echo
+from tests.fakes.openai_server import echo
 from tests.waiting import until
-from tests.whole.testbot import TestBot, running
+from tests.whole.testbot import TestBot, run_bot
 
 CODE = re.compile(r"/pair ([A-Z2-9]{4}-[A-Z2-9]{4})")
 OWNER = "boss"
 
 
-@asynccontextmanager
-async def afar(folder: Path, **settings: Any) -> AsyncIterator[TestBot]:
+def afar(folder: Path, **settings: Any) -> AbstractAsyncContextManager[TestBot]:
     """A bot on a channel whose people sit elsewhere; the owner is `boss`."""
-    async with OpenAIServer(echo) as endpoint:
-        bot = TestBot(name="afar")
-        bot.server = endpoint
-        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        async with running(folder, bot, {"owners": [f"afar/{OWNER}"], **settings}, environ):
-            yield bot
+    return run_bot(folder, echo, {"owners": [f"afar/{OWNER}"], **settings}, channel="afar")
 
 
 async def code_of(bot: TestBot, user: str, chat: str = "") -> str:

@@ -21,7 +21,7 @@ from channels.message import Outbound
 from channels.telegram import Rhythm, telegram_channel
 from tests.fakes.openai_server import Answer, Fail, OpenAIServer, Received, Say, Script
 from tests.waiting import PATIENCE
-from tests.whole.testbot import TestBot, TestChannel, running
+from tests.whole.testbot import TestBot, TestChannel, run_bot
 
 OWNER = "boss"
 REFUSED = Fail(401, {"message": "Incorrect API key", "code": "invalid_api_key"})
@@ -38,14 +38,11 @@ def failing(answers: list[Answer]) -> Script:
 @asynccontextmanager
 async def afar(folder: Path, script: Script, **settings: Any) -> AsyncIterator[TestBot]:
     """A bot whose owner and user have both written to it, alone."""
-    async with OpenAIServer(script) as endpoint:
-        bot = TestBot(name="afar")
-        bot.server = endpoint
-        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        async with running(folder, bot, {"owners": [f"afar/{OWNER}"], **settings}, environ):
-            await bot.says("Hello", OWNER, OWNER)
-            await bot.says("/pair here", "family", OWNER)
-            yield bot
+    settings = {"owners": [f"afar/{OWNER}"], **settings}
+    async with run_bot(folder, script, settings, channel="afar") as bot:
+        await bot.says("Hello", OWNER, OWNER)
+        await bot.says("/pair here", "family", OWNER)
+        yield bot
 
 
 def alerts(bot: TestChannel) -> list[tuple[str, str]]:
@@ -114,18 +111,15 @@ async def test_one_cause_is_told_of_once_an_hour(tmp_path: Path) -> None:
 
 
 async def test_what_nobody_could_be_told_is_told_when_somebody_is_there(tmp_path: Path) -> None:
-    async with OpenAIServer(lambda _: REFUSED) as endpoint:
-        bot = TestBot(name="afar")
-        bot.server = endpoint
-        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        async with running(tmp_path, bot, {"owners": [f"afar/{OWNER}"]}, environ):
-            bot.app.alerts.channel_down("page", OSError("gone"))
-            await bot.app.alerts.tasks.idle()
-            await bot.says("/version", OWNER, OWNER)
-            bot.app.alerts.channel_down("page", OSError("gone"))
-            bot.app.alerts.channel_down("page", OSError("gone"))
-            await bot.reply_to("")
-            assert len(alerts(bot)) == 1
+    settings = {"owners": [f"afar/{OWNER}"]}
+    async with run_bot(tmp_path, lambda _: REFUSED, settings, channel="afar") as bot:
+        bot.app.alerts.channel_down("page", OSError("gone"))
+        await bot.app.alerts.tasks.idle()
+        await bot.says("/version", OWNER, OWNER)
+        bot.app.alerts.channel_down("page", OSError("gone"))
+        bot.app.alerts.channel_down("page", OSError("gone"))
+        await bot.reply_to("")
+        assert len(alerts(bot)) == 1
 
 
 async def test_an_owner_is_not_told_of_what_they_were_answered_with_or_cannot_mend(

@@ -17,9 +17,9 @@ from memory.forecaster import PATIENCE
 from tests.docs.pages import ROOT
 from tests.fakes.openai_server import Answer, Received, Say
 from tests.memory.rooms import Lodge
+from tests.whole.scenario import ask_many as talk
 from tests.whole.scenario import copy_as_killed, say_all
-from tests.whole.telegram_testbot import TelegramTestBot
-from tests.whole.test_edit_summary import OWN, asked, echo, talk
+from tests.whole.test_edit_summary import OWN, asked, echo
 from tests.whole.testbot import TestBot, run_bot
 
 ASK: dict[str, Any] = {"agent_max_context_turns": 6, "context": {"compaction_approval": "ask"}}
@@ -311,14 +311,6 @@ async def test_a_no_that_was_cut_short_is_no_yes_by_time(tmp_path: Path) -> None
             assert "compaction declined" not in (await bot.says("/context history")).text
             database.execute("DROP TRIGGER cut_short")
             database.commit()
-
-
-async def answered(bot: TelegramTestBot, turns: int) -> None:
-    """Wait until so many turns have been answered."""
-    await bot.telegram.until(
-        lambda: sum(text.startswith("reply") for text in bot.telegram.texts) == turns
-    )
-    await bot.is_idle()
 
 
 async def test_keep_adds_to_the_summary_of_the_cut_that_waits(tmp_path: Path) -> None:

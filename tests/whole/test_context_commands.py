@@ -19,6 +19,7 @@ from channels.pipe import Pipe
 from memory.keys import ConversationKey
 from memory.messages import Message
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
+from tests.whole.scenario import ask_many as talk
 from tests.whole.scenario import say_all
 from tests.whole.testbot import TestBot, run_bot
 
@@ -37,12 +38,6 @@ def echo(request: Received) -> Answer:
     if "sum" in str(last["content"]) and last["role"] == "user":
         return Say(calls=(Call("calculate", '{"expression": "6*7"}', "a"),))
     return Say(f"reply {str(last['content']).split()[-1]}" + " and so on" * 20)
-
-
-async def talk(bot: TestBot, count: int, start: int = 1) -> None:
-    for number in range(start, start + count):
-        await bot.says(f"question {number}")
-        await bot.app.conversations.settle()
 
 
 async def data(bot: TestBot, line: str) -> dict[str, Any]:

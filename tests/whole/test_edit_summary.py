@@ -8,6 +8,7 @@ from pathlib import Path
 
 from memory.context.strategies import STRATEGIES
 from tests.fakes.openai_server import Answer, Hang, Received, Say
+from tests.whole.scenario import ask_many as talk
 from tests.whole.scenario import copy_as_killed, say_all
 from tests.whole.test_forget import confirmed, found_in
 from tests.whole.testbot import TestBot, run_bot
@@ -21,12 +22,6 @@ def echo(request: Received) -> Answer:
     if request.is_summary:
         return Say("They talked about Lisbon.")
     return Say("reply" + " and so on" * 60)
-
-
-async def talk(bot: TestBot, count: int, start: int = 1) -> None:
-    for number in range(start, start + count):
-        await bot.says(f"question {number}")
-        await bot.app.conversations.settle()
 
 
 def asked(bot: TestBot) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from bot.received import key_of
 from channels.base import Activity, Notice
 from channels.message import Address
-from tests.fakes.openai_server import Answer, Fail, Hang, OpenAIServer, Received, Say
+from tests.fakes.openai_server import Answer, Fail, Hang, Received, Say
 from tests.whole.distilling import (
     NOW,
     SETTINGS,
@@ -27,7 +27,7 @@ from tests.whole.distilling import (
     write,
 )
 from tests.whole.scenario import copy_as_killed, say_all
-from tests.whole.testbot import TestBot, run_bot, running
+from tests.whole.testbot import TestBot, run_bot
 
 SMALL = {**SETTINGS, "context": {"max_tokens": 4_096}, "memory": {"approve": "auto"}}
 
@@ -207,20 +207,16 @@ async def test_a_crash_before_the_file_was_replaced_is_made_good(tmp_path: Path)
 
 async def test_a_user_whose_limit_is_used_up_has_no_model_asked(tmp_path: Path) -> None:
     settings = {**SETTINGS, "owners": ["afar/boss"], "spend_limit_user": 0.0000001}
-    async with OpenAIServer(distilled_to()) as endpoint:
-        bot = TestBot(name="afar")
-        bot.server = endpoint
-        places = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        async with running(tmp_path, bot, settings, places):
-            code = (await bot.says("Hi", chat="ann", user="ann")).text.partition("/pair ")[2]
-            await bot.says(f"/pair {code[:9]}", chat="boss", user="boss")
-            await bot.says("Hi", chat="ann", user="ann")
-            key = key_of(Address("afar", "ann", user="ann"))
-            write(tmp_path, "Ann sings.", job=1, key=key)
-            done = await bot.says("/memory distill", chat="ann", user="ann")
-            assert "0 of 1 section" in done.text
-            assert "spending limit" in done.text
-            assert not endpoint.distillations
+    async with run_bot(tmp_path, distilled_to(), settings, channel="afar") as bot:
+        code = (await bot.says("Hi", chat="ann", user="ann")).text.partition("/pair ")[2]
+        await bot.says(f"/pair {code[:9]}", chat="boss", user="boss")
+        await bot.says("Hi", chat="ann", user="ann")
+        key = key_of(Address("afar", "ann", user="ann"))
+        write(tmp_path, "Ann sings.", job=1, key=key)
+        done = await bot.says("/memory distill", chat="ann", user="ann")
+        assert "0 of 1 section" in done.text
+        assert "spending limit" in done.text
+        assert not bot.server.distillations
 
 
 async def test_a_long_one_says_how_far_it_is(tmp_path: Path) -> None:

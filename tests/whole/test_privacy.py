@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from bot.received import key_of
 from channels.message import Address, Reply
-from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
-from tests.whole.testbot import TestBot, run_bot, running
+from tests.fakes.openai_server import Answer, Call, Received, Say
+from tests.whole.testbot import TestBot, run_bot
 
 SECRET = "Xanadu-77"
 OTHERS = [("bob", "bob"), ("family", "ann"), ("boss", "boss")]
@@ -86,15 +86,9 @@ def script(request: Received) -> Answer:
     return Say("I see.")
 
 
-@asynccontextmanager
-async def afar(folder: Path, *owners: str) -> AsyncIterator[TestBot]:
+def afar(folder: Path, *owners: str) -> AbstractAsyncContextManager[TestBot]:
     """A bot on a channel of messages from afar."""
-    async with OpenAIServer(script) as endpoint:
-        bot = TestBot(name="afar")
-        bot.server = endpoint
-        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        async with running(folder, bot, {"owners": [f"afar/{one}" for one in owners]}, environ):
-            yield bot
+    return run_bot(folder, script, {"owners": [f"afar/{one}" for one in owners]}, channel="afar")
 
 
 @asynccontextmanager

@@ -8,8 +8,9 @@ from typing import Any
 
 from tests.docs.pages import ROOT
 from tests.fakes.openai_server import Answer, Received, Say
+from tests.whole.scenario import ask_many as talk
 from tests.whole.test_approve_cuts import ASK, settle, told
-from tests.whole.test_edit_summary import asked, talk
+from tests.whole.test_edit_summary import asked
 from tests.whole.testbot import TestBot, run_bot
 
 BOOKING = "I am Anna Schmidt, my booking number is 4711 at the Yeatman in Lisbon."

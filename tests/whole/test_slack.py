@@ -16,12 +16,6 @@ from tests.fakes.slack_server import SlackServer, documented_manifest
 from tests.whole.slack_testbot import SlackTestBot, at_slack
 
 
-async def answers(bot: SlackTestBot, words: str) -> list[str]:
-    """All messages with these words, once the bot has nothing more to do."""
-    await bot.is_idle()
-    return [message.text for message in bot.slack.said if words in message.text]
-
-
 async def test_what_no_bot_has_confirmed_is_brought_to_the_next_one(tmp_path: Path) -> None:
     async with SlackServer() as slack:
         async with at_slack(tmp_path, echo, slack=slack) as bot:

@@ -156,7 +156,7 @@ async def test_a_call_from_before_the_bot_listened_takes_no_draft_from_later_one
     story: list[Activity | asyncio.Event] = [Delta("Once upon a time"), goes_on]
     bot = FakeBot(lambda text: story if text == "late" else [Delta("Yes?")])
     async with SlackServer() as slack:
-        platform = Slack(SlackSettings(base_url=f"{slack.url}/api/"), EVENTS_API)
+        platform = Slack(SlackSettings(base_url=f"{slack.base_url}/api/"), EVENTS_API)
         platform.traits = replace(Slack.traits, draft=0.01)
         channel = Messenger(platform)
         async with webhooks(bot, channel) as address:

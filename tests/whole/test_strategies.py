@@ -22,6 +22,7 @@ from tests.whole.requests import (
     steps,
     whole,
 )
+from tests.whole.scenario import ask_many as talk
 from tests.whole.test_busy import busy, gate
 from tests.whole.test_busy import script as busy_script
 from tests.whole.testbot import TestBot, run_bot
@@ -193,12 +194,6 @@ def echo(request: Received) -> Answer:
 def turns_sent(bot: TestBot) -> list[str]:
     """Return what the last request of a turn held, without the system prompt."""
     return [str(message["content"]) for message in bot.sent_to_model()[1:]]
-
-
-async def talk(bot: TestBot, count: int, start: int = 1) -> None:
-    for number in range(start, start + count):
-        await bot.says(f"question {number}")
-        await bot.app.conversations.settle()
 
 
 async def test_a_squeeze_is_shown_as_a_squeeze(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from tests.waiting import until
 from tests.whole import test_untrusted as outside
 from tests.whole.process import talking
 from tests.whole.requests import with_plugin
+from tests.whole.scenario import ask_many as talk
 from tests.whole.test_approve_cuts import ASK, questioned, settle, told
-from tests.whole.test_edit_summary import OWN, asked, compacted, echo, talk
+from tests.whole.test_edit_summary import OWN, asked, compacted, echo
 from tests.whole.testbot import run_bot
 
 

@@ -130,13 +130,15 @@ async def run_bot(
     script: Script = (),
     settings: Mapping[str, Any] | str | None = None,
     environ: Mapping[str, str] | None = None,
+    channel: str = "pipe",
     **server: Any,
 ) -> AsyncIterator[TestBot]:
     """A bot on `folder`, which may be one that another bot has left, with a scripted endpoint.
-    `settings` that are a text are the configuration, as YAML."""
+    `settings` that are a text are the configuration, as YAML. People at the channel "afar" sit
+    elsewhere."""
     async with OpenAIServer(script, **server) as endpoint:
         surroundings = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        bot = TestBot()
+        bot = TestBot(channel)
         bot.server = endpoint
         async with running(folder, bot, settings, surroundings | dict(environ or {})):
             yield bot

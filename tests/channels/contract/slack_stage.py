@@ -57,7 +57,7 @@ class SlackStage(Stage):
         """Over websockets, what comes earlier waits."""
 
     def channel(self, settings: Callable[[], Any]) -> Channel:
-        own = SlackSettings(base_url=f"{self.server.url}/api/")
+        own = SlackSettings(base_url=f"{self.server.base_url}/api/")
         platform = Slack(own, self.tokens)
         platform.traits = replace(
             Slack.traits, draft=0.01, group_draft=0.01, typing=0.05, overall=1_000.0

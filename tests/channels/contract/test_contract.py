@@ -84,6 +84,21 @@ def question_of(got: Received) -> str:
     return str(got.body["messages"][-1]["content"])
 
 
+ASKS = Say(calls=(Call("shell", json.dumps({"command": "echo hello"}), "c1"),))
+WITH_SHELL = {"tools": {"shell": True, "shell_unboxed": True}}
+
+
+@pytest.fixture
+def runs_hello(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a command that is allowed say hello, whatever it is."""
+
+    async def run(*_given: object) -> Ran:
+        return Ran(0, b"hello", b"", 0)
+
+    monkeypatch.setattr(shell, "_BOX", [False])
+    monkeypatch.setattr("plugins.shell.box.run", run)
+
+
 def echo(got: Received) -> Say:
     return Say(f"re {question_of(got)}")
 
@@ -328,19 +343,11 @@ async def test_pictures_and_long_answers_stay_in_their_thread(stage: Stage, tmp_
 
 
 @needs("react")
-async def test_a_reaction_approves_and_another_stops(
-    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def run(*_given: object) -> Ran:
-        return Ran(0, b"hello", b"", 0)
-
-    monkeypatch.setattr(shell, "_BOX", [False])
-    monkeypatch.setattr("plugins.shell.box.run", run)
+@pytest.mark.usefixtures("runs_hello")
+async def test_a_reaction_approves_and_another_stops(stage: Stage, tmp_path: Path) -> None:
     gate = asyncio.Event()
-    asks = Say(calls=(Call("shell", json.dumps({"command": "echo hello"}), "c1"),))
-    script = [asks, Say("It is done."), Say("a very long story", gate=gate)]
-    settings = {"tools": {"shell": True, "shell_unboxed": True}}
-    async with at_platform(stage, tmp_path, script, settings) as bot:
+    script = [ASKS, Say("It is done."), Say("a very long story", gate=gate)]
+    async with at_platform(stage, tmp_path, script, WITH_SHELL) as bot:
         await stage.say("Write it down")
         seen = await stage.shown("Allow the model to do this?")
         await stage.react(seen, "👍")
@@ -353,22 +360,15 @@ async def test_a_reaction_approves_and_another_stops(
 
 
 @needs("settle")
+@pytest.mark.usefixtures("runs_hello")
 @pytest.mark.parametrize("way", ["chosen", "typed", "refused", "said", "stopped"])
 async def test_a_question_that_was_answered_says_so_and_has_no_more_buttons(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """A message that can be edited says it; an answer that is refused changes nothing."""
-
-    async def run(*_given: object) -> Ran:
-        return Ran(0, b"hello", b"", 0)
-
-    monkeypatch.setattr(shell, "_BOX", [False])
-    monkeypatch.setattr("plugins.shell.box.run", run)
     monkeypatch.setattr(Approvals, "_new_name", lambda *_: "K7QM")
-    asks = Say(calls=(Call("shell", json.dumps({"command": "echo hello"}), "c1"),))
-    settings = {"tools": {"shell": True, "shell_unboxed": True}}
-    script = [asks, *([] if way == "stopped" else [Say("It is done.")])]
-    async with at_platform(stage, tmp_path, script, settings):
+    script = [ASKS, *([] if way == "stopped" else [Say("It is done.")])]
+    async with at_platform(stage, tmp_path, script, WITH_SHELL):
         await stage.say("Write it down")
         asked = await stage.shown("Allow the model to do this?")
         if way == "refused":
@@ -389,21 +389,15 @@ async def test_a_question_that_was_answered_says_so_and_has_no_more_buttons(
 
 
 @needs("settle", "wait")
+@pytest.mark.usefixtures("runs_hello")
 @pytest.mark.parametrize("when", ["card", "draft"])
 async def test_a_platform_that_asks_to_wait_while_a_message_is_edited_shows_it_at_last(
-    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+    stage: Stage, tmp_path: Path, when: str
 ) -> None:
-    async def run(*_given: object) -> Ran:
-        return Ran(0, b"hello", b"", 0)
-
-    monkeypatch.setattr(shell, "_BOX", [False])
-    monkeypatch.setattr("plugins.shell.box.run", run)
     gate = asyncio.Event()
-    asks = Say(calls=(Call("shell", json.dumps({"command": "echo hello"}), "c1"),))
     text = " ".join(f"word{n}" for n in range(40))
-    script = [asks, Say(text, pieces=40, gate=gate)]
-    settings = {"tools": {"shell": True, "shell_unboxed": True}}
-    async with at_platform(stage, tmp_path, script, settings) as bot:
+    script = [ASKS, Say(text, pieces=40, gate=gate)]
+    async with at_platform(stage, tmp_path, script, WITH_SHELL) as bot:
         await stage.say("Write it down")
         asked = await stage.shown("Allow the model to do this?")
         if when == "card":

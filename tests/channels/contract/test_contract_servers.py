@@ -6,9 +6,9 @@ import pytest
 
 from tests.channels.contract import test_contract as contract
 from tests.channels.contract.stages import SERVERS
-from tests.channels.contract.test_contract import stage
+from tests.channels.contract.test_contract import runs_hello, stage
 
-__all__ = ["stage"]
+__all__ = ["runs_hello", "stage"]
 
 pytestmark = pytest.mark.usefixtures("processes")
 
