@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agent.models.history import join_system, merge_system, normalize, spell_out
+from agent.models.history import inspect, join_system, merge_system, normalize, spell_out
 from memory.messages import RequestExtras
 
 CALL_IDS, THOUGHTS, EMPTY = "call_ids", "thoughts", "empty_content"
@@ -64,4 +64,4 @@ def read_history(
         signer = str(neutral.get("signer", ""))
         own = {call: _own_thoughts(one, signer) for call, one in beside.thoughts.items()}
         beside = replace(beside, thoughts={call: one for call, one in own.items() if one})
-    return messages, beside
+    return inspect("calls", messages), beside
