@@ -28,7 +28,7 @@ from benchmarks.hostile_requests import MOST, SHAPES, SIZES, ReadCost, cpu
 from channels.discord import incoming as at_discord
 from channels.discord.client import DiscordClient
 from channels.feishu import reading as at_feishu
-from channels.feishu.frames import WireFrame
+from channels.feishu.api import WireFrame
 from channels.kit.frames import ODD_SHAPE
 from channels.kit.platform import Author, Location
 from channels.mail.mail import open_letter

@@ -53,9 +53,15 @@ from plugins.api import (
     Verb,
 )
 from plugins.features import FOLDER, is_guard, list_features
-from plugins.guarding import Guarded, GuardedObject, GuardedWork, is_notes
+from plugins.guarding import (
+    Guarded,
+    GuardedObject,
+    GuardedWork,
+    add_verbs,
+    find_misplaced,
+    is_notes,
+)
 from plugins.hookspecs import Background, RemoteToolsFor
-from plugins.verbs import add_verbs, find_misplaced
 
 log = logging.getLogger(__name__)
 

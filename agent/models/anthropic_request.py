@@ -27,8 +27,7 @@ from typing import Any
 from agent.models.anthropic_answer import THOUGHTS, read_layout
 from agent.models.base import ModelRequest
 from agent.models.endpoint import ANTHROPIC
-from agent.models.history import inspect
-from agent.models.neutral import OWN, read_history
+from agent.models.history import OWN, inspect, read_history
 from memory.messages import RequestExtras, mark_text
 from memory.patterns import lazy
 

@@ -13,8 +13,8 @@ from agent.models import listed, openai_request, responses_request
 from agent.models.answer import Answer
 from agent.models.base import ModelError, ModelReply, ModelRequest, OnDelta
 from agent.models.endpoint import OPENAI_URL, RESPONSES, Endpoint
+from agent.models.history import EVERYWHERE, THOUGHTS
 from agent.models.learnt import Learnt
-from agent.models.neutral import EVERYWHERE, THOUGHTS
 from agent.models.providers import Provider
 from agent.models.responses_answer import ResponsesAnswer
 from agent.models.served import EndpointModel, encode

@@ -12,8 +12,16 @@ from typing import Any
 from agent.models.base import ModelRequest
 from agent.models.chat_thoughts import TEXT, UNRECORDED, put_back
 from agent.models.endpoint import Endpoint
-from agent.models.history import alternate, inspect
-from agent.models.neutral import CALL_IDS, EMPTY, EVERYWHERE, OWN, THOUGHTS, read_history
+from agent.models.history import (
+    CALL_IDS,
+    EMPTY,
+    EVERYWHERE,
+    OWN,
+    THOUGHTS,
+    alternate,
+    inspect,
+    read_history,
+)
 from agent.models.providers import Provider
 from memory.messages import RequestExtras
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from agent.models.base import ModelRequest
 from agent.models.endpoint import RESPONSES, Endpoint
-from agent.models.history import NOTHING, inspect
-from agent.models.neutral import OWN, read_history
+from agent.models.history import NOTHING, OWN, inspect, read_history
 from agent.models.openai_request import shorten_id
 from agent.models.providers import Provider
 from agent.models.responses_answer import read_layout

@@ -37,16 +37,18 @@ from agent.tools.workspace import (
 )
 from memory.record import fence
 from memory.record.offload import write_whole
-from plugins.file_versions.change_log import (
+from plugins.file_versions.keeper import (
     DAMAGED,
     LOG,
+    VersionKeeper,
     aside_of,
     delete_any,
+    list_versions,
     mark_lost,
+    name_version,
     read_or_put_aside,
     read_rows,
 )
-from plugins.file_versions.keeper import VersionKeeper, list_versions, name_version
 from plugins.file_versions.points import ChangeRow, FileStep, Kind, plan, without
 
 log = logging.getLogger(__name__)

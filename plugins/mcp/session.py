@@ -21,8 +21,7 @@ from agent.tools import ToolError
 from memory.tasks import hear
 from plugins.mcp import ServerDown, SessionOver
 from plugins.mcp.catalogue import ListedTool
-from plugins.mcp.rate import Health
-from plugins.mcp.words import add_last_words
+from plugins.mcp.health import Health, add_last_words
 
 log = logging.getLogger(__name__)
 

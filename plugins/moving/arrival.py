@@ -35,7 +35,7 @@ from memory.record import daily, memory_versions
 from memory.record.daily import Note, Section
 from memory.record.database import Database
 from plugins.api import CommandError, Person
-from plugins.moving.record.archive import Exchange, exchanges_of
+from plugins.moving.record import Exchange, exchanges_of
 from plugins.moving.schedules import bring_schedules
 from plugins.moving.source import (
     ForeignChat,

@@ -44,7 +44,6 @@ from plugins.moving.source import (
     find_path,
 )
 from plugins.moving.workspace import Workspace
-from plugins.moving.wrapped import drop_elements
 
 _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
 """Lines that name the session, with the field that does; the later ones have precedence."""
@@ -273,10 +272,26 @@ def _as_said(message: ForeignMessage) -> ForeignMessage | None:
     elif found := _SHELL.match(text):
         text = f"!{found[1].strip()}"
     else:
-        text = "" if _INTERRUPTED.fullmatch(text) else drop_elements(text, _MACHINE)
+        text = "" if _INTERRUPTED.fullmatch(text) else _drop_elements(text, _MACHINE)
     if not text.strip() and not message.pictures:
         return None
     return ForeignMessage("user", text, message.at, pictures=message.pictures)
+
+
+def _drop_elements(text: str, names: Iterable[str]) -> str:
+    """Return a text without the elements of these names that begin a line."""
+    for name in names:
+        end = f"</{name}>"
+        if end not in text:
+            continue
+        begins = re.compile(rf"^[ \t]*<{name}>", re.MULTILINE)
+        kept = []
+        *parts, rest = text.split(end)
+        for part in parts:
+            found = begins.search(part)
+            kept.append(part[: found.start()] if found else part + end)
+        text = "".join((*kept, rest)).strip()
+    return text
 
 
 def _as_asked(line: Mapping[str, Any]) -> Mapping[str, Any]:

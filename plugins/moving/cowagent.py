@@ -16,7 +16,7 @@ from typing import Any
 from memory.record.store import StoreError
 from plugins.moving.blocks import read_blocks
 from plugins.moving.reading import Archive, load_json
-from plugins.moving.record.foreign import ForeignDatabase, TooLargeRow
+from plugins.moving.record import ForeignDatabase, TooLargeRow
 from plugins.moving.source import (
     TOO_LARGE,
     ForeignChat,

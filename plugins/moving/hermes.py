@@ -27,7 +27,7 @@ from typing import Any
 from memory.messages import ToolCall
 from plugins.moving.blocks import decode_picture
 from plugins.moving.reading import Archive, load_json
-from plugins.moving.record.foreign import ForeignDatabase, TooLargeRow
+from plugins.moving.record import ForeignDatabase, TooLargeRow
 from plugins.moving.schedules import read_hermes_job
 from plugins.moving.source import (
     TOO_LARGE,

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from memory.messages import ToolCall
 from plugins.moving.blocks import decode_picture
 from plugins.moving.reading import MOST_PICTURE, Archive, load_json
-from plugins.moving.record.foreign import ForeignDatabase, TooLargeRow
+from plugins.moving.record import ForeignDatabase, TooLargeRow
 from plugins.moving.source import (
     TOO_LARGE,
     ForeignChat,

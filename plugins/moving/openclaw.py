@@ -11,9 +11,9 @@ Rules from the package openclaw 2026.9.6 (openclaw/openclaw): `docs/reference/da
   chooses another (`targetId`), or it was appended beside (`appendMode`).
 - An event `message` has a role `user`, `assistant` or `toolResult`, and blocks of the types `text`,
   `thinking`, `toolCall` and `image`. All others say what the program did.
-- Around a person's words stand where they came from, and when (`wrapped.py`). The heartbeat asks in
-  a person's place, and is answered `HEARTBEAT_OK`; `NO_REPLY` is no answer either. What was sent to
-  a channel is there once more, from the model `delivery-mirror`.
+- Around a person's words stand where they came from, and when (`openclaw_session.py`). The
+  heartbeat asks in a person's place, and is answered `HEARTBEAT_OK`; `NO_REPLY` is no answer
+  either. What was sent to a channel is there once more, from the model `delivery-mirror`.
 - Session keys with `:subagent:` and `:cron:` are of subagents and of scheduled tasks.
 - `state/openclaw.sqlite` has `cron_jobs`; older versions have `cron/jobs.json`.
 - Beside a session lie `.trajectory.jsonl`, and copies of it from before a compaction,
@@ -34,7 +34,7 @@ from memory.record.store import StoreError
 from plugins.moving.blocks import decode_picture
 from plugins.moving.openclaw_session import ClawSession
 from plugins.moving.reading import MOST_PICTURE, Archive, load_json, unpack
-from plugins.moving.record.foreign import ForeignDatabase, TooLargeRow
+from plugins.moving.record import ForeignDatabase, TooLargeRow
 from plugins.moving.schedules import read_openclaw_job
 from plugins.moving.source import (
     TOO_LARGE,

@@ -18,7 +18,7 @@ from memory.keys import BRANCH, home_of
 from memory.messages import Image, Mark, Message, Role, ToolCall
 from memory.record.conversations import Standing
 from memory.turns import Entry
-from plugins.moving.record.archive import ArchivedConversation
+from plugins.moving.record import ArchivedConversation
 
 ABOUT, MESSAGES, READABLE = "about.json", "messages.jsonl", "conversation.md"
 CARRIED = "carried"

@@ -29,12 +29,12 @@ from memory.record import offload
 from memory.record.daily import notes_in
 from memory.turns import Entry
 from plugins.features import find_modules
+from plugins.moving import record
 from plugins.moving.arrival import Arrival, Arrived, Destination
 from plugins.moving.export import KEPT
 from plugins.moving.plain import ABOUT, CARRIED, MESSAGES, NotPlain, read_about, read_message
 from plugins.moving.reading import MOST_PICTURE, MOST_PIECE, MOST_TEXT, Archive
-from plugins.moving.record import archive
-from plugins.moving.record.archive import ArchivedConversation, in_order_of_descent
+from plugins.moving.record import ArchivedConversation, in_order_of_descent
 from plugins.moving.source import (
     ForeignChat,
     ImportedProfile,
@@ -270,10 +270,10 @@ class PlainArrival:
         if self._app is None:
             return entries
         if self._is_rehearsal:
-            return await self._app.store.read(lambda db: archive.find_new(db, one, entries))
+            return await self._app.store.read(lambda db: record.find_new(db, one, entries))
         meter = self._app.conversations.services.meter
         counted = [replace(e, tokens=await meter.message(e.message)) for e in entries]
-        return await self._app.store.write(lambda db: archive.bring(db, one, counted))
+        return await self._app.store.write(lambda db: record.bring(db, one, counted))
 
     # --- files ---------------------------------------------------------------------------------
 

@@ -11,8 +11,14 @@ import pytest
 from agent.models.base import ModelRequest, ModelUnlisted
 from agent.models.brain import Brain
 from agent.models.endpoint import Endpoint
-from agent.models.listed import ListedModel, find_window, read_list
-from agent.models.ollama import inquiries, window_of_loaded, window_set
+from agent.models.listed import (
+    ListedModel,
+    find_window,
+    inquiries,
+    read_list,
+    window_of_loaded,
+    window_set,
+)
 from agent.models.openai import OpenAIModel
 from agent.models.openai_request import shorten_id
 from agent.models.providers import NOBODY, PROVIDERS, Provider, find_provider

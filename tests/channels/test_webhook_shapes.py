@@ -26,8 +26,8 @@ from channels.kit.messenger import Messenger
 from channels.kit.platform import Platform
 from channels.matrix.matrix import Matrix
 from channels.retry import TROUBLE, patient
+from channels.slack import SlackSettings
 from channels.slack.platform import Slack
-from channels.slack.settings import SlackSettings
 from channels.slack.socket import Socket
 from channels.telegram.telegram import readable
 from channels.wecom import WeComSettings

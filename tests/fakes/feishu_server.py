@@ -25,7 +25,7 @@ from typing import Any, Self
 
 from aiohttp import WSMsgType, web
 
-from channels.feishu.frames import CONTROL, DATA, WireFrame
+from channels.feishu.api import CONTROL, DATA, WireFrame
 from tests.waiting import PATIENCE
 
 Json = dict[str, Any]

@@ -20,6 +20,7 @@ from memory.record.store import StoreError
 from plugins.moving.claude_code import ClaudeCode
 from plugins.moving.hermes import Hermes, unfold
 from plugins.moving.openclaw import OpenClaw
+from plugins.moving.openclaw_session import drop_envelope
 from plugins.moving.reading import unpack
 from plugins.moving.schedules import read_hermes_job, read_openclaw_job
 from plugins.moving.source import (
@@ -30,7 +31,6 @@ from plugins.moving.source import (
     SkippedItems,
     UnreadableChat,
 )
-from plugins.moving.wrapped import drop_envelope
 from tests.moving.agent_programs import (
     GOATS,
     SECRET,
