@@ -180,6 +180,7 @@ class Loaded(Struct):
                         made = await made
                     if made is not None:
                         _add(manager, f"{name} (opened)", made, self, self._context, name)
+                        self.services.setdefault(type(made), made)
             except (Exception, SystemExit) as error:
                 log.info("the plugin %s can't be opened:", name, exc_info=True)
                 if name in _own():

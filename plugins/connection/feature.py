@@ -86,10 +86,6 @@ class ModelConnector:
         self._trying = asyncio.Lock()
 
     @hookimpl
-    def parley_services(self) -> Sequence[object]:
-        return (self,)
-
-    @hookimpl
     def parley_routes(self) -> Callable[[Bot], Sequence[Operation]]:
         return self._operations
 

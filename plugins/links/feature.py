@@ -230,20 +230,9 @@ class ChatLinks:
         self._bus.publish(home, BranchChanged(key.number))
 
 
-class LinksFeature:
-    """The links, made from the kernel's parts."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self._links = ChatLinks(kernel)
-
-    @hookimpl
-    def parley_services(self) -> Sequence[object]:
-        return (self._links,)
-
-
 @hookimpl
-def parley_open(kernel: Kernel) -> LinksFeature:
-    return LinksFeature(kernel)
+def parley_open(kernel: Kernel) -> ChatLinks:
+    return ChatLinks(kernel)
 
 
 @hookimpl

@@ -100,6 +100,10 @@ class SideQuestions:
         self._running: defaultdict[str, set[asyncio.Task[Message]]] = defaultdict(set)
         self._stopped: set[asyncio.Task[Message]] = set()
 
+    @hookimpl
+    def parley_stop(self) -> Callable[[ConversationKey], bool]:
+        return self.stop
+
     async def answer(self, ask: Ask, question: str) -> str:
         """Ask with all that the model sees of the conversation. Return its answer, or a sentence
         why there is none. Raises CommandError where no model may be asked, and StoreError."""
@@ -185,24 +189,9 @@ class _Unseen:
     def tool_ended(self, call: ToolCall, is_error: bool) -> None: ...
 
 
-class SideQuestionsFeature:
-    """The service of the feature, made from the kernel's parts."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self._asked = SideQuestions(kernel.config, kernel.store)
-
-    @hookimpl
-    def parley_services(self) -> Sequence[object]:
-        return (self._asked,)
-
-    @hookimpl
-    def parley_stop(self) -> Callable[[ConversationKey], bool]:
-        return self._asked.stop
-
-
 @hookimpl
-def parley_open(kernel: Kernel) -> SideQuestionsFeature:
-    return SideQuestionsFeature(kernel)
+def parley_open(kernel: Kernel) -> SideQuestions:
+    return SideQuestions(kernel.config, kernel.store)
 
 
 @hookimpl

@@ -144,24 +144,9 @@ def _actions(answered: ExplainedAnswer) -> tuple[Action, ...]:
     )
 
 
-class WhyFeature:
-    """The service of the feature, made from the kernel's parts."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self._trials = Trials(kernel.conversations)
-
-    @hookimpl
-    def parley_services(self) -> Sequence[object]:
-        return (self._trials,)
-
-    @hookimpl
-    def parley_notes(self) -> Callable[[OpenTurn], list[str]]:
-        return self._trials.note
-
-
 @hookimpl
-def parley_open(kernel: Kernel) -> WhyFeature:
-    return WhyFeature(kernel)
+def parley_open(kernel: Kernel) -> Trials:
+    return Trials(kernel.conversations)
 
 
 @hookimpl
@@ -196,6 +181,10 @@ class Trials:
     def __init__(self, conversations: Conversations) -> None:
         self._conversations = conversations
         self._awaited: OrderedDict[str, AnswerTrial] = OrderedDict()
+
+    @hookimpl
+    def parley_notes(self) -> Callable[[OpenTurn], list[str]]:
+        return self.note
 
     async def leave_out(self, ask: Ask, key: ConversationKey, part: AnswerPart) -> None:
         """Take a part out of what a branch sends."""
