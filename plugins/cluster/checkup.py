@@ -13,10 +13,10 @@ from bot.checks import Finding
 from memory.record.database import DatabaseEngine
 from memory.record.store import StoreError
 from plugins.cluster import record
-from plugins.cluster.base import BrokerError
 from plugins.cluster.node import name_process
 from plugins.cluster.rabbit import RabbitMQ
 from plugins.cluster.versions import hear_beats
+from plugins.cluster.wire import BrokerError
 from plugins.health import ClusterInfo, describe_backlog, describe_queues, format_versions
 from plugins.wording import count, duration
 

@@ -28,11 +28,11 @@ from memory.record.database import Database
 from memory.record.store import Store, StoreError
 from memory.tasks import BackgroundTasks, cancel_and_wait
 from plugins.cluster import record, wire
-from plugins.cluster.base import BrokerError
 from plugins.cluster.ownership import BEAT, SILENCE, Ownership
 from plugins.cluster.rabbit import RabbitMQ
 from plugins.cluster.record import NOBODY, FencedError
 from plugins.cluster.versions import BEATS, MixedVersionsError, describe
+from plugins.cluster.wire import BrokerError
 from plugins.health import ClusterInfo
 
 log = logging.getLogger(__name__)
