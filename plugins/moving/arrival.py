@@ -40,11 +40,11 @@ from plugins.moving.schedules import bring_schedules
 from plugins.moving.source import (
     ForeignChat,
     ForeignSetting,
-    ForeignSource,
     ImportedProfile,
     UnreadableChat,
 )
 from plugins.moving.turns import ImportedMessage, as_turns
+from plugins.moving.workspace import ForeignSource
 
 MOST_LINES = 1_000
 """Lines for `MEMORY.md` that are taken over."""
@@ -260,9 +260,7 @@ class Arrival:
         lines = [line.removeprefix("- ").removeprefix("* ").strip() for line in lines]
         wanted = [one for one in dict.fromkeys(lines) if MemoryLine(f"- {one}").spoken]
         beyond = "of memory beyond the first thousand"
-        self._source.skipped.add(
-            max(0, len(wanted) - MOST_LINES), f"line {beyond}", f"lines {beyond}"
-        )
+        self._source.skipped.add_some(max(0, len(wanted) - MOST_LINES), "line", beyond)
         if self._app is None:
             self.arrived.memory, self.arrived.days = len(wanted[:MOST_LINES]), len(own.days)
             return

@@ -18,8 +18,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any
 
 from memory.messages import PICTURE, ToolCall
 from plugins.moving.reading import MOST_PICTURE, Archive
@@ -30,7 +31,6 @@ from plugins.moving.source import (
     ImportedProfile,
     MovingError,
     Persona,
-    SkippedItems,
     UnreadableChat,
     as_list,
     as_object,
@@ -40,7 +40,9 @@ from plugins.moving.source import (
     name_by_beginning,
     name_some,
     read_each,
+    standing_of,
 )
+from plugins.moving.workspace import ForeignSource
 
 _BEGIN, _END, _NEXT = "\ue200", "\ue201", "\ue202"
 _MARK = re.compile(rf"[ \t]?{_BEGIN}([^{_BEGIN}{_END}]*){_END}")
@@ -99,14 +101,13 @@ _OTHER_FILES = {
 _READ_ELSEWHERE = frozenset((*_OTHER_FILES, _MANIFEST, "conversation_asset_file_names.json"))
 
 
-class ChatGpt:
-    """The export; see `ForeignSource`."""
+class ChatGpt(ForeignSource):
+    """The export."""
 
     name = "ChatGPT"
 
-    def __init__(self, path: Path) -> None:
-        self.skipped = SkippedItems()
-        self._archive = Archive(path)
+    def __init__(self, path: Path, skills: Path = Path()) -> None:
+        super().__init__(path, skills)
         self._own = ImportedProfile()
         names = self._archive.names
         self._parts = [one for one in names if _PART.fullmatch(PurePosixPath(one).name)]
@@ -133,9 +134,6 @@ class ChatGpt:
             return Archive(path.parent) if self._archive.place(path.name) else self._archive
         except MovingError:  # a folder with too many other files
             return self._archive
-
-    def count(self) -> int:
-        return 0
 
     def chats(self) -> Iterator[ForeignChat | UnreadableChat]:
         for entry in read_each(self._parts, self._archive.entries, self.skipped):
@@ -190,10 +188,11 @@ class ChatGpt:
         messages = [found for node in path for found in self._read(as_object(node.get("message")))]
         others = sum(_is_said(as_object(node)) for node in nodes.values())
         others -= sum(map(_is_said, path))
+        versions = "(edited questions, retries)"
         self.skipped.add(
             max(0, others),
-            "message of another version (edited questions, retries)",
-            "messages of other versions (edited questions, retries)",
+            f"message of another version {versions}",
+            f"messages of other versions {versions}",
         )
         identity = as_text(told.get("conversation_id")) or as_text(told.get("id"))
         title = as_text(told.get("title"))
@@ -201,7 +200,10 @@ class ChatGpt:
             identity or name_by_beginning(min(nodes), title, messages),
             title,
             tuple(messages),
-            _standing(told),
+            standing_of(
+                is_archived=told.get("is_archived") is True,
+                is_pinned=told.get("is_starred") is True or told.get("pinned_time"),
+            ),
             at=as_time(told.get("create_time")),
         )
 
@@ -275,9 +277,7 @@ class ChatGpt:
     def _count_made(self, content: Mapping[str, Any]) -> int:
         """Return how many pictures stand in what the model or a tool said."""
         found = sum(1 for _ in _find_pictures(content))
-        self.skipped.add(
-            found, "picture that the model had made", "pictures that the model had made"
-        )
+        self.skipped.add_some(found, "picture", "that the model had made")
         return found
 
     def _take_context(self, content: Mapping[str, Any], typed: Mapping[str, Any]) -> None:
@@ -303,12 +303,6 @@ class ChatGpt:
                 self._own.memory.append(said)
 
 
-def _standing(told: Mapping[str, Any]) -> Literal["", "pinned", "archived"]:
-    if told.get("is_archived") is True:
-        return "archived"
-    return "pinned" if told.get("is_starred") is True or told.get("pinned_time") else ""
-
-
 def _unwrap(text: str) -> str:
     """Return custom instructions without the sentence for the model before them."""
     said = text.strip()
@@ -317,9 +311,8 @@ def _unwrap(text: str) -> str:
     return said.strip()
 
 
-def _time(node: Mapping[str, Any]) -> float:
-    at = as_time(as_object(node.get("message")).get("create_time"))
-    return at.timestamp() if at else 0.0
+def _time(node: Mapping[str, Any]) -> datetime | None:
+    return as_time(as_object(node.get("message")).get("create_time"))
 
 
 def _message_of(node: object) -> Mapping[str, Any]:

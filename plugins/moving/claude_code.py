@@ -23,13 +23,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from msgspec import Struct, field
 
-from plugins.moving.blocks import decode_picture, read_blocks
-from plugins.moving.reading import Archive
+from plugins.moving.blocks import read_blocks
 from plugins.moving.source import (
     ForeignChat,
     ForeignMessage,
@@ -43,7 +43,7 @@ from plugins.moving.source import (
     as_time,
     find_path,
 )
-from plugins.moving.workspace import Workspace
+from plugins.moving.workspace import ForeignSource, Workspace
 
 _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
 """Lines that name the session, with the field that does; the later ones have precedence."""
@@ -63,14 +63,14 @@ _INTERRUPTED = re.compile(r"\s*\[Request interrupted by user[^\]\n]*\]\s*")
 _NO_PERSON = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 
 
-class ClaudeCode:
-    """The sessions of one person; see `ForeignSource`."""
+class ClaudeCode(ForeignSource):
+    """The sessions of one person."""
 
     name = "Claude Code"
+    levels = 6
 
     def __init__(self, path: Path, skills: Path = Path("data/skills")) -> None:
-        self.skipped = SkippedItems()
-        self._archive, self._skills = Archive(path, levels=6), skills
+        super().__init__(path, skills)
         names = self._archive.names
         self._sessions = [
             one
@@ -125,9 +125,6 @@ class ClaudeCode:
             "not read",
         )
         return own
-
-    def picture(self, name: str) -> bytes | None:
-        return decode_picture(name)
 
 
 def _is_in_project(name: str) -> bool:
@@ -312,6 +309,5 @@ def _is_question(line: Mapping[str, Any]) -> bool:
     return line.get("type") == "user" and not is_result
 
 
-def _time(node: Mapping[str, Any]) -> float:
-    at = as_time(node.get("timestamp"))
-    return at.timestamp() if at else 0.0
+def _time(node: Mapping[str, Any]) -> datetime | None:
+    return as_time(node.get("timestamp"))

@@ -44,7 +44,8 @@ from plugins.moving.export import Exported, export
 from plugins.moving.kinds import open_source, suggest
 from plugins.moving.plain_arrival import PlainArrival, PlainExport
 from plugins.moving.report import describe, describe_nothing
-from plugins.moving.source import ForeignSource, ImportedProfile, MovingError, Persona
+from plugins.moving.source import ImportedProfile, MovingError, Persona
+from plugins.moving.workspace import ForeignSource
 
 _LONGEST_PROMPT, _LONGEST_ABOUT = 90_000, 500
 _NAMES = re.compile(r"[^A-Za-z0-9_-]+")

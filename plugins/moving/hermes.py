@@ -25,8 +25,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from memory.messages import ToolCall
-from plugins.moving.blocks import decode_picture
-from plugins.moving.reading import Archive, load_json
+from plugins.moving.reading import load_json
 from plugins.moving.record import ForeignDatabase, TooLargeRow
 from plugins.moving.schedules import read_hermes_job
 from plugins.moving.source import (
@@ -42,8 +41,9 @@ from plugins.moving.source import (
     as_object,
     as_text,
     as_time,
+    standing_of,
 )
-from plugins.moving.workspace import Workspace
+from plugins.moving.workspace import ForeignSource, Workspace
 
 _DATABASE, _JOBS = "state.db", "cron/jobs.json"
 _JSON = "\x00json:"
@@ -62,23 +62,19 @@ _NO_PERSON = re.compile(
 Row = Mapping[str, Any]
 
 
-class Hermes:
-    """The folder of one profile; see `ForeignSource`."""
+class Hermes(ForeignSource):
+    """The folder of one profile."""
 
     name = "Hermes"
 
     def __init__(self, path: Path, skills: Path = Path("data/skills")) -> None:
-        self.skipped = SkippedItems()
-        self._archive, self._skills = Archive(path), skills
+        super().__init__(path, skills)
         self._files = Workspace(self._archive, self.skipped)
         names = self._archive.names
         database = _DATABASE if _DATABASE in names else ""
         if path.is_file() and len(names) == 1 and names[0].endswith(".db"):
             database = names[0]
-        place = self._archive.place(database) if database else None
-        if database and place is None:
-            raise MovingError(f"{path} is a ZIP; unpack it, and name the folder.")
-        self._database = ForeignDatabase(place) if place else None
+        self._database = self._open_database(database) if database else None
         if self._database and not self._database.has("messages", "session_id", "role", "content"):
             raise MovingError(f"{path} is no database of Hermes: it has no table of messages.")
         self._older = [
@@ -131,7 +127,7 @@ class Hermes:
             as_text(first["id"]),
             next(filter(None, reversed(titles)), ""),
             tuple(unfold(said)),
-            "archived" if chain[-1]["archived"] else "pinned" if chain[-1]["pinned"] else "",
+            standing_of(is_archived=chain[-1]["archived"], is_pinned=chain[-1]["pinned"]),
             at=as_time(first["started_at"]),
         )
 
@@ -175,9 +171,6 @@ class Hermes:
             )
         return own
 
-    def picture(self, name: str) -> bytes | None:
-        return decode_picture(name)
-
     def _read(self, row: Row) -> list[ForeignMessage]:
         role, at = as_text(row.get("role")), as_time(row.get("timestamp"))
         content: object = row.get("content")
@@ -193,8 +186,7 @@ class Hermes:
         if row.get("_compressed_summary") and not text.lstrip().startswith(_SUMMARIES):
             text = _SUMMARIES[0]
         if role == "user" and _NO_PERSON.fullmatch(as_text(row.get("display_kind"))):
-            what = "that Hermes wrote in a person's place"
-            self.skipped.add(1, f"message {what}", f"messages {what}")
+            self.skipped.add_some(1, "message", "that Hermes wrote in a person's place")
             return []
         if role == "user":
             return [ForeignMessage("user", text, at, pictures=tuple(filter(None, pictures)))]

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any
 
 from memory.messages import ToolCall
 from plugins.moving.blocks import decode_picture
@@ -36,7 +36,9 @@ from plugins.moving.source import (
     find_path,
     name_by_beginning,
     read_each,
+    standing_of,
 )
+from plugins.moving.workspace import ForeignSource
 
 DATABASE = "webui.db"
 _OPENING = '<details type="'
@@ -59,26 +61,25 @@ _OTHER_TABLES = {
 }
 
 
-class OpenWebUi:
-    """Either of them; see `ForeignSource`. `user` is whose things are meant, where several people
+class OpenWebUi(ForeignSource):
+    """Either of them. `user` is whose things are meant, where several people
     have some."""
 
     name = "Open WebUI"
 
-    def __init__(self, path: Path, user: str = "") -> None:
-        self.skipped = SkippedItems()
-        self._archive = Archive(path)
+    def __init__(self, path: Path, skills: Path = Path(), *, user: str = "") -> None:
+        super().__init__(path, skills)
         names = self._archive.names
         database = self._archive.find(DATABASE) or next(
             (name for name in names if name.endswith((".db", ".sqlite", ".sqlite3"))), ""
         )
-        place = self._archive.place(database) if database else None
         self._database: _WebUiDatabase | None = None
         self._exports = [name for name in names if name.endswith(".json")]
-        if database and place is None:
-            raise MovingError(f"{path} is a ZIP; unpack it, and name the folder.")
-        if place is not None:
-            self._database = _WebUiDatabase(place, user, self.skipped)
+        self._files = self._archive
+        if database:
+            opened = self._open_database(database)
+            self._database = _WebUiDatabase(opened, user, self.skipped)
+            self._files = Archive(opened.path.parent) if path.is_file() else self._archive
         elif user:
             raise MovingError(
                 f"--user is for {DATABASE}: a JSON file of Open WebUI has no names in it. Leave it "
@@ -89,11 +90,9 @@ class OpenWebUi:
                 f"There is no {DATABASE} and no JSON file in {path}; name the database (in the "
                 "folder data/ of Open WebUI), or what Settings, Data controls, Export chats saves."
             )
-        beside = Archive(place.parent) if place is not None and path.is_file() else self._archive
-        self._files = beside
         self._uploads = {
             PurePosixPath(name).name.split("_", 1)[0]: name
-            for name in beside.names
+            for name in self._files.names
             if "uploads/" in f"/{name}"
         }
 
@@ -128,16 +127,16 @@ class OpenWebUi:
         nodes = as_object(history.get("messages"))
         if nodes:
             path = find_path(nodes, _find_last(nodes, history, row, chat), "parentId", _time)
+            versions = "(edits, retries)"
             self.skipped.add(
                 len(nodes) - len(path),
-                "message of another version (edits, retries)",
-                "messages of other versions (edits, retries)",
+                f"message of another version {versions}",
+                f"messages of other versions {versions}",
             )
         else:
             path = [as_object(one) for one in as_list(chat.get("messages"))]
         if not any(as_text(node.get("role")) for node in path):
             return UnreadableChat("no messages in the shape that Open WebUI exports")
-        standing: Literal["", "pinned", "archived"] = "pinned" if row.get("pinned") else ""
         params = as_object(chat.get("params"))
         for node in path:
             self._count_left_out(node)
@@ -149,7 +148,7 @@ class OpenWebUi:
             or name_by_beginning(as_text(path[0].get("id")), title, messages),
             title,
             messages,
-            "archived" if row.get("archived") else standing,
+            standing_of(is_archived=row.get("archived"), is_pinned=row.get("pinned")),
             as_text(params.get("system")) or as_text(chat.get("system")),
             as_time(row.get("created_at")) or as_time(chat.get("timestamp")),
         )
@@ -161,8 +160,7 @@ class OpenWebUi:
         number = len(files) - pictures
         self.skipped.add(number, "file that was attached", "files that were attached")
         if message.get("role") == "assistant":
-            made = "that the model had made"
-            self.skipped.add(pictures, f"picture {made}", f"pictures {made}")
+            self.skipped.add_some(pictures, "picture", "that the model had made")
         for item in _output(message):
             if item.get("type") not in _OUTPUTS:
                 self.skipped.add_unread("content", as_text(item.get("type")))
@@ -176,8 +174,8 @@ class OpenWebUi:
 class _WebUiDatabase:
     """The database. Whose chats are meant must be certain: several people may have some in it."""
 
-    def __init__(self, path: Path, user: str, skipped: SkippedItems) -> None:
-        self._database, self._skipped = ForeignDatabase(path), skipped
+    def __init__(self, database: ForeignDatabase, user: str, skipped: SkippedItems) -> None:
+        self._database, self._skipped, path = database, skipped, database.path
         if not self._database.has("chat", "id", "chat"):
             raise MovingError(f"{path} is no database of Open WebUI: it has no table of chats.")
         users = {
@@ -210,7 +208,7 @@ class _WebUiDatabase:
                 continue
             if as_object(load_json(row["meta"] or "")).get("internal") is True:
                 what = "that Open WebUI had with itself (of notes and subtasks)"
-                self._skipped.add(1, f"chat {what}", f"chats {what}")
+                self._skipped.add_some(1, "chat", what)
                 continue
             chat = as_object(load_json(row["chat"] or ""))
             history = as_object(chat.get("history"))
@@ -277,9 +275,8 @@ def _may_be_chat(entry: object) -> bool:
     return not isinstance(entry, dict) or not {"chat", "history", "messages"}.isdisjoint(entry)
 
 
-def _time(message: Mapping[str, Any]) -> float:
-    at = as_time(message.get("timestamp"))
-    return at.timestamp() if at else 0.0
+def _time(message: Mapping[str, Any]) -> datetime | None:
+    return as_time(message.get("timestamp"))
 
 
 def _read(message: Mapping[str, Any]) -> list[ForeignMessage]:

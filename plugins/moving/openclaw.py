@@ -31,9 +31,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from memory.record.store import StoreError
-from plugins.moving.blocks import decode_picture
 from plugins.moving.openclaw_session import ClawSession
-from plugins.moving.reading import MOST_PICTURE, Archive, load_json, unpack
+from plugins.moving.reading import MOST_PICTURE, load_json, unpack
 from plugins.moving.record import ForeignDatabase, TooLargeRow
 from plugins.moving.schedules import read_openclaw_job
 from plugins.moving.source import (
@@ -42,14 +41,14 @@ from plugins.moving.source import (
     ImportedProfile,
     MovingError,
     Persona,
-    SkippedItems,
     UnreadableChat,
     as_list,
     as_object,
     as_text,
     as_time,
+    standing_of,
 )
-from plugins.moving.workspace import Workspace
+from plugins.moving.workspace import ForeignSource, Workspace
 
 _DATABASE = re.compile(r"(?:agents/[^/]+/)?(?:agent/)?openclaw-agent\.sqlite")
 _SESSION = re.compile(r"(?:agents/[^/]+/)?(?:sessions/)?([^/]+?)\.jsonl(?:\.reset\.[^/]*)?")
@@ -71,14 +70,13 @@ _OTHERS = {
 _MOST_EVENT = 4_194_304  # bytes of one that is packed
 
 
-class OpenClaw:
-    """The folder of one installation; see `ForeignSource`."""
+class OpenClaw(ForeignSource):
+    """The folder of one installation."""
 
     name = "OpenClaw"
 
     def __init__(self, path: Path, skills: Path = Path("data/skills")) -> None:
-        self.skipped = SkippedItems()
-        self._archive, self._skills = Archive(path), skills
+        super().__init__(path, skills)
         names = self._archive.names
         self._databases = [
             found for name in names if _DATABASE.fullmatch(name) and (found := self._open(name))
@@ -103,10 +101,7 @@ class OpenClaw:
             )
 
     def _open(self, name: str) -> ForeignDatabase | None:
-        place = self._archive.place(name)
-        if place is None:
-            raise MovingError(f"{self._archive.path} is a ZIP; unpack it, and name the folder.")
-        found = ForeignDatabase(place)
+        found = self._open_database(name)
         return found if found.has("transcript_events", "session_id", "seq") else None
 
     def count(self) -> int:
@@ -160,13 +155,14 @@ class OpenClaw:
         names = (entry.get(one) for one in ("label", "display_name", "displayName"))
         place = _OWN.sub("", key, count=1)
         title = next(filter(None, map(as_text, names)), "" if place == "main" else place)
-        is_archived = bool(entry.get("archived_at") or entry.get("archivedAt"))
-        is_pinned = bool(entry.get("pinned_at") or entry.get("pinnedAt"))
         yield ForeignChat(
             identity,
             title,
             tuple(transcript.messages(self.skipped)),
-            "archived" if is_archived else "pinned" if is_pinned else "",
+            standing_of(
+                is_archived=entry.get("archived_at") or entry.get("archivedAt"),
+                is_pinned=entry.get("pinned_at") or entry.get("pinnedAt"),
+            ),
             at=transcript.begun or as_time(entry.get("created_at")),
         )
 
@@ -240,7 +236,7 @@ class OpenClaw:
     def picture(self, name: str) -> bytes | None:
         if self._archive.has(name):
             return self._archive.read(name, MOST_PICTURE)
-        return decode_picture(name)
+        return super().picture(name)
 
 
 def _read_nodes(database: ForeignDatabase) -> dict[str, Mapping[str, Any]]:

@@ -84,7 +84,7 @@ class ClawSession(Struct):
 
     def messages(self, skipped: SkippedItems) -> Iterator[ForeignMessage]:
         """Yield what was said on the branch that was used last."""
-        path = find_path(self._nodes, self._leaf, "above", _time)
+        path = find_path(self._nodes, self._leaf, "above", _at)
         spoken = sum(_is_said(node) for node in self._nodes.values())
         skipped.add_other_version(spoken - sum(map(_is_said, path)))
         skipped.add_damaged_lines(self._damaged)
@@ -105,11 +105,6 @@ def _is_said(node: Mapping[str, Any]) -> bool:
 def _at(node: Mapping[str, Any]) -> Any:
     said = as_time(as_object(node.get("message")).get("timestamp"))
     return said or as_time(node.get("at"))
-
-
-def _time(node: Mapping[str, Any]) -> float:
-    at = _at(node)
-    return at.timestamp() if at else 0.0
 
 
 def _read(message: Mapping[str, Any], at: Any, skipped: SkippedItems) -> list[ForeignMessage]:

@@ -26,11 +26,11 @@ from plugins.moving.schedules import read_hermes_job, read_openclaw_job
 from plugins.moving.source import (
     ForeignChat,
     ForeignMessage,
-    ForeignSource,
     MovingError,
     SkippedItems,
     UnreadableChat,
 )
+from plugins.moving.workspace import ForeignSource
 from tests.moving.agent_programs import (
     GOATS,
     SECRET,
