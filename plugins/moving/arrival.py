@@ -49,7 +49,6 @@ from plugins.moving.workspace import ForeignSource
 MOST_LINES = 1_000
 """Lines for `MEMORY.md` that are taken over."""
 _LONGEST_LINE = 1_000  # characters
-_SECONDS = 5.0  # between two words on how far it is
 _ITSELF = Person("main.py", "owner")
 _TITLE = 100
 
