@@ -16,13 +16,14 @@ from typing import Annotated, Any, Literal, TypeVar
 import orjson
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, Field, ValidationError
 
 from memory.context.lines import Line, lines_of
 from memory.messages import Image, Mark, Message, Role, ToolCall
 from memory.mirror import READABLE, TERSE, WHOLE, remove_files
 from memory.plain_text import literal, paragraphs
 from memory.record import offload
+from memory.setting_notes import StrictModel
 from memory.turns import Entry, Turn
 
 FORMAT = "parley-context"
@@ -154,22 +155,18 @@ class Unreadable(ValueError):
     """A file that is not taken; the text is a sentence that names the place that is wrong."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class _ExchangedCall(_Strict):
+class _ExchangedCall(StrictModel):
     id: Name
     name: Name
     arguments: str
 
 
-class _Image(_Strict):
+class _Image(StrictModel):
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     media_type: Name
 
 
-class _Message(_Strict):
+class _Message(StrictModel):
     turnId: Name  # the name that the format has (flo.monster)
     role: Role
     content: str = ""
@@ -197,14 +194,14 @@ class _Message(_Strict):
         )
 
 
-class _LogLineRow(_Strict):
+class _LogLineRow(StrictModel):
     timestamp: AwareDatetime
     turnId: Name
     role: Literal["assistant", "subagent"]
     summary: Summary
 
 
-class _Head(_Strict):
+class _Head(StrictModel):
     format: Literal["parley-context"]
     version: Literal[1]
     conversation: str = ""

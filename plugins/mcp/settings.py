@@ -183,8 +183,6 @@ class McpSettings(SettingsSection):
 
     SECTION: ClassVar[str] = "mcp"
     ORDER: ClassVar[int] = 40
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
     servers: Annotated[tuple[McpServer, ...], BeforeValidator(parse_servers)] = Field(
         default=(),
         description="Servers whose tools the model may use (MCP).",
