@@ -17,8 +17,8 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 
@@ -105,12 +105,6 @@ class VersionArchive:
     def __init__(self, folder: Path, workspace: Path) -> None:
         self._folder, self._workspace = folder, workspace
         self._lock, self._live = threading.RLock(), set[str]()
-
-    @contextmanager
-    def hold(self) -> Iterator[None]:
-        """Let nobody else change anything meanwhile."""
-        with self._lock:
-            yield
 
     def begin(self, running: Running, most: int) -> str:
         """Keep the files as they are before a tool changes them, within `most` bytes; return an id

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
+from agent.loop import Output
 from agent.models.base import ModelError
 from bot.access import name_of
 from bot.kernel import Kernel
@@ -26,7 +27,7 @@ from memory.context.view import View, apply_layout
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.ledger import Spent
-from memory.messages import Message, ToolCall
+from memory.messages import Message
 from memory.record.store import Store, StoreError
 from memory.tasks import cancel_and_wait
 from memory.turn_log import TurnLog
@@ -131,7 +132,7 @@ class SideQuestions:
         self._config.spending.begin(key, ask.person.limited)
         agent = self._config.agent(conversation, ask.address)
         with in_turn(f"{key.id} aside"), speaking(ENGLISH):
-            task = asyncio.create_task(agent.answer_aside(turn, _Unseen()))
+            task = asyncio.create_task(agent.answer_aside(turn, Output()))
         self._running[key.id].add(task)
         seconds = self._config.book.effective(key.id).turn_timeout
         try:
@@ -173,20 +174,6 @@ class SideQuestions:
         that hold any of them."""
         place = conversation.context.row
         return await self._store.read(lambda db: rows.newest(db, place, most, words))
-
-
-class _Unseen:
-    """Nobody watches."""
-
-    def delta(self, text: str) -> None: ...
-
-    def thought(self, text: str) -> None: ...
-
-    def step_restarted(self) -> None: ...
-
-    def tool_started(self, call: ToolCall) -> None: ...
-
-    def tool_ended(self, call: ToolCall, is_error: bool) -> None: ...
 
 
 @hookimpl
