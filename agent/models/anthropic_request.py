@@ -20,7 +20,6 @@ once, and a tenth from then on.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,6 +27,7 @@ from agent.models.anthropic_answer import THOUGHTS, read_layout
 from agent.models.base import ModelRequest
 from agent.models.endpoint import ANTHROPIC
 from agent.models.history import OWN, inspect, read_history
+from agent.models.shapes import as_mapping, read_json
 from memory.messages import RequestExtras, mark_text
 from memory.patterns import lazy
 
@@ -248,16 +248,8 @@ def _to_use(call: Mapping[str, Any], ids: _Ids) -> Json:
         "type": "tool_use",
         "id": ids.asked(call["id"]),
         "name": function["name"],
-        "input": _to_object(function["arguments"]),
+        "input": dict(as_mapping(read_json(function["arguments"]))),
     }
-
-
-def _to_object(arguments: str) -> Json:
-    try:
-        value = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        value = None
-    return value if isinstance(value, dict) else {}
 
 
 class _Ids:

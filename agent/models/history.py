@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, TypeVar
 
-import orjson
 from msgspec.structs import replace
 
+from agent.models.shapes import read_json
 from memory.messages import RequestExtras
 from memory.patterns import lazy
 
@@ -106,11 +106,7 @@ def clean_name(name: str) -> str:
 def strict_object(arguments: str) -> str:
     """Return arguments that are a JSON object by RFC 8259, which has no NaN and no Infinity; those
     that are none become an empty object."""
-    try:
-        value = orjson.loads(arguments)
-    except ValueError:
-        return "{}"
-    return arguments if isinstance(value, dict) else "{}"
+    return arguments if isinstance(read_json(arguments), dict) else "{}"
 
 
 def join_system(messages: Messages) -> list[Mapping[str, Any]]:

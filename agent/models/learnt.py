@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
+from agent.models.shapes import as_mapping, read_json
 from memory.tasks import BackgroundTasks
 
 MOST_PICTURES = 100
@@ -165,8 +166,4 @@ async def _kept_by_nobody(place: str, model: str, facts: str) -> None:
 
 def read_facts(text: str) -> dict[str, Any]:
     """Return the facts in a kept text; nothing where it can't be read."""
-    try:
-        facts = orjson.loads(text)
-    except ValueError:
-        return {}
-    return facts if isinstance(facts, dict) else {}
+    return dict(as_mapping(read_json(text)))

@@ -51,6 +51,8 @@ class OpenAIModel(EndpointModel):
     """A model asked by OpenAI's protocol: by chat completions, unless it is known or said to want
     the Responses API."""
 
+    caches_by_itself = True
+
     def __init__(
         self, endpoint: Endpoint, learnt: Learnt | None = None, *, by_responses: bool = False
     ) -> None:
@@ -74,10 +76,6 @@ class OpenAIModel(EndpointModel):
     @property
     def window(self) -> int:
         return self._window
-
-    @property
-    def caches_by_itself(self) -> bool:
-        return True
 
     async def ready(self) -> None:
         """Ask a server that may know which window it runs the model with."""

@@ -18,7 +18,7 @@ from uuid import uuid4
 import orjson
 
 from agent.models.history import strict_object
-from agent.models.shapes import as_mapping, get_string, join_halves
+from agent.models.shapes import as_mapping, get_string, join_halves, read_json
 from memory.messages import ToolCall
 from memory.patterns import lazy
 
@@ -40,18 +40,10 @@ def to_text(value: object) -> str:
 def repair(text: str) -> str:
     """Return arguments that are a JSON object where one can be made out, else the text as it is:
     the model is told what is wrong with it."""
-    if _parse(text) is not None:
+    if isinstance(read_json(text), dict):
         return text
     found = _find(text, 0)
     return text if found is None else orjson.dumps(found).decode()
-
-
-def _parse(text: str) -> dict[str, Any] | None:
-    try:
-        value = orjson.loads(text)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _find(text: str, depth: int) -> dict[str, Any] | None:
