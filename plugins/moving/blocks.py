@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -39,21 +39,36 @@ def read_blocks(
     if role != "assistant":
         skipped.add_unread("message", role)
         return []
-    thoughts = [as_text(one.get("thinking")) for one in blocks if one.get("type") == "thinking"]
-    calls = tuple(_read_call(one) for one in blocks if one.get("type") == "tool_use")
+    return [read_reply(text, blocks, at)]
+
+
+def read_reply(
+    text: str,
+    blocks: Sequence[Mapping[str, Any]],
+    at: datetime | None,
+    call: str = "tool_use",
+    arguments: str = "input",
+) -> ForeignMessage:
+    """Return what a model says in this text, with the thoughts and calls in blocks; `call` is the
+    type of those there, and `arguments` their field of that."""
+    thoughts = (as_text(one.get("thinking")) for one in blocks if one.get("type") == "thinking")
+    calls = (
+        ToolCall(
+            as_text(one.get("id")),
+            as_text(one.get("name")),
+            json.dumps(as_object(one.get(arguments)), ensure_ascii=False),
+        )
+        for one in blocks
+        if one.get("type") == call
+    )
     reasoning = "\n\n".join(filter(None, thoughts))
-    return [ForeignMessage("assistant", text, at, reasoning=reasoning, calls=calls)]
+    return ForeignMessage("assistant", text, at, reasoning=reasoning, calls=tuple(calls))
 
 
 def join_texts(blocks: Iterable[Mapping[str, Any]]) -> str:
     """Return the blocks of text as one."""
     texts = (as_text(one.get("text")) for one in blocks if one.get("type") == "text")
     return "\n\n".join(filter(None, texts))
-
-
-def write_arguments(value: object) -> str:
-    """Return the arguments of a call as the text that they are here."""
-    return json.dumps(as_object(value), ensure_ascii=False)
 
 
 def find_pictures(blocks: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -76,11 +91,6 @@ def decode_picture(name: str) -> bytes | None:
     except ValueError:
         return None
     return content if len(content) <= MOST_PICTURE else None
-
-
-def _read_call(block: Mapping[str, Any]) -> ToolCall:
-    arguments = write_arguments(block.get("input"))
-    return ToolCall(as_text(block.get("id")), as_text(block.get("name")), arguments)
 
 
 def count_returned_pictures(blocks: Iterable[Mapping[str, Any]], skipped: SkippedItems) -> None:

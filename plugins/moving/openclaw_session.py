@@ -15,12 +15,11 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from memory.messages import ToolCall
 from plugins.moving.blocks import (
     count_returned_pictures,
     find_pictures,
     join_texts,
-    write_arguments,
+    read_reply,
 )
 from plugins.moving.source import (
     ForeignMessage,
@@ -133,22 +132,9 @@ def _read(message: Mapping[str, Any], at: Any, skipped: SkippedItems) -> list[Fo
     if role != "assistant":
         skipped.add_unread("message", role)
         return []
-    thoughts = [as_text(one.get("thinking")) for one in blocks if one.get("type") == "thinking"]
-    calls = tuple(
-        ToolCall(
-            as_text(one.get("id")),
-            as_text(one.get("name")),
-            write_arguments(one.get("arguments")),
-        )
-        for one in blocks
-        if one.get("type") == "toolCall"
-    )
-    reasoning = "\n\n".join(filter(None, thoughts))
-    if text.strip() in _SILENT:
-        if not calls:
-            return []
-        text = ""
-    return [ForeignMessage("assistant", text, at, reasoning=reasoning, calls=calls)]
+    is_silent = text.strip() in _SILENT
+    reply = read_reply("" if is_silent else text, blocks, at, "toolCall", "arguments")
+    return [] if is_silent and not reply.calls else [reply]
 
 
 def _read_question(
