@@ -17,7 +17,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
@@ -148,13 +148,16 @@ class VersionArchive:
         self,
         rows: Sequence[ChangeRow],
         since: int,
-        is_kept: Callable[[ChangeRow], bool],
+        kept: Collection[ChangeRow],
         paths: Iterable[str] | None = None,
     ) -> list[FileStep]:
         """Return what would set files back to how they were before the changes of these rows after
         the row `since`."""
+        changed = {row.path for row in rows if row.path and row.seq > since}
+        wanted = changed if paths is None else changed & {*paths}
         with self._lock:
-            return plan(rows, since, self._read_version, self._has, is_kept, paths)
+            now = {path: self._read_version(path) for path in wanted}
+            return plan(rows, since, now, list_versions(self._folder), kept)
 
     def restore(self, steps: Sequence[FileStep], running: Running, most: int) -> dict[str, str]:
         """Set files back; return those for which that failed, and why. Files that are deleted make
@@ -187,7 +190,7 @@ class VersionArchive:
         what was put aside as well, since they may be in there."""
         with self._lock:
             rows = self.rows()
-            rest = without(rows, goes)
+            rest = without(rows, {row for row in rows if goes(row)})
             if is_asked or not any(row.kind == "lost" for row in rest):
                 for aside in self._folder.glob(aside_of("*")):
                     delete_any(aside)
@@ -341,7 +344,7 @@ class VersionArchive:
         ]
         if len(known) > MOST_ROWS:
             least = min(known[-MOST_ROWS * 4 // 5].seq, first)
-            known = without(known, lambda row: row.seq < least)
+            known = without(known, {row for row in known if row.seq < least})
         self._write_rows(known)
 
     def _write_rows(self, rows: Sequence[ChangeRow]) -> None:
