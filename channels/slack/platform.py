@@ -133,7 +133,7 @@ class Slack(Platform):
                 return {}  # or it would come again
             return {} if answer.status == 200 else None
 
-        await Socket(self._session, open_url, take).run(handler.connected)
+        await Socket(self._session, open_url, take, handler.connected).run()
 
     async def _wait_for_calls(self, handler: IncomingHandler) -> None:
         while True:

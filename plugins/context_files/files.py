@@ -61,7 +61,7 @@ def write(
         TERSE: serialize(_hide(as_terse(turns, conversation), hide)),
     }
     if title or (folder / READABLE).exists():
-        readable = as_markdown(turns, title or conversation, hide)
+        readable = hide(as_markdown(turns, hide(title or conversation))) + "\n"
         contents[READABLE] = readable.encode()
     for name, content in contents.items():
         offload.write_whole(folder / name, content)
@@ -102,15 +102,15 @@ def as_terse(turns: Iterable[Turn], conversation: str) -> dict[str, Any]:
     return {**_head(conversation), "entries": entries}
 
 
-def as_markdown(turns: Iterable[Turn], title: str, hide: Callable[[str], str]) -> str:
+def as_markdown(turns: Iterable[Turn], title: str) -> str:
     """Return the conversation to be read by people: what was said, and which tools were used."""
     now = datetime.now(UTC)
-    pieces = [f"# {literal(hide(title))}", f"Exported from Parley on {now:%Y-%m-%d at %H:%M} UTC."]
+    pieces = [f"# {literal(title)}", f"Exported from Parley on {now:%Y-%m-%d at %H:%M} UTC."]
     for turn in turns:
         pieces.append(f"## {turn.id} · {turn.entries[0].at.astimezone(UTC):%Y-%m-%d %H:%M} UTC")
         for entry in turn.entries:
             pieces += paragraphs(entry.message)
-    return hide("\n\n".join(pieces)) + "\n"
+    return "\n\n".join(pieces)
 
 
 def serialize(data: Mapping[str, Any]) -> bytes:

@@ -110,9 +110,9 @@ async def find_answered(ask: Ask, name: str) -> ExplainedAnswer:
         raise CommandError(_("Nothing has been answered here yet."))
     last = found[-1]
     again = await rebuild_request(ask, last.number)
-    count = ask.conversation.turns.services.meter.count
+    meter = ask.conversation.turns.services.meter
     return ExplainedAnswer(
-        last.turn, last, again, list_parts(again.view, again.prefix, last.turn, count)
+        last.turn, last, again, list_parts(again.view, again.prefix, last.turn, meter)
     )
 
 

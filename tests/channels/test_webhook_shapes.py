@@ -156,7 +156,7 @@ async def test_what_can_not_be_read_ends_no_connection() -> None:
         return f"http://127.0.0.1:{runner.addresses[0][1]}/"
 
     async with aiohttp.ClientSession() as session:
-        running = asyncio.create_task(Socket(session, open_url, take).run(lambda: None))
+        running = asyncio.create_task(Socket(session, open_url, take, lambda: None).run())
         try:
             async with asyncio.timeout(PATIENCE):
                 assert await taken.get() == {"text": "Hi"}
