@@ -317,7 +317,7 @@ EVENTS: Mapping[str, EventReader] = {
             },
         ),
     ),
-    "feishu.frames.WireFrame.load": EventReader(
+    "feishu.api.WireFrame.load": EventReader(
         _frame, ({"head": "08011001180120012a060a016112016142", "payload": "\x02ab"},)
     ),
     "feishu.reading.read_message": EventReader(_feishu_message, (FEISHU_MESSAGE,)),

@@ -30,6 +30,9 @@ MOST = 5_000
 PATIENCE = 2.0
 """Seconds for a question about a window."""
 _MOST_TOKENS = 10**8
+OLLAMA, OLLAMA_PORT = "ollama", 11434
+_TAGGED = lazy(r"[\w.-]+(/[\w.-]+){0,3}:[\w.-]+")
+_SET = lazy(r"^\s*num_ctx\s+(\d{1,9})\s*$", re.MULTILINE)
 _WINDOWS = ("context_length", "context_window", "max_model_len", "max_context_length")
 _NO_CHAT = frozenset(
     {"embedding", "embeddings", "image", "audio", "moderation", "rerank", "transcribe", "video"}
@@ -68,7 +71,7 @@ def inquiries(endpoint: Endpoint) -> int:
     """Return how often a server is asked for the window of its model, if it does not say: what runs
     on a machine of one's own before the first turn, and before the second, when it has loaded it;
     others once, and never where they don't tell."""
-    if asked := _inquiries_of_ollama(endpoint):
+    if asked := ollama_inquiries(endpoint):
         return asked
     provider = find_provider(endpoint.provider, endpoint.base_url, endpoint.quirks)
     return (2 if provider.is_free else 1) if provider.window else 0
@@ -114,15 +117,7 @@ def _tokens(value: object) -> int:
     return value if type(value) is int and 0 < value <= _MOST_TOKENS else 0
 
 
-if TYPE_CHECKING:
-    from agent.models.sdk_client import SdkClient
-
-OLLAMA, OLLAMA_PORT = "ollama", 11434
-_TAGGED = lazy(r"[\w.-]+(/[\w.-]+){0,3}:[\w.-]+")
-_SET = lazy(r"^\s*num_ctx\s+(\d{1,9})\s*$", re.MULTILINE)
-
-
-def _inquiries_of_ollama(endpoint: Endpoint) -> int:
+def ollama_inquiries(endpoint: Endpoint) -> int:
     """Return how often the server is asked, if it does not say: before the first turn, and before
     the second, when it has loaded the model. Never where it can't be Ollama."""
     if endpoint.provider:

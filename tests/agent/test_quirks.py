@@ -12,7 +12,7 @@ from agent.models.base import ContextOverflow, ModelRequest
 from agent.models.brain import Brain, BrainConfig
 from agent.models.endpoint import Endpoint
 from agent.models.history import normalize, spell_out
-from agent.models.listed import inquiries, read_list
+from agent.models.listed import inquiries, ollama_inquiries, read_list
 from agent.models.openai_request import to_body, to_neutral
 from agent.models.providers import NOBODY, PROVIDERS, Provider, find_provider
 from agent.models.quirks import ProviderQuirks
@@ -125,8 +125,8 @@ def test_a_server_that_says_its_window_is_asked_for_it() -> None:
     quirks = (("window", ("/models", "data", "n")),)
     assert inquiries(Endpoint("m", HERE, quirks=quirks)) == 1
     assert inquiries(Endpoint("m", HERE, quirks=(*quirks, ("is_free", True)))) == 2
-    assert inquiries(Endpoint("qwen3:8b", HERE)) == 2
-    assert inquiries(Endpoint("qwen3:8b", HERE, quirks=quirks)) == 0
+    assert ollama_inquiries(Endpoint("qwen3:8b", HERE)) == 2
+    assert ollama_inquiries(Endpoint("qwen3:8b", HERE, quirks=quirks)) == 0
 
 
 def test_a_list_is_read_as_it_is_set() -> None:
