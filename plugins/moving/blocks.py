@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from agent.models.shapes import as_list, as_mapping
 from memory.messages import ToolCall
 from plugins.moving.reading import MOST_PICTURE
-from plugins.moving.source import ForeignMessage, SkippedItems, as_list, as_object, as_text
+from plugins.moving.source import ForeignMessage, SkippedItems, as_text
 
 _KINDS = {"text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image"}
 _DATA = re.compile(r"data:image/[\w.+-]+;base64,")
@@ -23,7 +24,7 @@ def read_blocks(
 ) -> list[ForeignMessage]:
     """Return what a message of such content says: results of tools first, since they answer what
     was before. What can't be read of it is counted."""
-    blocks = [as_object(one) for one in as_list(content)]
+    blocks = [as_mapping(one) for one in as_list(content)]
     text = as_text(content) or join_texts(blocks)
     for kind in (as_text(one.get("type")) for one in blocks):
         if kind not in _KINDS:
@@ -56,7 +57,7 @@ def read_reply(
         ToolCall(
             as_text(one.get("id")),
             as_text(one.get("name")),
-            json.dumps(as_object(one.get(arguments)), ensure_ascii=False),
+            json.dumps(as_mapping(one.get(arguments)), ensure_ascii=False),
         )
         for one in blocks
         if one.get("type") == call
@@ -75,7 +76,7 @@ def find_pictures(blocks: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the pictures that stand in blocks themselves, as `decode_picture` reads them."""
     found = []
     for one in (one for one in blocks if one.get("type") == "image"):
-        source = as_object(one.get("source")) or one
+        source = as_mapping(one.get("source")) or one
         kind = as_text(source.get("media_type")) or as_text(source.get("mimeType"))
         found.append(f"data:{kind};base64,{as_text(source.get('data'))}")
     return found
@@ -103,7 +104,7 @@ def _read_result(
     block: Mapping[str, Any], at: datetime | None, skipped: SkippedItems
 ) -> ForeignMessage:
     content = block.get("content")
-    parts = [as_object(one) for one in as_list(content)]
+    parts = [as_mapping(one) for one in as_list(content)]
     count_returned_pictures(parts, skipped)
     return ForeignMessage(
         "tool",

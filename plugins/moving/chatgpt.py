@@ -22,6 +22,7 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from agent.models.shapes import as_list, as_mapping
 from memory.messages import PICTURE, ToolCall
 from plugins.moving.reading import MOST_PICTURE, Archive
 from plugins.moving.source import (
@@ -32,8 +33,6 @@ from plugins.moving.source import (
     MovingError,
     Persona,
     UnreadableChat,
-    as_list,
-    as_object,
     as_text,
     as_time,
     find_path,
@@ -165,8 +164,8 @@ class ChatGpt(ForeignSource):
         last = max(map(int, numbers), default=-1)
         wanted = {f"conversations-{n:0{len(numbers[0])}}.json" for n in range(min(last, 10_000))}
         if manifest := self._archive.find(_MANIFEST):
-            logical = as_object(as_object(self._archive.json(manifest)).get("logical_files"))
-            named = as_object(logical.get("conversations.json")).get("files")
+            logical = as_mapping(as_mapping(self._archive.json(manifest)).get("logical_files"))
+            named = as_mapping(logical.get("conversations.json")).get("files")
             wanted |= {PurePosixPath(as_text(one)).name for one in as_list(named)}
         if missing := sorted(wanted - there - {""}):
             self.skipped.remarks.append(
@@ -179,14 +178,14 @@ class ChatGpt(ForeignSource):
         return self._beside.read(file, MOST_PICTURE) if file else None
 
     def _chat(self, entry: object) -> ForeignChat | UnreadableChat:
-        told = as_object(entry)
-        nodes = as_object(told.get("mapping"))
+        told = as_mapping(entry)
+        nodes = as_mapping(told.get("mapping"))
         said = [one for one in map(_message_of, nodes.values()) if one]
-        if not nodes or (said and not any(as_object(one.get("author")) for one in said)):
+        if not nodes or (said and not any(as_mapping(one.get("author")) for one in said)):
             return UnreadableChat("no messages in the shape that ChatGPT exports")
         path = find_path(nodes, as_text(told.get("current_node")), "parent", _time)
-        messages = [found for node in path for found in self._read(as_object(node.get("message")))]
-        others = sum(_is_said(as_object(node)) for node in nodes.values())
+        messages = [found for node in path for found in self._read(as_mapping(node.get("message")))]
+        others = sum(_is_said(as_mapping(node)) for node in nodes.values())
         others -= sum(map(_is_said, path))
         versions = "(edited questions, retries)"
         self.skipped.add(
@@ -208,13 +207,13 @@ class ChatGpt(ForeignSource):
         )
 
     def _read(self, message: Mapping[str, Any]) -> list[ForeignMessage]:
-        author = as_object(message.get("author"))
-        content, role = as_object(message.get("content")), as_text(author.get("role"))
+        author = as_mapping(message.get("author"))
+        content, role = as_mapping(message.get("content")), as_text(author.get("role"))
         kind = as_text(content.get("content_type"))
-        beside = as_object(message.get("metadata"))
+        beside = as_mapping(message.get("metadata"))
         is_context = kind in ("user_editable_context", "model_editable_context")
         if is_context or beside.get("is_user_system_message") is True:
-            self._take_context(content, as_object(beside.get("user_context_message_data")))
+            self._take_context(content, as_mapping(beside.get("user_context_message_data")))
             return []
         is_hidden = beside.get("is_visually_hidden_from_conversation") is True
         roles: dict[str, ForeignRole] = {"user": "user", "assistant": "assistant", "tool": "tool"}
@@ -247,7 +246,7 @@ class ChatGpt(ForeignSource):
     def _text(self, content: Mapping[str, Any]) -> str:
         """Return the text of a message, whatever its kind; a picture that is not sent is named."""
         if thoughts := as_list(content.get("thoughts")):
-            said = [as_object(one) for one in thoughts]
+            said = [as_mapping(one) for one in thoughts]
             return "\n\n".join(
                 as_text(one.get("content")) or as_text(one.get("summary")) for one in said
             )
@@ -261,7 +260,9 @@ class ChatGpt(ForeignSource):
     ) -> None:
         """Count what of a message is neither text nor a picture: files, sounds, what is new."""
         pictures = {_stem(one) for one in _find_pictures(content)}
-        for file in map(as_object, as_list(as_object(message.get("metadata")).get("attachments"))):
+        for file in map(
+            as_mapping, as_list(as_mapping(message.get("metadata")).get("attachments"))
+        ):
             if _stem(as_text(file.get("id"))) not in pictures:
                 self.skipped.add(1, "file that was attached", "files that were attached")
         parts = [one for one in as_list(content.get("parts")) if isinstance(one, dict)]
@@ -312,31 +313,31 @@ def _unwrap(text: str) -> str:
 
 
 def _time(node: Mapping[str, Any]) -> datetime | None:
-    return as_time(as_object(node.get("message")).get("create_time"))
+    return as_time(as_mapping(node.get("message")).get("create_time"))
 
 
 def _message_of(node: object) -> Mapping[str, Any]:
     """Return the message of a node. Other programs have such trees, too, but ones without
     authors."""
-    return as_object(as_object(node).get("message"))
+    return as_mapping(as_mapping(node).get("message"))
 
 
 def _is_said(node: Mapping[str, Any]) -> bool:
     """Return whether a node is something that a person or the model has said."""
-    message = as_object(node.get("message"))
-    content = as_object(message.get("content"))
-    is_spoken = as_object(message.get("author")).get("role") in ("user", "assistant")
-    is_hidden = as_object(message.get("metadata")).get("is_visually_hidden_from_conversation")
+    message = as_mapping(node.get("message"))
+    content = as_mapping(message.get("content"))
+    is_spoken = as_mapping(message.get("author")).get("role") in ("user", "assistant")
+    is_hidden = as_mapping(message.get("metadata")).get("is_visually_hidden_from_conversation")
     return is_spoken and is_hidden is not True and content.get("content_type") in _SAID_KINDS
 
 
 def _text_of_part(part: object) -> str:
-    return part if isinstance(part, str) else as_text(as_object(part).get("text"))
+    return part if isinstance(part, str) else as_text(as_mapping(part).get("text"))
 
 
 def _find_pictures(content: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of the pictures that a message points to."""
-    for part in map(as_object, as_list(content.get("parts"))):
+    for part in map(as_mapping, as_list(content.get("parts"))):
         if part.get("content_type") == _PICTURE_PART:
             found = _POINTER.match(as_text(part.get("asset_pointer")))
             yield _stem(found[1]) if found else ""

@@ -29,6 +29,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from agent.models.shapes import as_mapping
 from plugins.moving.blocks import read_blocks
 from plugins.moving.source import (
     ForeignChat,
@@ -38,7 +39,6 @@ from plugins.moving.source import (
     Persona,
     SkippedItems,
     UnreadableChat,
-    as_object,
     as_text,
     as_time,
     find_path,
@@ -178,7 +178,7 @@ class _Session(Struct):
             if kind in ("user", "assistant"):
                 self._last = name
             self._questions += _is_question(line)
-            if identity := as_text(as_object(line.get("message")).get("id")):
+            if identity := as_text(as_mapping(line.get("message")).get("id")):
                 self._reply_of[name] = identity, self._questions
                 self._replies.setdefault(self._reply_of[name], []).append(name)
 
@@ -211,7 +211,7 @@ class _Session(Struct):
 
     def _read(self, name: str, skipped: SkippedItems) -> list[ForeignMessage]:
         node = self._nodes[name]
-        kind, message = as_text(node["type"]), as_object(node["message"])
+        kind, message = as_text(node["type"]), as_mapping(node["message"])
         if kind not in ("user", "assistant") or any(node[mark] is True for mark in _NO_PERSON):
             return []
         if message.get("model") == "<synthetic>":
@@ -293,8 +293,8 @@ def _drop_elements(text: str, names: Iterable[str]) -> str:
 
 def _as_asked(line: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the line that a question would have been, had the model not worked when it came."""
-    queued = as_object(line.get("attachment"))
-    by = as_text(as_object(queued.get("origin")).get("kind"))
+    queued = as_mapping(line.get("attachment"))
+    by = as_text(as_mapping(queued.get("origin")).get("kind"))
     is_person = queued.get("commandMode", "prompt") == "prompt" and by in ("", "human")
     if line.get("type") != "attachment" or queued.get("type") != "queued_command" or not is_person:
         return line
@@ -303,9 +303,9 @@ def _as_asked(line: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _is_question(line: Mapping[str, Any]) -> bool:
     """Return whether a line is something else than a reply and results of tools."""
-    content = as_object(line.get("message")).get("content")
+    content = as_mapping(line.get("message")).get("content")
     blocks = content if isinstance(content, list) else []
-    is_result = any(as_object(one).get("type") == "tool_result" for one in blocks)
+    is_result = any(as_mapping(one).get("type") == "tool_result" for one in blocks)
     return line.get("type") == "user" and not is_result
 
 

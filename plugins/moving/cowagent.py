@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from agent.models.shapes import as_mapping
 from memory.record.store import StoreError
 from plugins.moving.blocks import read_blocks
 from plugins.moving.reading import load_json
@@ -27,7 +28,6 @@ from plugins.moving.source import (
     Persona,
     SkippedItems,
     UnreadableChat,
-    as_object,
     as_text,
     as_time,
     standing_of,
@@ -64,7 +64,7 @@ class CowAgent(ForeignSource):
         there = [name for name in names if name in _DATABASES or name.endswith(".db")]
         found = [self._try_database(name) for name in there]
         self._databases = [one for one in found if one and one.has("sessions", "session_id")]
-        self._config = as_object(
+        self._config = as_mapping(
             self._archive.json("config.json") if "config.json" in names else {}
         )
         is_workspace = {"MEMORY.md", *_SELVES} & {*names} or any(map(DAY.fullmatch, names))
@@ -155,7 +155,7 @@ class CowAgent(ForeignSource):
         add(knowledge, "file of knowledge (knowledge/)", "files of knowledge (knowledge/)")
         if "scheduler/tasks.json" in names:
             tasks = self._archive.json("scheduler/tasks.json")
-            listed = as_object(tasks).get("tasks", tasks)
+            listed = as_mapping(tasks).get("tasks", tasks)
             number = len(listed) if isinstance(listed, dict | list) else 1
             new = "(/remind and /job make new ones)"
             add(number, f"scheduled task {new}", f"scheduled tasks {new}")

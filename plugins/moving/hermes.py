@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from agent.models.shapes import as_list, as_mapping
 from memory.messages import ToolCall
 from plugins.moving.reading import load_json
 from plugins.moving.record import ForeignDatabase, TooLargeRow
@@ -37,8 +38,6 @@ from plugins.moving.source import (
     Persona,
     SkippedItems,
     UnreadableChat,
-    as_list,
-    as_object,
     as_text,
     as_time,
     standing_of,
@@ -138,7 +137,7 @@ class Hermes(ForeignSource):
             found = list(self._archive.lines(name))
             self.skipped.add_damaged_lines(found.count(None))
         else:
-            entry = as_object(next(self._archive.entries(name), None))
+            entry = as_mapping(next(self._archive.entries(name), None))
             found, title = as_list(entry.get("messages")), as_text(entry.get("title"))
         if found and isinstance(found[-1], UnreadableChat):
             return found[-1]
@@ -156,8 +155,8 @@ class Hermes(ForeignSource):
         if prompt := self._files.page("SOUL.md").strip():
             own.personas.append(Persona("hermes", "who Hermes was", prompt))
         if self._archive.has(_JOBS):
-            jobs = as_object(self._archive.json(_JOBS))
-            for job in map(as_object, as_list(jobs.get("jobs"))):
+            jobs = as_mapping(self._archive.json(_JOBS))
+            for job in map(as_mapping, as_list(jobs.get("jobs"))):
                 own.schedules += read_hermes_job(job, self.skipped)
         Workspace(self._archive, self.skipped, "skills/").name_skills(self._skills)
         names = self._archive.names
@@ -176,8 +175,8 @@ class Hermes(ForeignSource):
         content: object = row.get("content")
         if isinstance(content, str) and content.startswith(_JSON):
             content = load_json(content.removeprefix(_JSON))
-        parts = [as_object(one) for one in as_list(content)]
-        pictures = [as_text(as_object(one.get("image_url")).get("url")) for one in parts]
+        parts = [as_mapping(one) for one in as_list(content)]
+        pictures = [as_text(as_mapping(one.get("image_url")).get("url")) for one in parts]
         for part in parts:
             if part.get("type") not in ("text", "image_url"):
                 self.skipped.add_unread("content", as_text(part.get("type")))
@@ -198,7 +197,7 @@ class Hermes(ForeignSource):
             calls = row.get("tool_calls")
             listed = as_list(load_json(calls) if isinstance(calls, str) else calls)
             reasoning = as_text(row.get("reasoning")) or as_text(row.get("reasoning_content"))
-            made = tuple(map(_read_call, map(as_object, listed)))
+            made = tuple(map(_read_call, map(as_mapping, listed)))
             return [ForeignMessage("assistant", text, at, reasoning=reasoning, calls=made)]
         if role not in ("system", "session_meta"):
             self.skipped.add_unread("message", role)
@@ -206,7 +205,7 @@ class Hermes(ForeignSource):
 
 
 def _read_call(call: Mapping[str, Any]) -> ToolCall:
-    asked = as_object(call.get("function"))
+    asked = as_mapping(call.get("function"))
     return ToolCall(
         as_text(call.get("id")), as_text(asked.get("name")), as_text(asked.get("arguments"))
     )
@@ -219,7 +218,7 @@ def _find_chains(sessions: Mapping[str, Row], skipped: SkippedItems) -> list[lis
     roots = []
     for name, row in sessions.items():
         parent = as_text(row["parent_session_id"])
-        marks = as_object(load_json(row["model_config"] or ""))
+        marks = as_mapping(load_json(row["model_config"] or ""))
         above = sessions.get(parent)
         is_branch = bool(marks.get("_branched_from")) or (
             above is not None and above["end_reason"] == "branched"

@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from agent.models.shapes import as_list, as_mapping
 from memory.messages import ToolCall
 from plugins.moving.blocks import decode_picture
 from plugins.moving.reading import MOST_PICTURE, Archive, load_json
@@ -29,8 +30,6 @@ from plugins.moving.source import (
     Persona,
     SkippedItems,
     UnreadableChat,
-    as_list,
-    as_object,
     as_text,
     as_time,
     find_path,
@@ -109,7 +108,7 @@ class OpenWebUi(ForeignSource):
             if isinstance(entry, UnreadableChat):
                 yield entry
             elif len(self._exports) == 1 or _may_be_chat(entry):
-                yield self._chat(as_object(entry))
+                yield self._chat(as_mapping(entry))
 
     def read_profile(self) -> ImportedProfile:
         return self._database.read_profile() if self._database else ImportedProfile()
@@ -122,9 +121,9 @@ class OpenWebUi(ForeignSource):
         return self._files.read(file, MOST_PICTURE) if file else None
 
     def _chat(self, row: Mapping[str, Any]) -> ForeignChat | UnreadableChat:
-        chat = as_object(row.get("chat")) or row
-        history = as_object(chat.get("history"))
-        nodes = as_object(history.get("messages"))
+        chat = as_mapping(row.get("chat")) or row
+        history = as_mapping(chat.get("history"))
+        nodes = as_mapping(history.get("messages"))
         if nodes:
             path = find_path(nodes, _find_last(nodes, history, row, chat), "parentId", _time)
             versions = "(edits, retries)"
@@ -134,10 +133,10 @@ class OpenWebUi(ForeignSource):
                 f"messages of other versions {versions}",
             )
         else:
-            path = [as_object(one) for one in as_list(chat.get("messages"))]
+            path = [as_mapping(one) for one in as_list(chat.get("messages"))]
         if not any(as_text(node.get("role")) for node in path):
             return UnreadableChat("no messages in the shape that Open WebUI exports")
-        params = as_object(chat.get("params"))
+        params = as_mapping(chat.get("params"))
         for node in path:
             self._count_left_out(node)
         messages = tuple(said for node in path for said in _read(node))
@@ -155,7 +154,7 @@ class OpenWebUi(ForeignSource):
 
     def _count_left_out(self, message: Mapping[str, Any]) -> None:
         """Count what of a message is neither text nor a picture."""
-        files = [as_object(one) for one in as_list(message.get("files"))]
+        files = [as_mapping(one) for one in as_list(message.get("files"))]
         pictures = sum(map(_is_picture, files))
         number = len(files) - pictures
         self.skipped.add(number, "file that was attached", "files that were attached")
@@ -164,7 +163,7 @@ class OpenWebUi(ForeignSource):
         for item in _output(message):
             if item.get("type") not in _OUTPUTS:
                 self.skipped.add_unread("content", as_text(item.get("type")))
-        for part in map(as_object, as_list(message.get("content"))):
+        for part in map(as_mapping, as_list(message.get("content"))):
             if not ("text" in part or part.get("image_url")):
                 self.skipped.add_unread("content", as_text(part.get("type")))
         if message.get("role") not in ("user", "assistant"):
@@ -206,12 +205,12 @@ class _WebUiDatabase:
             if isinstance(row, TooLargeRow):
                 yield row
                 continue
-            if as_object(load_json(row["meta"] or "")).get("internal") is True:
+            if as_mapping(load_json(row["meta"] or "")).get("internal") is True:
                 what = "that Open WebUI had with itself (of notes and subtasks)"
                 self._skipped.add_some(1, "chat", what)
                 continue
-            chat = as_object(load_json(row["chat"] or ""))
-            history = as_object(chat.get("history"))
+            chat = as_mapping(load_json(row["chat"] or ""))
+            history = as_mapping(chat.get("history"))
             if not history.get("messages") and not chat.get("messages"):
                 chat = {**chat, "history": {**history, "messages": self._messages(row["id"])}}
             yield {**row, "chat": chat}
@@ -247,9 +246,9 @@ class _WebUiDatabase:
         for row in self._database.rows("model", ("id", "name", "params", "meta")):
             if isinstance(row, TooLargeRow):
                 self._skipped.add_too_large("persona", "personas")
-            prompt = as_text(as_object(load_json(row["params"] or "")).get("system")).strip()
+            prompt = as_text(as_mapping(load_json(row["params"] or "")).get("system")).strip()
             name = _NAME.sub("-", as_text(row["id"]) or as_text(row["name"])).strip("-")[:64]
-            about = as_text(as_object(load_json(row["meta"] or "")).get("description"))
+            about = as_text(as_mapping(load_json(row["meta"] or "")).get("description"))
             if prompt and name:
                 own.personas.append(Persona(name, about or as_text(row["name"]), prompt))
         for table, what in _OTHER_TABLES.items():
@@ -281,11 +280,11 @@ def _time(message: Mapping[str, Any]) -> datetime | None:
 
 def _read(message: Mapping[str, Any]) -> list[ForeignMessage]:
     at, content = as_time(message.get("timestamp")), message.get("content")
-    files = map(as_object, as_list(message.get("files")))
+    files = map(as_mapping, as_list(message.get("files")))
     pictures = [as_text(one.get("url") or one.get("id")) for one in files if _is_picture(one)]
     if isinstance(content, list):
-        parts = [as_object(part) for part in content]
-        pictures += [as_text(as_object(part.get("image_url")).get("url")) for part in parts]
+        parts = [as_mapping(part) for part in content]
+        pictures += [as_text(as_mapping(part.get("image_url")).get("url")) for part in parts]
         text = "\n\n".join(filter(None, (as_text(part.get("text")) for part in parts)))
     else:
         text = as_text(content)
@@ -311,7 +310,7 @@ def _output(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     text has the same, and may have been edited."""
     content = message.get("content")
     is_told = content if isinstance(content, list) else as_text(content).strip()
-    return [] if is_told else [as_object(one) for one in as_list(message.get("output"))]
+    return [] if is_told else [as_mapping(one) for one in as_list(message.get("output"))]
 
 
 def _read_output(item: Mapping[str, Any], at: datetime | None) -> list[ForeignMessage]:
@@ -331,7 +330,7 @@ def _read_output(item: Mapping[str, Any], at: datetime | None) -> list[ForeignMe
 
 
 def _join(parts: object) -> str:
-    texts = (as_text(as_object(part).get("text")).strip() for part in as_list(parts))
+    texts = (as_text(as_mapping(part).get("text")).strip() for part in as_list(parts))
     return "\n\n".join(filter(None, texts))
 
 

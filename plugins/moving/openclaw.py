@@ -30,6 +30,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from agent.models.shapes import as_list, as_mapping
 from memory.record.store import StoreError
 from plugins.moving.openclaw_session import ClawSession
 from plugins.moving.reading import MOST_PICTURE, load_json, unpack
@@ -42,8 +43,6 @@ from plugins.moving.source import (
     MovingError,
     Persona,
     UnreadableChat,
-    as_list,
-    as_object,
     as_text,
     as_time,
     standing_of,
@@ -183,9 +182,9 @@ class OpenClaw(ForeignSource):
         found: dict[str, Mapping[str, Any]] = {}
         for name in self._archive.names:
             if name.endswith("sessions.json"):
-                for key, entry in as_object(self._archive.json(name)).items():
-                    identity = as_text(as_object(entry).get("sessionId"))
-                    found[identity] = {**as_object(entry), "session_key": key}
+                for key, entry in as_mapping(self._archive.json(name)).items():
+                    identity = as_text(as_mapping(entry).get("sessionId"))
+                    found[identity] = {**as_mapping(entry), "session_key": key}
         return found
 
     def read_profile(self) -> ImportedProfile:
@@ -220,15 +219,15 @@ class OpenClaw(ForeignSource):
 
     def _read_jobs(self) -> Iterator[Mapping[str, Any]]:
         if self._archive.has(_JOBS):
-            jobs = as_object(self._archive.json(_JOBS))
-            yield from map(as_object, as_list(jobs.get("jobs")))
+            jobs = as_mapping(self._archive.json(_JOBS))
+            yield from map(as_mapping, as_list(jobs.get("jobs")))
         place = self._archive.place(_STATE)
         if place is None:
             return
         try:
             rows = ForeignDatabase(place).rows("cron_jobs", ("name", "job_json"))
             for row in rows:
-                job = as_object(load_json(row["job_json"] or ""))
+                job = as_mapping(load_json(row["job_json"] or ""))
                 yield {**job, "name": as_text(job.get("name")) or as_text(row["name"])}
         except StoreError as error:
             self.skipped.remarks.append(f"Scheduled tasks: {error}")

@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from agent.models.shapes import as_list, as_mapping
 from plugins.moving.blocks import (
     count_returned_pictures,
     find_pictures,
@@ -24,8 +25,6 @@ from plugins.moving.blocks import (
 from plugins.moving.source import (
     ForeignMessage,
     SkippedItems,
-    as_list,
-    as_object,
     as_text,
     as_time,
     find_path,
@@ -76,7 +75,7 @@ class ClawSession(Struct):
             above = self._leaf
         is_message = kind == "message"
         self.is_one |= is_message
-        told = as_object(event.get("message")) if is_message else {}
+        told = as_mapping(event.get("message")) if is_message else {}
         self._nodes[name] = {"above": above, "at": event.get("timestamp"), "message": told}
         if kind in _CANONICAL and event.get("appendMode") != "side":
             self._leaf = name
@@ -89,7 +88,7 @@ class ClawSession(Struct):
         skipped.add_damaged_lines(self._damaged)
         told = ""
         for node in path:
-            message = as_object(node.get("message"))
+            message = as_mapping(node.get("message"))
             is_mirror = (message.get("provider"), message.get("model")) == _MIRROR
             for one in _read(message, _at(node), skipped):
                 if not (is_mirror and one.text == told):
@@ -98,11 +97,11 @@ class ClawSession(Struct):
 
 
 def _is_said(node: Mapping[str, Any]) -> bool:
-    return as_object(node.get("message")).get("role") in ("user", "assistant")
+    return as_mapping(node.get("message")).get("role") in ("user", "assistant")
 
 
 def _at(node: Mapping[str, Any]) -> Any:
-    said = as_time(as_object(node.get("message")).get("timestamp"))
+    said = as_time(as_mapping(node.get("message")).get("timestamp"))
     return said or as_time(node.get("at"))
 
 
@@ -110,7 +109,7 @@ def _read(message: Mapping[str, Any], at: Any, skipped: SkippedItems) -> list[Fo
     if not message:
         return []
     content, role = message.get("content"), as_text(message.get("role"))
-    blocks = [as_object(one) for one in as_list(content)]
+    blocks = [as_mapping(one) for one in as_list(content)]
     for kind in (as_text(one.get("type")) for one in blocks):
         if kind not in _BLOCKS:
             skipped.add_unread("content", kind)

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from msgspec import Struct, field
 
+from agent.models.shapes import as_list
 from bot.command_line import CommandRefused
 from memory.messages import ToolCall
 
@@ -297,13 +298,3 @@ def standing_of(*, is_archived: object, is_pinned: object) -> Standing:
 def as_text(value: object) -> str:
     """Return a text, or "" for what is none."""
     return value if isinstance(value, str) else ""
-
-
-def as_object(value: object) -> Mapping[str, Any]:
-    """Return an object of JSON, or an empty one for what is none."""
-    return value if isinstance(value, dict) else {}
-
-
-def as_list(value: object) -> list[Any]:
-    """Return a list of JSON, or an empty one for what is none."""
-    return value if isinstance(value, list) else []
