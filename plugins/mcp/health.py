@@ -1,6 +1,5 @@
 """The state of a connection to a server: limits of its messages, whether it is over, and why: a
-line of what it wrote for people.
-"""
+line of what it wrote for people."""
 
 from __future__ import annotations
 
