@@ -57,8 +57,8 @@ channel-%: .venv/ready
 	@$(INSTALL) -r channels/$*/requirements.txt
 
 docs: .venv/ready-for-tests
-	@$(BIN)/python -m bot.settings.docs
-	@$(BIN)/python -m plugins.docs
+	@$(BIN)/python -m tests.docs.settings
+	@$(BIN)/python -m tests.docs.commands
 	@$(BIN)/python -m tests.docs.openapi
 	@$(BIN)/python -m tests.docs.picture
 

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from io import StringIO
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -98,8 +98,9 @@ NOT_RUN_AGAIN = (
 """For a call that may run twice: but what has killed the process must not do so at every start."""
 
 
-class Output(Protocol):
-    """The observer of a running turn. Nothing here waits; what is shown is provisional."""
+class Output:
+    """The observer of a running turn, which watches nothing of what it leaves out. Nothing here
+    waits; what is shown is provisional."""
 
     def delta(self, text: str) -> None: ...
 
@@ -403,20 +404,11 @@ def _is_cut_again(turn: OpenTurn) -> bool:
     return len(latest) == _MOST_CUT_STEPS and all(calls and calls[-1].is_cut for calls in latest)
 
 
-class _Offstage:
+class _Offstage(Output):
     """Shows whoever watches which tools a sub-agent uses, and nothing of what it says."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
-
-    def delta(self, text: str) -> None:
-        del text
-
-    def thought(self, text: str) -> None:
-        del text
-
-    def step_restarted(self) -> None:
-        pass
 
     def tool_started(self, call: ToolCall) -> None:
         self._output.tool_started(call)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from agent.models.brain import Brain
 from agent.tools.settings import ToolSettings
-from memory.setting_notes import TURN
+from memory.setting_notes import TURN, StrictModel
 
 _NAME = r"(-|-?[^\s\p{C}-][^\s\p{C}]*)"  # what begins with -- is a flag that is not known
 ModelName = Annotated[str, StringConstraints(pattern=f"^{_NAME}( {_NAME})*$", max_length=200)]
 
 
-class AgentSettings(BaseModel):
+class AgentSettings(StrictModel):
     """The settings that this layer adds at the top level."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     model: ModelName = Field(
         default="auto",

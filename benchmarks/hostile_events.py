@@ -28,7 +28,7 @@ from benchmarks.hostile_requests import MOST, SHAPES, SIZES, ReadCost, cpu
 from channels.discord import incoming as at_discord
 from channels.discord.client import DiscordClient
 from channels.feishu import reading as at_feishu
-from channels.feishu.frames import WireFrame
+from channels.feishu.api import WireFrame
 from channels.kit.frames import ODD_SHAPE
 from channels.kit.platform import Author, Location
 from channels.mail.mail import open_letter
@@ -317,7 +317,7 @@ EVENTS: Mapping[str, EventReader] = {
             },
         ),
     ),
-    "feishu.frames.WireFrame.load": EventReader(
+    "feishu.api.WireFrame.load": EventReader(
         _frame, ({"head": "08011001180120012a060a016112016142", "payload": "\x02ab"},)
     ),
     "feishu.reading.read_message": EventReader(_feishu_message, (FEISHU_MESSAGE,)),

@@ -16,7 +16,7 @@ from bot.logs import is_off_record
 from bot.sending import address_of
 from channels.language import _, explain
 from channels.message import Address, Outbound
-from channels.trouble import MessageLeftOut, reason_of
+from channels.retry import MessageLeftOut, reason_of
 from memory.keys import ConversationKey
 from memory.record import mailbox, people
 from memory.record.mailbox import AddressColumns

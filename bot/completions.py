@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from agent.loop import Agent
+from agent.loop import Agent, Output
 from agent.models.base import (
     ModelError,
 )
@@ -118,7 +118,7 @@ class Completions:
             raise NotCompleted("spent", refusal, AN_HOUR)
 
 
-class _RunningRequest:
+class _RunningRequest(Output):
     """A request that is being answered."""
 
     def __init__(self, agent: Agent, turn: StatelessTurn, is_streamed: bool) -> None:
@@ -186,8 +186,6 @@ class _RunningRequest:
         self._draft.append(text)
         self._queue.put_nowait(gap + text)
 
-    def thought(self, text: str) -> None: ...
-
     def step_restarted(self) -> None:
         if self._is_streamed and self._draft:
             raise NotCompleted("upstream", BROKE_OFF)
@@ -196,8 +194,6 @@ class _RunningRequest:
     def tool_started(self, call: ToolCall) -> None:
         del call
         self._draft.clear()
-
-    def tool_ended(self, call: ToolCall, is_error: bool) -> None: ...
 
 
 def is_of_two(streamed: str, text: str) -> bool:

@@ -18,6 +18,7 @@ import orjson
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from agent.loop import Output
 from agent.models.base import ModelError
 from bot.access import CLOSED, Access, name_of
 from bot.activity import EventBus
@@ -45,7 +46,7 @@ from channels.message import Action, Address, Inbound, Problem, Reply
 from memory.context.emergency import NoRoom
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
-from memory.messages import Message, ToolCall
+from memory.messages import Message
 from memory.private import PrivateTalk, PrivateTurn
 from memory.record import channel_state
 from memory.record.database import Database
@@ -363,7 +364,7 @@ class _NotAnswered(Exception):
         self.problem: Problem = problem
 
 
-class _Streamed:
+class _Streamed(Output):
     """Shows whoever watches the chat what streams."""
 
     def __init__(self, bus: EventBus, key: ConversationKey) -> None:
@@ -378,7 +379,3 @@ class _Streamed:
 
     def step_restarted(self) -> None:
         self._bus.publish(self._home, StepRestarted())
-
-    def tool_started(self, call: ToolCall) -> None: ...
-
-    def tool_ended(self, call: ToolCall, is_error: bool) -> None: ...

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from agent.models.base import ModelCall
 from bot.sentences import LEFT_OUT, mask_known
 from channels.message import Address, Outbound, Problem
-from channels.trouble import MessageLeftOut
+from channels.retry import MessageLeftOut
 from memory.context.change import ViewEvent
 from memory.ledger import Spent
 from plugins.health import RecentFailure, RecentTimes, SlowTool

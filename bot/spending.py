@@ -5,9 +5,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from msgspec import Struct
-
-from agent.models.base import Model, ModelError, ModelReply, ModelRequest, OnDelta
+from agent.models.base import Model, ModelError, ModelInFront, ModelReply, ModelRequest, OnDelta
 from agent.models.catalogue import input_price
 from agent.models.selection import ModelChoice
 from bot.settings import Settings
@@ -88,63 +86,17 @@ class SpendingRules:
 UNLIMITED = SpendingRules()
 
 
-class BudgetedModel(Struct):
+class BudgetedModel(ModelInFront):
     """A model that answers as long as a budget allows it: that of the month or of a job's run,
     sub-agents too. A request that would surely be too much is not sent; what the answer to one
     costs is not known before, so that a turn may end with one request more than its budget."""
 
-    model: Model
-    budget: Budget
-    _read: int = 0  # tokens of the last request, and those to come are longer
-
-    @property
-    def name(self) -> str:
-        return self.model.name
-
-    @property
-    def window(self) -> int:
-        return self.model.window
-
-    @property
-    def provider(self) -> str:
-        return self.model.provider
-
-    @property
-    def revision(self) -> int:
-        return self.model.revision
-
-    @property
-    def takes_tools(self) -> bool:
-        return self.model.takes_tools
-
-    @property
-    def sees(self) -> bool:
-        return self.model.sees
-
-    @property
-    def is_free(self) -> bool:
-        return self.model.is_free
-
-    @property
-    def is_up(self) -> bool:
-        return self.model.is_up
-
-    @property
-    def caches_by_itself(self) -> bool:
-        return self.model.caches_by_itself
-
-    @property
-    def counts(self) -> bool:
-        return self.model.counts
-
-    async def count(self, request: ModelRequest) -> int:
-        return await self.model.count(request)
-
-    async def ready(self) -> None:
-        await self.model.ready()
+    def __init__(self, inner: Model, budget: Budget) -> None:
+        self.inner, self.budget = inner, budget
+        self._read = 0  # tokens of the last request, and those to come are longer
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
-        model = self.model
+        model = self.inner
         price = None if model.is_free else input_price(model.name, model.provider)
         self.budget.check(price.cached * self._read if price else 0.0)
         reply = await model.reply(request, on_delta)

@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from agent.loop import Agent
+from agent.loop import Agent, Output
 from agent.models.base import AccountRefused, ModelError
 from bot.activity import EventBus
 from bot.problems import BROKEN, problem_of
@@ -107,7 +107,7 @@ class StoppableTasks:
 log = logging.getLogger(__name__)
 
 
-class TurnOutput:
+class TurnOutput(Output):
     """The agent's output, published as long as the chat leads to its conversation; `draft` is what
     streamed in the step under way."""
 

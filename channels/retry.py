@@ -1,9 +1,12 @@
-"""Trying again, for all channels: when the platform says so, or after longer and longer waits."""
+"""Trying again, for all channels: when the platform says so, or after longer and longer waits; and
+the words to people about a channel that does not work.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable
 
 import tenacity
@@ -60,3 +63,17 @@ def _error(state: RetryCallState) -> BaseException:
     error = state.outcome.exception() if state.outcome else None
     assert error is not None, "only what failed is tried again"
     return error
+
+
+_TICKET = re.compile(r"(?<=\?)[^\s'\")]+(?==)[^\s'\")]*")
+"""The query of an address: for some platforms, a ticket that lets anybody in."""
+
+
+class MessageLeftOut(Exception):
+    """A message, of this id, is not read any more, since the bot came to its end over it."""
+
+
+def reason_of(error: BaseException) -> str:
+    """Return an error, in a line."""
+    said = _TICKET.sub("…", " ".join(str(error).split()))
+    return said[:300] or type(error).__name__

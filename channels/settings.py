@@ -19,10 +19,14 @@ def _network(text: str) -> str:
     return str(ip_network(text, strict=False))
 
 
-class TelegramSettings(BaseModel):
-    """The group `telegram`. The token is no setting: it stands in .env as TELEGRAM_BOT_TOKEN."""
+class StrictSettings(BaseModel):
+    """Settings that are taken as they are named, and nothing else."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class TelegramSettings(StrictSettings):
+    """The group `telegram`. The token is no setting: it stands in .env as TELEGRAM_BOT_TOKEN."""
 
     conversations: Literal["topic", "chat", "user"] = Field(
         default="topic",
@@ -67,10 +71,8 @@ class MessengerEntry(TypedDict):
     settings: dict[str, Any]
 
 
-class RunningChannels(BaseModel):
+class RunningChannels(StrictSettings):
     """The section `channels`: what runs beside the terminal or the pipe."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     web: bool = Field(
         default=False,
@@ -91,10 +93,8 @@ class RunningChannels(BaseModel):
     )
 
 
-class WebSettings(BaseModel):
+class WebSettings(StrictSettings):
     """The section `web`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     host: Annotated[str, StringConstraints(pattern=r"^[^\s\p{C}]+$", max_length=255)] = Field(
         default="127.0.0.1",
@@ -140,10 +140,8 @@ class WebSettings(BaseModel):
     )
 
 
-class TerminalSettings(BaseModel):
+class TerminalSettings(StrictSettings):
     """The section `terminal`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     theme: Literal["auto", "dark", "light"] = Field(
         default="auto",
@@ -153,10 +151,8 @@ class TerminalSettings(BaseModel):
     )
 
 
-class ChannelSettings(BaseModel):
+class ChannelSettings(StrictSettings):
     """The settings that this layer adds at the top level."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     channels: RunningChannels = RunningChannels()
     web: WebSettings = WebSettings()

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from memory.context.settings import ContextSettings
+from memory.setting_notes import StrictModel
 
 
-class LongTermSettings(BaseModel):
+class LongTermSettings(StrictModel):
     """The section `memory`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     approve: Literal["ask", "auto"] = Field(
         default="ask",
@@ -39,10 +38,8 @@ class LongTermSettings(BaseModel):
     )
 
 
-class MemorySettings(BaseModel):
+class MemorySettings(StrictModel):
     """The settings that this layer adds at the top level. Names and defaults: CowAgent."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     agent_max_context_tokens: int = Field(
         default=50_000,

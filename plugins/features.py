@@ -11,7 +11,8 @@ from types import ModuleType
 from typing import Any, ClassVar, TypeVar
 
 from msgspec import Struct
-from pydantic import BaseModel
+
+from memory.setting_notes import StrictModel
 
 FOLDER = Path(__file__).parent
 
@@ -39,7 +40,7 @@ class SettingFaults(ValueError):
         super().__init__(" ".join(f"{one.name(self.SETTING)} {one.text}" for one in self.faults))
 
 
-class SettingsSection(BaseModel):
+class SettingsSection(StrictModel):
     """A section of the settings, which a feature has in its module `settings`. SECTION is its name
     in the configuration: one of its own, one of the kernel's, to which the fields are added, or "",
     where its settings stand beside those of the kernel. Fields are written as those of the kernel

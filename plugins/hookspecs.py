@@ -175,7 +175,7 @@ def parley_offers() -> Offer:
 @hookspec
 def parley_services() -> Sequence[object]:
     """Objects that commands and tools find by their class: `ask.service(Kind)`,
-    `context.service(Kind)`."""
+    `context.service(Kind)`. The object that `parley_open` returns is one of itself."""
     raise NotImplementedError
 
 

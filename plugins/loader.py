@@ -53,9 +53,15 @@ from plugins.api import (
     Verb,
 )
 from plugins.features import FOLDER, is_guard, list_features
-from plugins.guarding import Guarded, GuardedObject, GuardedWork, is_notes
+from plugins.guarding import (
+    Guarded,
+    GuardedObject,
+    GuardedWork,
+    add_verbs,
+    find_misplaced,
+    is_notes,
+)
 from plugins.hookspecs import Background, RemoteToolsFor
-from plugins.verbs import add_verbs, find_misplaced
 
 log = logging.getLogger(__name__)
 
@@ -174,6 +180,7 @@ class Loaded(Struct):
                         made = await made
                     if made is not None:
                         _add(manager, f"{name} (opened)", made, self, self._context, name)
+                        self.services.setdefault(type(made), made)
             except (Exception, SystemExit) as error:
                 log.info("the plugin %s can't be opened:", name, exc_info=True)
                 if name in _own():

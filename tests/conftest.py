@@ -27,11 +27,12 @@ import certifi
 import pytest
 from hypothesis import settings
 
-from agent.models import anthropic_client, fallback, history, openai_client
+from agent.models import anthropic_client, fallback, openai_client
 from bot.event_loop import make_event_loop
 from memory.record import engines
 from memory.record.database import DatabaseEngine
 from memory.record.engines import sqlite
+from tests.agent import claude_rules, request_rules
 from tests.servers.fixtures import (
     broker,
     broker_server,
@@ -54,7 +55,12 @@ for _name in [name for name in os.environ if name.startswith(("OPENAI_", "PARLEY
     del os.environ[_name]
 
 
-history.STRICT = True  # a request that breaks a rule of its protocol is an error
+# A request that breaks a rule of its protocol is an error.
+for _what, _rules in (
+    *(("calls", request_rules.CALLS), ("chat", request_rules.CHAT)),
+    *(("responses", request_rules.RULES), ("anthropic", claude_rules.RULES)),
+):
+    request_rules.demand(_what, _rules)
 
 # Python asks the program `uname` for this once, and keeps the answer; the SDKs send it.
 platform.processor()

@@ -37,10 +37,7 @@ class AnthropicModel(EndpointModel):
 
     LIST = "/v1/models"
     MESSAGES = "/v1/messages"
-
-    @property
-    def counts(self) -> bool:
-        return True
+    counts = True
 
     async def count(self, request: ModelRequest) -> int:
         """Count a request by the API: that is free, but has a limit of its own."""

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from agent.models.answer import Answer, count
 from agent.models.base import ModelReply, Usage, read_finish
 from agent.models.partial_calls import LONGEST_NAME
-from agent.models.shapes import as_mapping, get_string, join_halves
+from agent.models.shapes import as_list, as_mapping, get_string, join_halves, read_json
 from memory.messages import ToolCall
 
 PAUSED = "pause_turn"
@@ -167,15 +167,8 @@ def _to_block(block: _PartialBlock) -> dict[str, Any]:
         case "redacted_thinking" if data := block.fields.get("data"):
             return {"type": "redacted_thinking", "data": data}
         case "tool_use" if {"id", "name"} <= block.fields.keys():
-            return {"type": "tool_use", **block.fields, "input": _to_object(block.text)}
+            return {"type": "tool_use", **block.fields, "input": as_mapping(read_json(block.text))}
     return {}
-
-
-def _to_object(arguments: str) -> object:
-    try:
-        return as_mapping(orjson.loads(arguments or "{}"))
-    except ValueError:
-        return {}
 
 
 def layout(content: list[dict[str, Any]]) -> str:
@@ -198,11 +191,7 @@ def layout(content: list[dict[str, Any]]) -> str:
 def read_layout(thoughts: str) -> list[Any]:
     """Read the items that `layout` made; items that it did not make (a file that was imported may
     say anything) are left out."""
-    try:
-        items = orjson.loads(thoughts) if thoughts else []
-    except ValueError:
-        return []
-    return [item for item in items if _is_item(item)] if isinstance(items, list) else []
+    return [item for item in as_list(read_json(thoughts)) if _is_item(item)]
 
 
 def _is_item(item: object) -> bool:

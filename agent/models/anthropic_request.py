@@ -20,16 +20,14 @@ once, and a tenth from then on.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.models.anthropic_answer import THOUGHTS, read_layout
-from agent.models.anthropic_rules import IMAGES, RULES
 from agent.models.base import ModelRequest
 from agent.models.endpoint import ANTHROPIC
-from agent.models.history import CALLS, check, check_body
-from agent.models.neutral import OWN, read_history
+from agent.models.history import OWN, inspect, read_history
+from agent.models.shapes import as_mapping, read_json
 from memory.messages import RequestExtras, mark_text
 from memory.patterns import lazy
 
@@ -40,6 +38,8 @@ CACHED: Json = {"type": "ephemeral"}
 LONGEST_REPLY = 32_000
 """Tokens that an answer may have where nothing else is said: the API wants a number, and this many
 all of its newer models can write."""
+IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+"""The kinds of pictures that the API takes."""
 EFFORTS = {"low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 24_576, "max": 30_000}
 """The efforts of thinking, and the tokens that a model gets for each where it wants a number."""
 _SPOKEN = lazy(r"[^a-zA-Z0-9_-]")
@@ -113,7 +113,7 @@ def to_body(neutral: Mapping[str, Any], beside: RequestExtras) -> Json:
     else as the API has it; `is_once` says that nothing of it will be sent again, so that nothing is
     marked. `beside` is what OpenAI's shape has no place for."""
     history, beside = read_history(neutral, beside)
-    system, said = _split(check([*history], CALLS))
+    system, said = _split(history)
     messages = _to_messages(said, beside)
     tools = [_to_tool(tool) for tool in neutral.get("tools", ())]
     body = {name: value for name, value in neutral.items() if name not in OWN}
@@ -126,7 +126,7 @@ def to_body(neutral: Mapping[str, Any], beside: RequestExtras) -> Json:
         _mark_prefix(system, tools)
         if "tool_choice" not in body:  # what is said is kept for requests with the same one alone
             _mark_messages(system, messages)
-    return check_body(body, RULES)
+    return inspect("anthropic", body)
 
 
 def _split(messages: Sequence[Mapping[str, Any]]) -> tuple[list[Json], Sequence[Mapping[str, Any]]]:
@@ -248,16 +248,8 @@ def _to_use(call: Mapping[str, Any], ids: _Ids) -> Json:
         "type": "tool_use",
         "id": ids.asked(call["id"]),
         "name": function["name"],
-        "input": _to_object(function["arguments"]),
+        "input": dict(as_mapping(read_json(function["arguments"]))),
     }
-
-
-def _to_object(arguments: str) -> Json:
-    try:
-        value = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        value = None
-    return value if isinstance(value, dict) else {}
 
 
 class _Ids:

@@ -300,6 +300,26 @@ class Model(Protocol):
     async def close(self) -> None: ...
 
 
+def _of_inner(name: str) -> Any:
+    return property(lambda self: getattr(self.inner, name))
+
+
+class ModelInFront(Model):
+    """A model in front of another one: what it does not say itself, `inner` says."""
+
+    inner: Model
+    name, window, provider = _of_inner("name"), _of_inner("window"), _of_inner("provider")
+    revision, takes_tools, sees = _of_inner("revision"), _of_inner("takes_tools"), _of_inner("sees")
+    is_free, is_up, counts = _of_inner("is_free"), _of_inner("is_up"), _of_inner("counts")
+    caches_by_itself = _of_inner("caches_by_itself")
+
+    async def count(self, request: ModelRequest) -> int:
+        return await self.inner.count(request)
+
+    async def ready(self) -> None:
+        await self.inner.ready()
+
+
 class ModelError(Exception):
     """A request failed. The text is a plain sentence for the person: what happened, what to do.
 

@@ -6,7 +6,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     ConfigDict,
     Field,
     StringConstraints,
@@ -16,13 +15,11 @@ from pydantic import (
 
 from agent.models.providers import PROVIDERS
 from agent.models.quirks import ProviderQuirks
-from memory.setting_notes import FIXED
+from memory.setting_notes import FIXED, StrictModel
 
 
-class BrainConfig(BaseModel):
+class BrainConfig(StrictModel):
     """The group `config` of a brain."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     api_key: Annotated[str, StringConstraints(pattern=r"^[^\s\p{C}]*$", max_length=1_000)] = Field(
         default="",
@@ -50,13 +47,13 @@ def _check_provider(provider: str, info: ValidationInfo) -> str:
     return provider
 
 
-class Brain(BaseModel):
+class Brain(StrictModel):
     """The place of a model, and how it is asked (Digitorn's brain without the model's name).
 
     The default is the endpoint of OPENAI_BASE_URL, asked as it likes.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
     config: BrainConfig = BrainConfig()
     provider: Annotated[
@@ -106,10 +103,8 @@ class Brain(BaseModel):
         return bool(self.provider or self.config.base_url or self.config.api_key)
 
 
-class SummaryWindow(BaseModel):
+class SummaryWindow(StrictModel):
     """The group `context` of the brain for summaries."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     max_tokens: int = Field(
         default=0,

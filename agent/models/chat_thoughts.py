@@ -18,6 +18,7 @@ from typing import Any
 
 import orjson
 
+from agent.models.shapes import as_mapping, read_json
 from agent.models.spoken_calls import is_code, without_calls
 from memory.patterns import lazy
 
@@ -76,7 +77,7 @@ def put_back(
     """Return a message that calls tools with what was kept of it; what another model's protocol
     kept says nothing here. Whoever wants the thoughts themselves is sent the `reasoning` that was
     shown, or a word in its place: an empty one counts as missing (Kimi K2: opencode#10996)."""
-    kept = _read(thoughts).get(field)
+    kept = as_mapping(read_json(thoughts)).get(field)
     if field == TEXT:
         text = kept if isinstance(kept, str) and kept.strip() else reasoning
         return {**message, TEXT: text if text.strip() else UNRECORDED}
@@ -88,14 +89,6 @@ def put_back(
         if isinstance(signature, dict):
             call[SIGNATURES] = signature
     return {**message, "tool_calls": calls}
-
-
-def _read(thoughts: str) -> Json:
-    try:
-        value = orjson.loads(thoughts) if thoughts else {}
-    except ValueError:
-        value = {}
-    return value if isinstance(value, dict) else {}
 
 
 _NAMES = (

@@ -116,31 +116,14 @@ class EmbeddedModel(Model):
     """The model in its process, which others share. `temperature` (None: `llama_server` has one)
     and `max_tokens` (0: as long as fits) hold for requests that want nothing else."""
 
+    name, window = NAME, WINDOW
+    takes_tools, sees, is_free = False, False, True
+
     def __init__(
         self, server: EmbeddedServer, temperature: float | None = None, max_tokens: int = 0
     ) -> None:
         self.server = server
         self._temperature, self._max_tokens = temperature, max_tokens
-
-    @property
-    def name(self) -> str:
-        return NAME
-
-    @property
-    def window(self) -> int:
-        return WINDOW
-
-    @property
-    def takes_tools(self) -> bool:
-        return False
-
-    @property
-    def sees(self) -> bool:
-        return False
-
-    @property
-    def is_free(self) -> bool:
-        return True
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         model = await self.server.start()

@@ -15,6 +15,7 @@ from agent.models.base import (
     ContextOverflow,
     Model,
     ModelError,
+    ModelInFront,
     ModelRefused,
     ModelReply,
     ModelRequest,
@@ -86,7 +87,7 @@ class Rests:
         self._known.pop((model.name, model.provider), None)
 
 
-class FallbackModel(Model):
+class FallbackModel(ModelInFront):
     """The first model that answers; name and window are those of the first of the list.
 
     One that rests is not asked, unless all do. An error that another model would give too is raised
@@ -99,28 +100,9 @@ class FallbackModel(Model):
     ) -> None:
         """`models` holds at least one."""
         self.models = tuple(models)
+        self.inner = self.models[0]
         self._on_fallback = on_fallback
         self._rests = rests or Rests()
-
-    @property
-    def name(self) -> str:
-        return self.models[0].name
-
-    @property
-    def window(self) -> int:
-        return self.models[0].window
-
-    @property
-    def revision(self) -> int:
-        return self.models[0].revision
-
-    @property
-    def provider(self) -> str:
-        return self.models[0].provider
-
-    @property
-    def takes_tools(self) -> bool:
-        return self.models[0].takes_tools
 
     @property
     def sees(self) -> bool:
@@ -132,27 +114,21 @@ class FallbackModel(Model):
 
     @property
     def caches_by_itself(self) -> bool:
-        return self.models[0].caches_by_itself and self._rests.of(self.models[0]) is None
+        return self.inner.caches_by_itself and self._rests.of(self.inner) is None
 
     @property
     def is_up(self) -> bool:
-        return self._rests.of(self.models[0]) is None
+        return self._rests.of(self.inner) is None
 
     @property
     def counts(self) -> bool:
-        return self.models[0].counts and self._rests.of(self.models[0]) is None
-
-    async def count(self, request: ModelRequest) -> int:
-        return await self.models[0].count(request)
-
-    async def ready(self) -> None:
-        await self.models[0].ready()
+        return self.inner.counts and self._rests.of(self.inner) is None
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         errors: list[ModelError] = []
         chain = [one for one in self.models if not self._rests.of(one)] or self.models
         for model in chain:
-            is_stand_in = model is not self.models[0]
+            is_stand_in = model is not self.inner
             fit = replace(_fit_for(model, request), is_hasty=model is not chain[-1])
             fit = _as_stand_in(model, fit) if is_stand_in else fit
             try:

@@ -1,23 +1,28 @@
 """The rules that providers put on the history of a request, and histories that keep them. Pure.
 
 `normalize` makes of any list of messages in OpenAI's shape one in which all protocols can be
-written; `alternate` adds what chat completions want. `find_faults` checks a history against every
-rule, each with its source; tests check each request that is made (`check`). The rules of the other
-two protocols are about the body as it is sent: `anthropic_rules.py`, `responses_request.py`.
+written; `alternate` adds what chat completions want. The rules themselves, each with its source,
+are in `tests/agent/request_rules.py`: tests check each request that is made (`inspect`).
+
+A neutral body has its history in the shape that all protocols have in common; `read_history` gives
+it to the protocol that makes its own request of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from hashlib import sha256
+from typing import Any, TypeVar
 
-import orjson
-from msgspec import Struct
+from msgspec.structs import replace
 
+from agent.models.shapes import read_json
+from memory.messages import RequestExtras
 from memory.patterns import lazy
 
 Json = dict[str, Any]
 Messages = Sequence[Mapping[str, Any]]
+Inspected = TypeVar("Inspected")
 
 INTERRUPTED = "(Interrupted by a message.)"
 """An assistant's message between the result of a tool and a message of a person's."""
@@ -101,11 +106,7 @@ def clean_name(name: str) -> str:
 def strict_object(arguments: str) -> str:
     """Return arguments that are a JSON object by RFC 8259, which has no NaN and no Infinity; those
     that are none become an empty object."""
-    try:
-        value = orjson.loads(arguments)
-    except ValueError:
-        return "{}"
-    return arguments if isinstance(value, dict) else "{}"
+    return arguments if isinstance(read_json(arguments), dict) else "{}"
 
 
 def join_system(messages: Messages) -> list[Mapping[str, Any]]:
@@ -214,11 +215,6 @@ def _is_note(message: Mapping[str, Any]) -> bool:
     return isinstance(message["content"], str) and message["content"].startswith(_NOTE)
 
 
-def _is_empty(message: Mapping[str, Any]) -> bool:
-    content = message.get("content")
-    return not content.strip() if isinstance(content, str) else not content
-
-
 def _with_joined(message: Mapping[str, Any], joined: Sequence[Any]) -> Mapping[str, Any]:
     """Return a message that holds contents behind its own: text behind text, or parts."""
     contents = [one for one in (message.get("content"), *joined) if one]
@@ -231,134 +227,72 @@ def _parts(content: Any) -> list[Any]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
 
 
-# --- the rules ---
-
-
-class HistoryRule(Struct, frozen=True):
-    """A rule of the history, who demands it, and a function that yields what breaks it."""
-
-    name: str
-    source: str
-    breaches: Callable[[Messages], Iterator[str]]
-
-
-def find_faults(messages: Messages, rules: Sequence[HistoryRule]) -> list[str]:
-    """Return a sentence for each breach of the rules."""
-    return [f"{rule.name}: {what}" for rule in rules for what in rule.breaches(messages)]
-
-
-STRICT = False
-"""The flag by which requests are checked, as they are in tests."""
-
-
-def check(
-    messages: list[Mapping[str, Any]], rules: Sequence[HistoryRule]
-) -> list[Mapping[str, Any]]:
-    """Return the messages of a request after a check in tests. Raises AssertionError there."""
-    if STRICT and (faults := find_faults(messages, rules)):
-        raise AssertionError(f"the request breaks rules of its protocol: {faults}")
-    return messages
-
-
-class BodyRule(Struct, frozen=True):
-    """A rule of a whole body, as another protocol has it: the same, for what is sent."""
-
-    name: str
-    source: str
-    breaches: Callable[[Mapping[str, Any]], Iterator[str]]
-
-
-def find_body_faults(body: Mapping[str, Any], rules: Sequence[BodyRule]) -> list[str]:
-    """Return a sentence for each breach of the rules."""
-    return [f"{rule.name}: {what}" for rule in rules for what in rule.breaches(body)]
-
-
-def check_body(body: Json, rules: Sequence[BodyRule]) -> Json:
-    """Return the body of a request after a check in tests. Raises AssertionError there."""
-    if STRICT and (faults := find_body_faults(body, rules)):
-        raise AssertionError(f"the request breaks rules of its protocol: {faults}")
-    return body
-
-
 def _calls(messages: Messages) -> Iterator[Mapping[str, Any]]:
     for message in messages:
         yield from message.get("tool_calls") or ()
 
 
-def _names(messages: Messages) -> Iterator[str]:
-    names = (str(call["function"]["name"]) for call in _calls(messages))
-    return (f"{name!r} names a tool" for name in names if not _NAME.fullmatch(name))
+INSPECTORS: dict[str, Callable[[Any], None]] = {}
+"""The checks of requests, by what they look at; only tests put some here."""
 
 
-def _arguments(messages: Messages) -> Iterator[str]:
-    texts = (str(call["function"]["arguments"]) for call in _calls(messages))
-    return (f"{text[:80]!r} is no object" for text in texts if strict_object(text) != text)
+def inspect(what: str, value: Inspected) -> Inspected:
+    """Return a part of a request after the check of it, which may raise."""
+    if look := INSPECTORS.get(what):
+        look(value)
+    return value
 
 
-def _ids(messages: Messages) -> Iterator[str]:
-    seen: set[str] = set()
-    for call in _calls(messages):
-        if call["id"] in seen or not call["id"]:
-            yield f"{call['id']!r} comes again"
-        seen.add(call["id"])
-
-
-def _pairs(messages: Messages) -> Iterator[str]:
-    waiting: list[str] = []
-    for message in [*messages, {"role": "end"}]:
-        if message["role"] == "tool":
-            if message["tool_call_id"] not in waiting:
-                yield f"a result of {message['tool_call_id']!r}, which was not called just before"
-            else:
-                waiting.remove(message["tool_call_id"])
-            continue
-        if waiting:
-            yield f"no result of {waiting}"
-        waiting = [call["id"] for call in message.get("tool_calls") or ()]
-
-
-def _order(messages: Messages) -> Iterator[str]:
-    before = ""
-    for number, message in enumerate(messages):
-        role = message["role"]
-        if role in ("system", "developer"):
-            before = before and "system"  # which only a client of ours puts anywhere else
-            continue
-        if before not in _BEFORE.get(role, ()):
-            yield f"message {number} is of {role} behind one of {before or 'nobody'}"
-        before = role
-
-
-_BEFORE = {
-    "user": ("", "system", "assistant"),
-    "assistant": ("system", "user", "tool"),
-    "tool": ("assistant", "tool"),
-}
-
-
-def _contents(messages: Messages) -> Iterator[str]:
-    for number, message in enumerate(messages):
-        if _is_empty(message) and not message.get("tool_calls"):
-            yield f"message {number} is empty"
-
-
-CALLS = (
-    HistoryRule("names of tools", "OpenAI: ^[a-zA-Z0-9_-]{1,64}$ (vercel/ai#17769)", _names),
-    HistoryRule("arguments", "RFC 8259; strict servers parse them (mastra#15717)", _arguments),
-    HistoryRule("ids of calls", "Responses API: no duplicates (open-webui#28570)", _ids),
-    HistoryRule(
-        "calls and results", "OpenAI and Anthropic: a result for each call, behind it", _pairs
-    ),
+CALL_IDS, THOUGHTS, EMPTY = "call_ids", "thoughts", "empty_content"
+"""The keys of a neutral body: how many letters and digits the id of a call has, in which field
+thoughts go back, and whether the content of a message that only calls tools is "", not null."""
+EVERYWHERE = "thoughts_everywhere"
+"""The key that says whether answers have the field of thoughts, too."""
+OWN = (
+    *("protocol", "messages", "tools", "is_once", "without_thoughts"),
+    *("no_system", "one_system", "signer", CALL_IDS, THOUGHTS, EVERYWHERE, EMPTY),
 )
-"""The rules that all protocols have in common."""
-CHAT = (
-    *CALLS,
-    HistoryRule(
-        "order of roles",
-        "Mistral: no user behind a tool (hermes-agent#20154, zed#31736); templates of Gemma, "
-        "Devstral, Ministral alternate (mistral-vibe#255, #578)",
-        _order,
-    ),
-    HistoryRule("empty messages", "Moonshot, Anthropic: content must not be empty", _contents),
-)
-"""The rules of chat completions, as the strictest endpoints have them."""
+"""The keys that are no parameter of any protocol, or are put in their place by each."""
+_SIGNED = "by:"
+
+
+def sign(thoughts: str, signer: str) -> str:
+    """Return thoughts with the mark of the model that made them: no other can read what is signed
+    or encrypted."""
+    return f"{_SIGNED}{signer}\n{thoughts}" if thoughts and signer else thoughts
+
+
+def signer_of(provider: str, model: str) -> str:
+    """Return the mark of a model at a provider."""
+    return sha256(f"{provider}\0{model}".encode()).hexdigest()[:12]
+
+
+def _own_thoughts(thoughts: str, signer: str) -> str:
+    """Return thoughts that this model has made, or that carry no mark; "" for those of others."""
+    if not thoughts.startswith(_SIGNED):
+        return thoughts
+    mark, _, own = thoughts.partition("\n")
+    return own if mark == _SIGNED + signer else ""
+
+
+def read_history(
+    neutral: Mapping[str, Any], beside: RequestExtras
+) -> tuple[Sequence[Mapping[str, Any]], RequestExtras]:
+    """Return the messages of a body, with calls as every protocol takes them, and what stands
+    beside them that may be sent to this model."""
+    messages: Sequence[Mapping[str, Any]] = normalize(neutral["messages"])
+    if not neutral.get("tools"):
+        # Claude's API refuses calls of tools that it is not told of, and templates of models
+        # without tools know no results.
+        messages = spell_out(messages)
+    if neutral.get("no_system"):
+        messages = join_system(messages)
+    elif neutral.get("one_system"):
+        messages = merge_system(messages)
+    if neutral.get("without_thoughts"):
+        beside = replace(beside, thoughts={}, reasoning={})
+    elif beside.thoughts:
+        signer = str(neutral.get("signer", ""))
+        own = {call: _own_thoughts(one, signer) for call, one in beside.thoughts.items()}
+        beside = replace(beside, thoughts={call: one for call, one in own.items() if one})
+    return inspect("calls", messages), beside

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
+from agent.models.shapes import as_mapping, read_json
 from memory.tasks import BackgroundTasks
 
 MOST_PICTURES = 100
@@ -28,8 +29,7 @@ class Lesson(Struct, frozen=True):
 
 
 class Learnt:
-    """The facts known of one model at one address. `on_change` is called with each new fact;
-    `version` counts them.
+    """The facts known of one model at one address, which `keeper` keeps; `version` counts them.
 
     The facts: `tools` and `pictures` (false: it takes none), `system` (false: no system prompt,
     "one": a single one),
@@ -43,12 +43,11 @@ class Learnt:
     def __init__(
         self,
         facts: Mapping[str, Any] | None = None,
-        on_change: Callable[[Learnt], None] = lambda learnt: None,
-        kept: Callable[[], Coroutine[Any, Any, None]] | None = None,
+        keeper: LearntModels | None = None,
+        place: tuple[str, str] = ("", ""),
     ) -> None:
         self.facts: dict[str, Any] = dict(facts or {})
-        self._on_change = on_change
-        self._kept = kept
+        self._keeper, self._place = keeper, place
         self.version = 0
         self._untold: list[str] = []
 
@@ -66,13 +65,17 @@ class Learnt:
         self.version += 1
         if lesson.sentence:
             self._untold.append(lesson.sentence)
-        self._on_change(self)
+        self._keep()
         return True
 
     async def kept(self) -> None:
         """Wait until all of it is kept: a process that dies then has learnt it."""
-        if self._kept is not None:
-            await self._kept()
+        if self._keeper is not None:
+            await self._keeper.close()
+
+    def _keep(self) -> None:
+        if self._keeper is not None:
+            self._keeper.tell(*self._place, self.facts)
 
     def forget(self) -> bool:
         """Forget all of it; return whether there was anything."""
@@ -80,7 +83,7 @@ class Learnt:
         self.facts.clear()
         self._untold.clear()
         if was_known:
-            self._on_change(self)
+            self._keep()
         return was_known
 
     def take_untold(self) -> list[str]:
@@ -149,13 +152,12 @@ class LearntModels:
     def of(self, place: str, model: str) -> Learnt:
         """Return what is known of a model at an address, which grows with each lesson."""
         if (place, model) not in self._known:
-
-            def tell(learnt: Learnt) -> None:
-                facts = orjson.dumps(learnt.facts).decode() if learnt.facts else ""
-                self._keeping.start(self.keep(place, model, facts))
-
-            self._known[place, model] = Learnt(on_change=tell, kept=self.close)
+            self._known[place, model] = Learnt(keeper=self, place=(place, model))
         return self._known[place, model]
+
+    def tell(self, place: str, model: str, facts: Mapping[str, Any]) -> None:
+        """Have all facts of a model kept."""
+        self._keeping.start(self.keep(place, model, orjson.dumps(facts).decode() if facts else ""))
 
 
 async def _kept_by_nobody(place: str, model: str, facts: str) -> None:
@@ -164,8 +166,4 @@ async def _kept_by_nobody(place: str, model: str, facts: str) -> None:
 
 def read_facts(text: str) -> dict[str, Any]:
     """Return the facts in a kept text; nothing where it can't be read."""
-    try:
-        facts = orjson.loads(text)
-    except ValueError:
-        return {}
-    return facts if isinstance(facts, dict) else {}
+    return dict(as_mapping(read_json(text)))

@@ -15,8 +15,8 @@ from typing import Any
 from agent.models.base import ContextOverflow, ModelError, UnexplainedRefusal, WantsResponses
 from agent.models.chat_thoughts import DETAILS, SIGNATURES, TEXT
 from agent.models.endpoint import ANTHROPIC, RESPONSES, Endpoint
+from agent.models.history import EVERYWHERE, OWN, THOUGHTS
 from agent.models.learnt import Learnt, Lesson
-from agent.models.neutral import EVERYWHERE, OWN, THOUGHTS
 from agent.pictures import has_pictures, picture_urls
 from memory.patterns import lazy
 

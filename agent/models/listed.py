@@ -1,17 +1,24 @@
-"""The list of a server's models: their names, and the windows that it runs them with."""
+"""The list of a server's models: their names, and the windows that it runs them with.
+
+Ollama says by an API of its own with which window it runs a model: it cuts longer prompts in
+silence, and no list of models knows what its owner has set.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from agent.models import ollama
+from agent.models.base import ModelError
 from agent.models.catalogue import window_of
 from agent.models.endpoint import Endpoint
 from agent.models.providers import Provider, find_provider
+from agent.models.shapes import as_mapping
+from memory.patterns import lazy
 
 if TYPE_CHECKING:
     from agent.models.sdk_client import SdkClient
@@ -23,6 +30,9 @@ MOST = 5_000
 PATIENCE = 2.0
 """Seconds for a question about a window."""
 _MOST_TOKENS = 10**8
+OLLAMA, OLLAMA_PORT = "ollama", 11434
+_TAGGED = lazy(r"[\w.-]+(/[\w.-]+){0,3}:[\w.-]+")
+_SET = lazy(r"^\s*num_ctx\s+(\d{1,9})\s*$", re.MULTILINE)
 _WINDOWS = ("context_length", "context_window", "max_model_len", "max_context_length")
 _NO_CHAT = frozenset(
     {"embedding", "embeddings", "image", "audio", "moderation", "rerank", "transcribe", "video"}
@@ -61,7 +71,7 @@ def inquiries(endpoint: Endpoint) -> int:
     """Return how often a server is asked for the window of its model, if it does not say: what runs
     on a machine of one's own before the first turn, and before the second, when it has loaded it;
     others once, and never where they don't tell."""
-    if asked := ollama.inquiries(endpoint):
+    if asked := ollama_inquiries(endpoint):
         return asked
     provider = find_provider(endpoint.provider, endpoint.base_url, endpoint.quirks)
     return (2 if provider.is_free else 1) if provider.window else 0
@@ -72,7 +82,7 @@ async def ask_window(client: SdkClient, endpoint: Endpoint) -> int:
     What is known of a model already is asked only of a machine of one's own. Raises ModelError."""
     provider = find_provider(endpoint.provider, endpoint.base_url, endpoint.quirks)
     if not provider.window:
-        return await ollama.window(client, endpoint)
+        return await _window_of_ollama(client, endpoint)
     if not provider.is_free and window_of(endpoint.model, endpoint.provider or endpoint.base_url):
         return 0
     place, *path = provider.window
@@ -105,3 +115,51 @@ def _entries(listing: object, place: str) -> list[Mapping[str, Any]]:
 
 def _tokens(value: object) -> int:
     return value if type(value) is int and 0 < value <= _MOST_TOKENS else 0
+
+
+def ollama_inquiries(endpoint: Endpoint) -> int:
+    """Return how often the server is asked, if it does not say: before the first turn, and before
+    the second, when it has loaded the model. Never where it can't be Ollama."""
+    if endpoint.provider:
+        return 2 if endpoint.provider == OLLAMA else 0
+    try:
+        place = urlsplit(endpoint.base_url)
+        is_its_port = place.port == OLLAMA_PORT
+    except ValueError:
+        return 0
+    is_its_name = _TAGGED.fullmatch(endpoint.model) is not None
+    known = find_provider("", endpoint.base_url, endpoint.quirks)
+    is_elsewhere = known.window or known.host
+    return 2 if not is_elsewhere and (is_its_port or is_its_name) else 0
+
+
+async def _window_of_ollama(client: SdkClient, endpoint: Endpoint) -> int:
+    """Return the tokens of context with which the server runs the model now, or will; 0 where it
+    does not say. Raises ModelError."""
+    root = endpoint.base_url.rstrip("/").removesuffix("/v1")
+    running = window_of_loaded(await client.fetch(f"{root}/api/ps", None, PATIENCE), endpoint)
+    if running:
+        return running
+    asked = {"model": endpoint.model}
+    try:
+        return window_set(await client.fetch(f"{root}/api/show", asked, PATIENCE))
+    except ModelError:  # it has no such model: the request itself will say so
+        return 0
+
+
+def window_of_loaded(answer: object, endpoint: Endpoint) -> int:
+    """Return the window that `/api/ps` reports of the model, once it is loaded."""
+    models = as_mapping(answer).get("models")
+    names = (endpoint.model, f"{endpoint.model}:latest")
+    for one in map(as_mapping, models if isinstance(models, list) else []):
+        if one.get("model") in names or one.get("name") in names:
+            return _tokens(one.get("context_length"))
+    return 0
+
+
+def window_set(answer: object) -> int:
+    """Return the window that the model's owner has set, by `/api/show`. The most that the model
+    could take (`model_info`) is not what it is run with."""
+    parameters = as_mapping(answer).get("parameters")
+    found = _SET.search(parameters) if isinstance(parameters, str) else None
+    return _tokens(int(found[1])) if found else 0

@@ -13,8 +13,8 @@ from agent.models import listed, openai_request, responses_request
 from agent.models.answer import Answer
 from agent.models.base import ModelError, ModelReply, ModelRequest, OnDelta
 from agent.models.endpoint import OPENAI_URL, RESPONSES, Endpoint
+from agent.models.history import EVERYWHERE, THOUGHTS
 from agent.models.learnt import Learnt
-from agent.models.neutral import EVERYWHERE, THOUGHTS
 from agent.models.providers import Provider
 from agent.models.responses_answer import ResponsesAnswer
 from agent.models.served import EndpointModel, encode
@@ -51,6 +51,8 @@ class OpenAIModel(EndpointModel):
     """A model asked by OpenAI's protocol: by chat completions, unless it is known or said to want
     the Responses API."""
 
+    caches_by_itself = True
+
     def __init__(
         self, endpoint: Endpoint, learnt: Learnt | None = None, *, by_responses: bool = False
     ) -> None:
@@ -74,10 +76,6 @@ class OpenAIModel(EndpointModel):
     @property
     def window(self) -> int:
         return self._window
-
-    @property
-    def caches_by_itself(self) -> bool:
-        return True
 
     async def ready(self) -> None:
         """Ask a server that may know which window it runs the model with."""

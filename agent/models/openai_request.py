@@ -12,8 +12,16 @@ from typing import Any
 from agent.models.base import ModelRequest
 from agent.models.chat_thoughts import TEXT, UNRECORDED, put_back
 from agent.models.endpoint import Endpoint
-from agent.models.history import CHAT, alternate, check
-from agent.models.neutral import CALL_IDS, EMPTY, EVERYWHERE, OWN, THOUGHTS, read_history
+from agent.models.history import (
+    CALL_IDS,
+    EMPTY,
+    EVERYWHERE,
+    OWN,
+    THOUGHTS,
+    alternate,
+    inspect,
+    read_history,
+)
 from agent.models.providers import Provider
 from memory.messages import RequestExtras
 
@@ -93,7 +101,7 @@ def to_body(neutral: Mapping[str, Any], beside: RequestExtras) -> Mapping[str, A
     if neutral.get(EMPTY):
         messages = [one if one.get("content") else {**one, "content": ""} for one in messages]
     messages = [_with_ids(one, length) if len(one) > _PLAIN else one for one in messages]
-    messages = check(messages, CHAT)
+    messages = inspect("chat", messages)
     body = {name: value for name, value in neutral.items() if name not in _OWN}
     return body | {"messages": messages}
 

@@ -7,12 +7,12 @@ import re
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 from pydantic.config import JsonDict
 
 from agent.models.chat_thoughts import DETAILS, SIGNATURES, TEXT
 from agent.models.endpoint import Quirks
-from memory.setting_notes import FIXED
+from memory.setting_notes import FIXED, StrictModel
 
 
 def _check_pattern(pattern: str) -> str:
@@ -75,11 +75,9 @@ def _quirk(description: str, wants: str) -> Any:
     return Field(default=None, description=description, json_schema_extra=extra)
 
 
-class ProviderQuirks(BaseModel):
+class ProviderQuirks(StrictModel):
     """The group `quirks` of a brain: what is different at its provider, by the names that it has in
     `agent/models/providers.toml`. null is what is known there."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     local: bool | None = _quirk(
         "It runs on a machine of your own: its models cost nothing.", "true or false"

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from agent.models.answer import Answer, count, read_usage
 from agent.models.base import ModelReply, read_finish
 from agent.models.partial_calls import LONGEST_NAME, MOST_CALLS
-from agent.models.shapes import as_mapping, get_string, join_halves
+from agent.models.shapes import as_list, as_mapping, get_string, join_halves, read_json
 from memory.messages import ToolCall
 
 _TEXTS = ("response.output_text.delta", "response.refusal.delta")
@@ -167,11 +167,7 @@ def layout(items: list[_PartialItem]) -> str:
 def read_layout(thoughts: str) -> list[Any]:
     """Read the items that `layout` made; items that it did not make (another protocol's, or what a
     file that was imported says) are left out."""
-    try:
-        items = orjson.loads(thoughts) if thoughts else []
-    except ValueError:
-        return []
-    items = items if isinstance(items, list) else []
+    items = as_list(read_json(thoughts))
     return [one for one in items if _is_thought(one) or type(one) is int or isinstance(one, str)]
 
 

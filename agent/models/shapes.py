@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import orjson
+
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking", "reasoning_text", "thinking_content")
 _THOUGHT_PARTS = frozenset({"thinking", "reasoning", "thought", "redacted_thinking"})
 _INNER = ("text", "content", "value", "thinking", "reasoning", "summary")
@@ -18,6 +20,15 @@ def as_mapping(value: object) -> Mapping[str, Any]:
 
 def as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def read_json(text: str) -> object:
+    """Return the value that a text of JSON is; None for what is none."""
+    try:
+        value: object = orjson.loads(text)
+    except ValueError:
+        return None
+    return value
 
 
 def get_string(fields: Mapping[str, Any], key: str) -> str:

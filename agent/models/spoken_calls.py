@@ -15,7 +15,7 @@ from uuid import uuid4
 import orjson
 from msgspec import Struct
 
-from agent.models.arguments import repair
+from agent.models.partial_calls import repair
 from agent.models.shapes import as_mapping
 from memory.messages import ToolCall
 from memory.patterns import lazy

@@ -15,8 +15,6 @@ from dataclasses import field, make_dataclass
 from functools import partial
 from typing import Any, get_args, get_type_hints, overload
 
-from msgspec import Struct
-from msgspec.structs import asdict
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from agent.tools import ToolError
@@ -73,34 +71,26 @@ def tool(
     Raises TypeError, with a sentence, for a function that makes no tool.
     """
     touched = frozenset(touches)
-    kind = _Kind(
-        touched,
-        not {"writes", "shell"} & touched if is_parallel is None else is_parallel,
-        bool({"network", "shell"} & touched) if asks_first is None else asks_first,
-        is_once,
-        switch,
-        needs_conversation,
+    make = partial(
+        _from_function,
+        touches=touched,
+        is_parallel=not {"writes", "shell"} & touched if is_parallel is None else is_parallel,
+        asks_first=bool({"network", "shell"} & touched) if asks_first is None else asks_first,
+        is_once=is_once,
+        switch=switch,
+        needs_conversation=needs_conversation,
     )
-    make = partial(_from_function, kind=kind)
     return make if function is None else make(function)
 
 
-class _Kind(Struct, frozen=True):
-    """The properties of a tool besides those that its function tells; as the fields of `Tool`."""
-
-    touches: frozenset[Touch]
-    is_parallel: bool
-    asks_first: bool
-    is_once: bool
-    switch: str
-    needs_conversation: bool
-
-
-def _from_function(function: Callable[..., Any], kind: _Kind) -> Tool:
+def _from_function(
+    function: Callable[..., Any], *, touches: frozenset[Touch], **fields: Any
+) -> Tool:
+    """Make a tool that has these fields of `Tool` besides those that its function tells."""
     name = function.__name__
     if not _NAME.fullmatch(name):
         raise TypeError(f"{name!r} can't name a tool: up to 64 of a-z, A-Z, 0-9, _ and -")
-    if unknown := sorted(kind.touches - set(get_args(Touch))):
+    if unknown := sorted(touches - set(get_args(Touch))):
         raise TypeError(f"{name} touches {unknown}, but a tool touches {get_args(Touch)}")
     hints = _hints(function)
     description, notes = _parse_docstring(function)
@@ -113,7 +103,8 @@ def _from_function(function: Callable[..., Any], kind: _Kind) -> Tool:
         description=description,
         parameters=parameters,
         run=_runner(function, hints, adapter, takes(parameters)),
-        **asdict(kind),
+        touches=touches,
+        **fields,
     )
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from memory.setting_notes import FIXED, TURN
+from memory.setting_notes import FIXED, TURN, StrictModel
 
 
-class ToolSettings(BaseModel):
+class ToolSettings(StrictModel):
     """The section `tools`: how tools are offered, and which room they have. Features add to it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     offer: Literal["auto", "all", "lean", "none"] = Field(
         default="auto",

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from channels.base import Channel
 from channels.kit.registration import ChannelType
-from channels.settings import START, WebAddress
+from channels.settings import START, StrictSettings, WebAddress
 
 TOKEN = "DISCORD_TOKEN"
 
 
-class DiscordSettings(BaseModel):
+class DiscordSettings(StrictSettings):
     """`channels.discord`. The token is no setting: it stands in .env as DISCORD_TOKEN."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     conversations: Literal["thread", "channel", "user"] = Field(
         default="thread",

@@ -17,10 +17,18 @@ from msgspec.structs import replace
 from channels.base import ChannelError, CommandEntry
 from channels.discord import DiscordSettings, incoming
 from channels.discord.catching_up import LastRead, ReadMarks, since
-from channels.discord.client import DiscordClient, point_at
-from channels.discord.interactions import Interactions
-from channels.discord.outgoing import commands_as_offered, nonce_of, reference_of, view_of
-from channels.discord.rendering import LONGEST, escaped, length, rendered, units
+from channels.discord.client import DiscordClient, Interactions, point_at
+from channels.discord.rendering import (
+    LONGEST,
+    commands_as_offered,
+    escaped,
+    length,
+    nonce_of,
+    reference_of,
+    rendered,
+    units,
+    view_of,
+)
 from channels.kit.platform import (
     ButtonPress,
     Event,

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from channels.base import Channel
 from channels.kit.messenger import Messenger
 from channels.kit.registration import ChannelType
+from channels.settings import StrictSettings
 
 SECRET = "FEISHU_APP_SECRET"
 
 
-class FeishuSettings(BaseModel):
+class FeishuSettings(StrictSettings):
     """The object `channels.feishu`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     app_id: str = Field(
         pattern=r"^cli_\w{1,64}$",

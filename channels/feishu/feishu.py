@@ -19,9 +19,8 @@ from msgspec.structs import replace
 
 from channels.base import ChannelError
 from channels.feishu import FeishuSettings
-from channels.feishu.api import FeishuApi, FeishuError
+from channels.feishu.api import CONTROL, DATA, FeishuApi, FeishuError, WireFrame
 from channels.feishu.cards import LONGEST, card, plain_size, size
-from channels.feishu.frames import CONTROL, DATA, WireFrame
 from channels.feishu.reading import (
     EMOJI,
     FeishuBot,

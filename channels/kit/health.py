@@ -10,8 +10,7 @@ from datetime import UTC, datetime, timedelta
 from msgspec.structs import replace
 
 from channels.base import Bot, ChannelHealth
-from channels.retry import LONGEST_WAIT, TROUBLE
-from channels.trouble import reason_of
+from channels.retry import LONGEST_WAIT, TROUBLE, reason_of
 
 log = logging.getLogger(__name__)
 

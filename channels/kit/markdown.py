@@ -1,20 +1,25 @@
-"""Markdown, read and walked once for all platforms that show no HTML. A `Dialect` says how one of
-them writes each kind of block, and what stands within a line."""
+"""Markdown, read and walked once for all platforms. A `Dialect` says how one that shows no HTML
+writes each kind of block, and what stands within a line. In HTML (`render_html`) nothing that was
+written is lost, and no tag that was written becomes one.
+"""
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from html import unescape
+from collections.abc import Iterator, MutableMapping, Sequence
+from functools import lru_cache
+from html import escape, unescape
 from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 from markdown_it import MarkdownIt
 from markdown_it.common.normalize_url import normalizeLink
+from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
+from markdown_it.utils import OptionsDict
 from rich.cells import cell_len
 
 from channels.formulas import as_written
@@ -306,3 +311,49 @@ class Table:
 def _pad(cell: str, width: int, is_right: bool) -> str:
     space = " " * (width - cell_len(cell))
     return space + cell if is_right else cell + space
+
+
+_HTML = make_parser()
+_HTML.options["breaks"] = True
+
+
+@lru_cache(maxsize=16)
+def render_html(markdown: str) -> str:
+    """Return the HTML of a text; "" where there is nothing to mark up, or it would take too
+    long."""
+    if takes_long(markdown):
+        return ""
+    tokens = [one for node in read(join_links(markdown), _HTML) for one in node.to_tokens()]
+    html = str(_HTML.renderer.render(tokens, _HTML.options, {})).strip()
+    return "" if html.replace("<br />", "") == f"<p>{escape(markdown)}</p>" else html
+
+
+def _open_link(
+    self: RendererHTML,
+    tokens: Sequence[Token],
+    index: int,
+    options: OptionsDict,
+    env: MutableMapping[str, Any],
+) -> str:
+    tokens[index].attrSet("href", encode(str(tokens[index].attrs["href"])))
+    return self.renderToken(tokens, index, options, env)
+
+
+def _show_image(
+    self: RendererHTML,
+    tokens: Sequence[Token],
+    index: int,
+    options: OptionsDict,
+    env: MutableMapping[str, Any],
+) -> str:
+    """Render a picture as a link: to load a picture tells its server who reads. Within a link it
+    is spelled out."""
+    address = encode(str(tokens[index].attrs["src"]))
+    name = self.renderInlineAsText(tokens[index].children, options, env)
+    if sum(token.nesting for token in tokens[:index] if token.tag == "a"):
+        return escape(spell_out(name, address))
+    return f'<a href="{escape(address)}">{escape(name or address)}</a>'
+
+
+_HTML.add_render_rule("link_open", _open_link)
+_HTML.add_render_rule("image", _show_image)

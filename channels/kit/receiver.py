@@ -80,16 +80,12 @@ class MessageReceiver:
     def __init__(
         self, bot: Bot, delivery: MessageSender, drafts: Drafts | None, health: HealthRecord
     ) -> None:
-        self._bot, self._platform, self._delivery = bot, delivery.platform, delivery
+        self.bot, self._platform, self._delivery = bot, delivery.platform, delivery
         self._drafts, self._health = drafts, health
         delivery.choices = delivery.choices or Choices(self._platform.name, bot.state)
         delivery.cards = delivery.cards or Cards(self._platform.name, bot.state)
         self._choices, self._cards = delivery.choices, delivery.cards
         self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-
-    @property
-    def bot(self) -> Bot:
-        return self._bot
 
     def connected(self) -> None:
         self._health.is_good()
@@ -149,10 +145,10 @@ class MessageReceiver:
     async def _apologize(self, event: Event) -> None:
         """Say that a message was not taken, to who may talk to the bot."""
         address = address_of(self._platform.name, event)
-        if self._bot.admits(address) and (
+        if self.bot.admits(address) and (
             not isinstance(event, IncomingMessage) or event.is_for_bot
         ):
-            with speaking(self._bot.language_of(address)):
+            with speaking(self.bot.language_of(address)):
                 await self._delivery.deliver(event.place, Reply(_(NOT_TAKEN)))
 
     async def _hear(self, heard: IncomingMessage) -> None:
@@ -168,8 +164,8 @@ class MessageReceiver:
             sender=name_of(heard.sender) if place.is_group else "",
             at=heard.at,
         )
-        if self._bot.admits(address):
-            with speaking(self._bot.language_of(address)):
+        if self.bot.admits(address):
+            with speaking(self.bot.language_of(address)):
                 if chosen := await self._chosen(heard):
                     await self._carry_out(chosen, heard.place, inbound, inbound.sender)
                     return
@@ -215,9 +211,9 @@ class MessageReceiver:
         """Hand a message to the bot; `who` is their name, where others read along."""
         await self._cards.hear(place, inbound.id, inbound.text, who)
         is_new = self._drafts is not None and self._drafts.expect(
-            self._bot, inbound.address, inbound.id, place
+            self.bot, inbound.address, inbound.id, place
         )
-        accepted = await self._bot.submit(inbound)
+        accepted = await self.bot.submit(inbound)
         if is_new and self._drafts and not (accepted and accepted.is_new):
             await self._drafts.settle(inbound.address, inbound.id)  # refused, or answered before
 
@@ -225,10 +221,10 @@ class MessageReceiver:
         """Carry a button out, if this person may talk to the bot."""
         address = address_of(self._platform.name, pressed)
         try:
-            if self._bot.admits(address):
+            if self.bot.admits(address):
                 who = _seen_name(pressed)
                 inbound = Inbound(id_of(pressed.place, pressed.press), address, "", who)
-                with speaking(self._bot.language_of(address)):
+                with speaking(self.bot.language_of(address)):
                     chosen = (pressed.label, pressed.data)
                     await self._carry_out(chosen, pressed.place, inbound, who)
                 if Press.of(pressed.data).is_answer:  # a question that was answered goes
@@ -254,7 +250,7 @@ class MessageReceiver:
     async def _react(self, reacted: Reacted) -> None:
         """Take an emoji as a quick answer, where it stands for a command."""
         address = address_of(self._platform.name, reacted)
-        if not self._bot.admits(address):
+        if not self.bot.admits(address):
             return
         if command := await self._choices.react(reacted.place, reacted.emoji):
             press = f"{reacted.sender.id}{reacted.emoji}"

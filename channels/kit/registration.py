@@ -7,18 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from channels.base import Channel
+from channels.settings import StrictSettings
 
 ENTRY_POINTS = "parley.channels"
 """The group of entry points by which installed packages bring channels."""
-
-
-class NoSettings(BaseModel):
-    """The settings of a channel that has none."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class ChannelType(Struct, frozen=True):
@@ -34,7 +29,7 @@ class ChannelType(Struct, frozen=True):
 
     name: str
     make: Callable[[Any, Mapping[str, str]], Channel]
-    settings: type[BaseModel] = NoSettings
+    settings: type[BaseModel] = StrictSettings
     secrets: tuple[str, ...] = ()
     may_have: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from channels.base import Channel
 from channels.kit.registration import ChannelType
-from channels.settings import START
+from channels.settings import START, StrictSettings
 
 PASSWORD = "MAIL_PASSWORD"
 
 _Host = Annotated[str, StringConstraints(pattern=r"^[^\s\p{C}/@]*$", max_length=255)]
 
 
-class MailSettings(BaseModel):
+class MailSettings(StrictSettings):
     """The settings in the configuration under `channels.mail`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     address: Annotated[str, StringConstraints(pattern=r"^[^\s\p{C}@<>]+@[^\s\p{C}@<>]+$")] = Field(
         max_length=254,

@@ -50,7 +50,7 @@ from channels.mail.reading import Letter, read, read_head
 from channels.mail.verification import is_verified, parse
 from channels.mail.writing import Course, begin_thread, make_mail, make_mail_with
 from channels.message import LARGEST_ATTACHMENT, Address
-from channels.trouble import MessageLeftOut
+from channels.retry import MessageLeftOut
 
 SMALL = 10_000  # bytes
 _FEW_PARTS = 20  # lines that may begin one

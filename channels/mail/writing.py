@@ -11,7 +11,7 @@ from email.utils import format_datetime, localtime
 
 from msgspec import Struct
 
-from channels.kit.html import render_html
+from channels.kit.markdown import render_html
 from channels.kit.platform import Media, Post
 from channels.message import clean_text
 

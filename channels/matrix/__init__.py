@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from channels.base import Channel
 from channels.kit.registration import ChannelType
-from channels.settings import START, WebAddress
+from channels.settings import START, StrictSettings, WebAddress
 
 TOKEN = "MATRIX_TOKEN"
 
 
-class MatrixSettings(BaseModel):
+class MatrixSettings(StrictSettings):
     """The settings in the configuration under `channels.matrix`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     homeserver: WebAddress = Field(
         min_length=1,

@@ -37,11 +37,15 @@ from channels.kit.platform import (
     is_lasting,
 )
 from channels.language import _, speaking
-from channels.matrix.answers import MatrixError, NobodyThere, checked, is_private, known_members
 from channels.matrix.reading import (
     Json,
+    MatrixError,
+    NobodyThere,
     OwnUser,
     answered_by,
+    checked,
+    is_private,
+    known_members,
     part_of,
     read,
     target_of,

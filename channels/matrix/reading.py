@@ -1,5 +1,6 @@
-"""The events of Matrix: pure, from their JSON to the kit's values. Any server may have sent them,
-so nothing is taken to have the type that the specification gives it."""
+"""The events of Matrix: pure, from their JSON to the kit's values; and the server's answers. Any
+server may have sent them, so nothing is taken to have the type that the specification gives it.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
+from nio import ErrorResponse, MatrixRoom
 
 from channels.kit.platform import Author, Event, File, IncomingMessage, Location, Reacted
 
@@ -173,3 +175,38 @@ def _time_of(event: Json) -> datetime:
     if not isinstance(sent, int) or not 0 < sent < now.timestamp() * 1000:
         return now
     return datetime.fromtimestamp(sent / 1000, UTC)
+
+
+class MatrixError(Exception):
+    """An answer by which the server refuses: its code ("M_FORBIDDEN"), the status of HTTP, seconds
+    to wait."""
+
+    def __init__(self, answer: ErrorResponse) -> None:
+        super().__init__(f"{answer.status_code or 'no code'}: {answer.message}")
+        self.code = str(answer.status_code or "")
+        self.status = int(getattr(answer.transport_response, "status", 0))
+        self.seconds = (answer.retry_after_ms or 0) / 1000
+
+
+class NobodyThere(Exception):
+    """A message can't go to a room, because somebody else would read it, or it is encrypted."""
+
+
+def checked(answer: Any) -> Any:
+    """Return the answer of a request. Raises MatrixError."""
+    if isinstance(answer, ErrorResponse):
+        raise MatrixError(answer)
+    return answer
+
+
+def is_private(room: MatrixRoom) -> bool:
+    """Return whether nobody but one person and the bot can read a room, and nobody else can come in
+    without being invited."""
+    is_open = room.join_rule != "invite" or room.history_visibility == "world_readable"
+    return bool(room.member_count == 2 and not is_open)
+
+
+def known_members(room: MatrixRoom) -> set[str]:
+    """Return those of a room's people of whom the server has told."""
+    heroes = room.summary.heroes if room.summary else None
+    return {*room.users, *(heroes or ())}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from channels.kit.html import render_html
+from channels.kit.markdown import render_html
 
 LONGEST = 16_000
 """Bytes of a message's text. The specification has 65,536 for an event as a whole ("Size limits"),

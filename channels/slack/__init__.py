@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from channels.base import Channel, ChannelError
 from channels.kit.messenger import Messenger
 from channels.kit.registration import ChannelType
-from channels.slack.settings import SlackSettings
+from channels.settings import StrictSettings
 
 NO_WAY_IN = (
     "Nothing would come from Slack: put SLACK_APP_TOKEN into .env for Socket Mode, or "
     "SLACK_SIGNING_SECRET for the Events API."
 )
+
+
+class SlackSettings(StrictSettings):
+    """`threads` says where an answer opens a thread, which is a conversation of its own: in
+    channels, everywhere (also in private, as Slack's Agent view wants it), or nowhere."""
+
+    threads: Literal["channels", "everywhere", "nowhere"] = "channels"
+    base_url: Annotated[str, Field(pattern=r"^(https://|http://(127\.0\.0\.1|localhost)[:/])")] = (
+        "https://slack.com/api/"
+    )
 
 
 def _make(settings: SlackSettings, secrets: Mapping[str, str]) -> Channel:

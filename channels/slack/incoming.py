@@ -1,16 +1,22 @@
-"""The messages of Slack, as events of ours. Its people are named by ids; `names` has their
-names."""
+"""The messages of Slack, as events of ours, and the proof that a call came from Slack ("Verifying
+requests from Slack" in its documentation). Its people are named by ids; `names` has their names.
+"""
 
 from __future__ import annotations
 
+import hmac
+import logging
 import re
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from html import unescape
 from typing import Any
 
 from msgspec import Struct, field
+from slack_sdk.signature import SignatureVerifier
 
+from channels.base import WebhookCall
 from channels.kit.platform import Author, ButtonPress, File, IncomingMessage, Location, Reacted
 
 Json = Mapping[str, Any]
@@ -202,3 +208,27 @@ def readable(text: str, known: Surroundings) -> str:
         return plain if is_bare else f"[{label}]({target})"
 
     return unescape(_MARK.sub(show, text)).strip()
+
+
+log = logging.getLogger(__name__)
+
+_SKEW = 300.0  # seconds that a signed call may be old, or from the future
+
+
+def is_signed(secret: str, call: WebhookCall) -> bool:
+    """Return whether Slack made a call, a short while ago."""
+    at = call.headers.get("x-slack-request-timestamp", "")
+    signature = call.headers.get("x-slack-signature", "")
+    if not (at.isascii() and at.isdecimal() and len(at) < 20):
+        return False
+    try:
+        expected = SignatureVerifier(secret).generate_signature(timestamp=at, body=call.body)
+    except UnicodeDecodeError:
+        return False
+    if not hmac.compare_digest(str(expected).encode(), signature.encode()):
+        return False
+    if late := abs(time.time() - int(at)) > _SKEW:
+        log.warning(
+            "a call of Slack's is minutes old or early: is the clock of this machine right?"
+        )
+    return not late

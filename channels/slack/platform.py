@@ -33,11 +33,9 @@ from channels.kit.platform import (
 )
 from channels.language import _, asked_in, speaking
 from channels.message import Address
-from channels.slack import failures, incoming
-from channels.slack.incoming import Surroundings
+from channels.slack import SlackSettings, failures, incoming
+from channels.slack.incoming import Surroundings, is_signed
 from channels.slack.rendering import LONGEST, content, length, plain_blocks
-from channels.slack.settings import SlackSettings
-from channels.slack.signing import is_signed
 from channels.slack.socket import Socket
 
 log = logging.getLogger(__name__)
@@ -135,7 +133,7 @@ class Slack(Platform):
                 return {}  # or it would come again
             return {} if answer.status == 200 else None
 
-        await Socket(self._session, open_url, take).run(handler.connected)
+        await Socket(self._session, open_url, take, handler.connected).run()
 
     async def _wait_for_calls(self, handler: IncomingHandler) -> None:
         while True:

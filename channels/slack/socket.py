@@ -38,14 +38,17 @@ class Socket:
 
     `open_url` asks for the address of a connection; `take` takes what an envelope brings, and
     returns the payload of its acknowledgement; None: it can't be acknowledged, so that it comes
-    again.
+    again. `connected` hears of each connection that Slack has greeted.
     """
 
-    def __init__(self, session: ClientSession, open_url: Open, take: Take) -> None:
-        self._session, self._open_url, self._take = session, open_url, take
+    def __init__(
+        self, session: ClientSession, open_url: Open, take: Take, connected: Callable[[], None]
+    ) -> None:
+        self._session, self._connected = session, connected
+        self._open_url, self._take = open_url, take
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def run(self, connected: Callable[[], None]) -> None:
+    async def run(self) -> None:
         """Listen until cancelled. Raises what ends a connection before its time."""
         try:
             while True:
@@ -54,7 +57,7 @@ class Socket:
                     url, heartbeat=_HEARTBEAT, max_msg_size=_LARGEST
                 )
                 ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                self._start(self._read(socket, ending, connected))
+                self._start(self._read(socket, ending))
                 await ending
         finally:
             for task in self._tasks:
@@ -66,12 +69,7 @@ class Socket:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _read(
-        self,
-        socket: ClientWebSocketResponse,
-        ending: asyncio.Future[None],
-        connected: Callable[[], None],
-    ) -> None:
+    async def _read(self, socket: ClientWebSocketResponse, ending: asyncio.Future[None]) -> None:
         """Read to the end; `ending` is done when another connection is needed."""
         error: Exception = ConnectionError("Slack has closed the connection.")
         try:
@@ -81,7 +79,7 @@ class Socket:
                 message = load_frame(frame.data, "slack")
                 match message.get("type"):
                     case "hello":
-                        connected()
+                        self._connected()
                     case "disconnect" if message.get("reason") == "link_disabled":
                         error = ChannelError(SWITCHED_OFF)
                         break

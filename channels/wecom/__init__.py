@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from channels.base import Channel
 from channels.kit.messenger import Messenger
 from channels.kit.registration import ChannelType
+from channels.settings import StrictSettings
 
 SECRET = "WECOM_SECRET"
 
 
-class WeComSettings(BaseModel):
+class WeComSettings(StrictSettings):
     """The object `channels.wecom`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     bot_id: str = Field(
         min_length=1,

@@ -5,19 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from channels.base import Channel
 from channels.kit.messenger import Messenger
 from channels.kit.registration import ChannelType
+from channels.settings import StrictSettings
 
 TOKEN, APP_SECRET, VERIFY_TOKEN = "WHATSAPP_TOKEN", "WHATSAPP_APP_SECRET", "WHATSAPP_VERIFY_TOKEN"
 
 
-class WhatsAppSettings(BaseModel):
+class WhatsAppSettings(StrictSettings):
     """The object `channels.whatsapp`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     phone_id: str = Field(
         pattern=r"^\d{1,32}$",

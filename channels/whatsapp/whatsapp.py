@@ -46,9 +46,17 @@ from channels.kit.platform import (
 from channels.message import LARGEST_ATTACHMENT
 from channels.splitting import Length
 from channels.whatsapp import WhatsAppSettings
-from channels.whatsapp.letters import LONGEST_DATA, HeldMessage, choices_of, dump, load, messages
+from channels.whatsapp.letters import (
+    LONGEST_DATA,
+    HeldMessage,
+    choices_of,
+    dump,
+    load,
+    messages,
+    rendered,
+    units,
+)
 from channels.whatsapp.reading import Undelivered, WhatsAppArrival, read
-from channels.whatsapp.rendering import rendered, units
 
 log = logging.getLogger(__name__)
 

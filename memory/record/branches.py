@@ -130,11 +130,6 @@ def children(database: Database, conversation: int) -> dict[int, int]:
     return found | dict(query.where(columns.parent == conversation).tuples().execute(database))
 
 
-def rows_of_chat(database: Database, home: str) -> list[int]:
-    """Return the rows of a chat's first conversation and of all that was branched off it."""
-    return [row for _, row, *_ in _of_chat(database, home)]
-
-
 def within(table: Any, number: Any, links: Sequence[Ancestor], last: str) -> Any:
     """Return the condition for the rows of a table, with a column `conversation` and this `number`,
     that a transcript has: up to each link's `last`."""
@@ -280,7 +275,7 @@ def of_chat(database: Database, home: str) -> list[BranchRow]:
 
 
 def list_rows(database: Database, home: str) -> list[int]:
-    """Return the rows of all conversations of a chat."""
+    """Return the rows of a chat's first conversation and of all that was branched off it."""
     return [row for _, row, *_ in _of_chat(database, home)]
 
 

@@ -21,7 +21,7 @@ from peewee import fn
 
 from memory.keys import BRANCH, home_of
 from memory.record import tables
-from memory.record.branches import rows_of_chat
+from memory.record.branches import list_rows
 from memory.record.database import Database
 
 
@@ -237,7 +237,7 @@ def forget(database: Database, conversation: str) -> None:
     which may speak of anything, and what no message stands for any more, in any branch there. What
     still waits for an answer stays; of a command that is being carried out, only its name."""
     inbox, outbox, message = tables.Inbox, tables.Outbox, tables.Message
-    here = rows_of_chat(database, home_of(conversation))
+    here = list_rows(database, home_of(conversation))
     said = message.select(message.inbox).where(
         message.conversation.in_(here) & message.inbox.is_null(False)
     )

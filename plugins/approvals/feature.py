@@ -24,10 +24,7 @@ from msgspec import Struct, field
 from agent.tools import ToolError
 from agent.tools.base import NOT_RUN, Permission
 from bot.access import ALPHABET
-from bot.delivery import Delivery
 from bot.kernel import Kernel
-from bot.links import Links
-from bot.ports import Processes
 from channels.language import _, explain
 from channels.message import Action, Address, Inbound
 from memory.keys import ConversationKey
@@ -91,15 +88,28 @@ ANSWER = "approvals.answer"
 class Approvals:
     """Asks, waits, and takes the answers."""
 
-    def __init__(self, delivery: Delivery, links: Links, processes: Processes) -> None:
-        self._delivery, self._links, self._processes = delivery, links, processes
+    def __init__(self, kernel: Kernel) -> None:
+        self._delivery, self._links = kernel.delivery, kernel.links
+        self._processes = kernel.processes
         self._patience = PATIENCE
         self._is_anybody_there = True
-        delivery.on_listened.connect(self._end_all)
+        kernel.delivery.on_listened.connect(self._end_all)
         self._questions: dict[str, _Question] = {}
         self._allowed: set[tuple[str, str]] = set()
         self._waited: defaultdict[str, float] = defaultdict(float)
         self._waiting_since: dict[str, tuple[float, int]] = {}
+
+    @hookimpl
+    def parley_approvals(self) -> Approvals:
+        return self
+
+    @hookimpl
+    def parley_meant(self) -> Callable[[Inbound, ConversationKey, Person], str]:
+        return self.read
+
+    @hookimpl
+    def parley_calls(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
+        return {ANSWER: self.take_passed_on}
 
     async def ask(self, key: ConversationKey, address: Address, wanted: Permission) -> None:
         """Ask in the chat at this address, unless that was allowed already; returns when it is
@@ -321,32 +331,9 @@ def _minutes(seconds: float) -> str:
     return _("{n:g} minutes", n=seconds / 60) if seconds >= 120 else _("{n:g} seconds", n=seconds)
 
 
-class ApprovalsFeature:
-    """The questions that wait, made from the kernel's parts."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self._approvals = Approvals(kernel.delivery, kernel.links, kernel.processes)
-
-    @hookimpl
-    def parley_services(self) -> Sequence[object]:
-        return (self._approvals,)
-
-    @hookimpl
-    def parley_approvals(self) -> Approvals:
-        return self._approvals
-
-    @hookimpl
-    def parley_meant(self) -> Callable[[Inbound, ConversationKey, Person], str]:
-        return self._approvals.read
-
-    @hookimpl
-    def parley_calls(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
-        return {ANSWER: self._approvals.take_passed_on}
-
-
 @hookimpl
-def parley_open(kernel: Kernel) -> ApprovalsFeature:
-    return ApprovalsFeature(kernel)
+def parley_open(kernel: Kernel) -> Approvals:
+    return Approvals(kernel)
 
 
 @hookimpl

@@ -12,11 +12,11 @@ from bot.app import VERSION
 from bot.checks import Finding
 from memory.record.database import DatabaseEngine
 from memory.record.store import StoreError
-from plugins.cluster import census
-from plugins.cluster.base import BrokerError
+from plugins.cluster import record
 from plugins.cluster.node import name_process
 from plugins.cluster.rabbit import RabbitMQ
 from plugins.cluster.versions import hear_beats
+from plugins.cluster.wire import BrokerError
 from plugins.health import ClusterInfo, describe_backlog, describe_queues, format_versions
 from plugins.wording import count, duration
 
@@ -29,7 +29,7 @@ async def examine(url: str, engine: DatabaseEngine) -> list[Finding]:
     broker = RabbitMQ(url, name_process("doctor"))
     try:
         await broker.start()
-        version, queued = broker.version, await broker.count_waiting(census.SLICE_NAMES)
+        version, queued = broker.version, await broker.count_waiting(record.SLICE_NAMES)
         await broker.close()
         recorded = await asyncio.to_thread(_read, engine)
         if recorded is None:
@@ -43,15 +43,15 @@ async def examine(url: str, engine: DatabaseEngine) -> list[Finding]:
     finally:
         await broker.close()
     now = time.time()
-    info = census.count(recorded, queued, heard, now)
+    info = record.sum_up(recorded, queued, heard, now)
     return [check_broker(version), check_processes(info, now), check_queues(info)]
 
 
-def _read(engine: DatabaseEngine) -> census.Recorded | None:
+def _read(engine: DatabaseEngine) -> record.Recorded | None:
     """None where there is nothing to be read; why that is so is said of the database."""
     try:
         with engine.visit() as database:
-            return census.read(database) if "process" in database.get_tables() else None
+            return record.read_all(database) if "process" in database.get_tables() else None
     except StoreError:
         return None
 

@@ -55,10 +55,10 @@ from memory.record import mailbox
 from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait
 from plugins.cluster import record, wire
-from plugins.cluster.base import BrokerError, OwnerCall
 from plugins.cluster.node import ClusterSender, Node, QuestionEnd, topic_of
 from plugins.cluster.ownership import Ownership
 from plugins.cluster.slices import SLICES, name_of_slice, slice_of
+from plugins.cluster.wire import BrokerError, OwnerCall
 
 log = logging.getLogger(__name__)
 

@@ -27,12 +27,12 @@ from memory.record import mailbox, overrides
 from memory.record.database import Database
 from memory.record.store import Store, StoreError
 from memory.tasks import BackgroundTasks, cancel_and_wait
-from plugins.cluster import census, record, wire
-from plugins.cluster.base import BrokerError
+from plugins.cluster import record, wire
 from plugins.cluster.ownership import BEAT, SILENCE, Ownership
 from plugins.cluster.rabbit import RabbitMQ
 from plugins.cluster.record import NOBODY, FencedError
 from plugins.cluster.versions import BEATS, MixedVersionsError, describe
+from plugins.cluster.wire import BrokerError
 from plugins.health import ClusterInfo
 
 log = logging.getLogger(__name__)
@@ -344,19 +344,19 @@ class Node:
 
     async def look(self) -> ClusterInfo:
         """Return the processes that are there, and what waits."""
-        recorded = await self.app.store.read(census.read)
+        recorded = await self.app.store.read(record.read_all)
         now, queued = time.monotonic(), None
         if self.broker.is_up:
             with suppress(BrokerError):
-                queued = await self.broker.count_waiting(census.SLICE_NAMES)
+                queued = await self.broker.count_waiting(record.SLICE_NAMES)
         heard = {name for name, at in self._heard.items() if now - at < SILENCE}
         if now - self._begun < SILENCE:  # nobody has had the time to be heard
             heard |= {row.id for row in recorded.processes}
-        return census.count(recorded, queued, heard, time.time())
+        return record.sum_up(recorded, queued, heard, time.time())
 
     async def list_orphans(self, names: Sequence[str], alive: Collection[str] | None) -> list[str]:
         """See `Keeper`. Raises StoreError."""
-        recorded = await self.app.store.read(census.read)
+        recorded = await self.app.store.read(record.read_all)
         others = {row.id for row in recorded.processes if alive is None or row.id in alive}
         owned = {row.name for row in recorded.owners if row.process in others - {self.me}}
         return [name for name in names if name not in owned]

@@ -26,8 +26,9 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from memory.tasks import BackgroundTasks, cancel_and_wait
-from plugins.cluster.base import Broker, BrokerError, Delivered, GiveBack, OwnerCall
+from plugins.cluster.rabbit import Delivered, RabbitMQ
 from plugins.cluster.slices import Allotment, allot
+from plugins.cluster.wire import BrokerError, GiveBack, OwnerCall
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +105,7 @@ class Ownership:
     """The share of `names` that this process owns, among all that are members."""
 
     def __init__(
-        self, broker: Broker, keeper: Keeper, names: Sequence[str], lost_after: float = LOST
+        self, broker: RabbitMQ, keeper: Keeper, names: Sequence[str], lost_after: float = LOST
     ) -> None:
         self._broker, self._keeper, self._names = broker, keeper, tuple(names)
         self._lost_after = lost_after

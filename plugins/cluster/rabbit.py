@@ -35,7 +35,7 @@ from aio_pika.exceptions import (
 from msgspec import Struct, field
 
 from memory.tasks import BackgroundTasks, cancel_and_wait
-from plugins.cluster.base import BrokerError, OwnerCall, Take
+from plugins.cluster.wire import BrokerError, OwnerCall
 
 log = logging.getLogger(__name__)
 
@@ -113,8 +113,10 @@ def _reaching() -> Iterator[None]:
         raise
 
 
-class _Delivered:
-    """A message of the broker's, in hand."""
+class Delivered:
+    """A message that lay in a queue, and is in hand until it is settled. `call` is None for the
+    token, which makes its holder the owner. Settling does nothing once the connection over which
+    it came is gone: then it is in the queue again anyhow."""
 
     def __init__(self, message: AbstractIncomingMessage, call: OwnerCall | None) -> None:
         self._message, self.call = message, call
@@ -128,8 +130,14 @@ class _Delivered:
             await self._message.nack(requeue=True)
 
 
+Take = Callable[[str, Delivered], None]
+"""Hears what came out of the queue of this name, in order."""
+
+
 class RabbitMQ:
-    """The `Broker` of `plugins/cluster/base`. `hear` is called with what is told to it;
+    """Queues that one process at a time takes from, calls with their answers, and what is told to
+    all. Names of queues are those of what is owned: "slice.7". `me` is this process, as others know
+    it: no two that ever ran have the same. `hear` is called with what is told to it;
     `on_lost` and `on_back` when the connection breaks and is there again; before anything is said
     over a new one, `may_return` has to return. `kin` stands before all names, so that several bots
     may share a broker."""
@@ -310,13 +318,14 @@ class RabbitMQ:
         await self._publish(name, aio_pika.Message(b"", type=_TOKEN, delivery_mode=2), PATIENCE)
 
     async def consume(self, name: str, take: Take) -> None:
-        """Stand in line for a queue; where there is no connection, nobody waits for one with this:
-        by then, others may have to come first."""
+        """Stand in line for a queue: whoever stood there first has it alone. Where there is no
+        connection, nobody waits for one with this: by then, others may have to come first. Raises
+        BrokerError."""
         if (link := self._link) is None or not self.is_up:
             raise BrokerError(UNREACHABLE)
 
         async def on_message(message: AbstractIncomingMessage) -> None:
-            take(name, _Delivered(message, self._call_in(message)))
+            take(name, Delivered(message, self._call_in(message)))
 
         queue = await self._declare(link, name)
         tag = link.tags[name] = uuid4().hex  # known before the broker knows it
@@ -326,7 +335,7 @@ class RabbitMQ:
             raise BrokerError(UNREACHABLE)
 
     async def leave(self, name: str) -> None:
-        """Take nothing more from a queue."""
+        """Take nothing more from a queue; what is in hand stays in hand until it is settled."""
         if (link := self._link) is None:
             return
         if tag := link.tags.pop(name, ""):
@@ -386,7 +395,9 @@ class RabbitMQ:
     async def call(
         self, name: str, body: bytes, patience: float, is_repeatable: bool = True
     ) -> AsyncGenerator[bytes, None]:
-        """Ask the owner of this; the pieces of the answer, of which there is one at least."""
+        """Ask the owner of this; the pieces of the answer, of which there is one at least. What
+        `is_repeatable` may reach it twice. Raises BrokerError after `patience` seconds without a
+        piece."""
         identity = uuid4().hex
         answers = self._answers[identity] = asyncio.Queue()
         message = aio_pika.Message(
@@ -441,7 +452,7 @@ class RabbitMQ:
             log.info("%s is listened to when the connection is there again", topic)
 
     async def tell(self, topic: str, body: bytes) -> None:
-        """Tell those who listen to a topic now."""
+        """Tell those who listen to a topic now; confirmed by the broker. Raises BrokerError."""
         message = aio_pika.Message(body, type=_TOLD, delivery_mode=1)
         link = await self._linked()
         try:

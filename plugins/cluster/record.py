@@ -1,4 +1,5 @@
-"""Several processes on one database: which there are, who owns what, who sends which reply.
+"""Several processes on one database: which there are, who owns what, who sends which reply, and
+what waits.
 
 Whoever takes something over from a process that did not hand it over shuts that process out: it may
 still run, and believe that it is the owner. Each of its transactions begins with `check`, which
@@ -9,13 +10,17 @@ while and goes on, nothing is written after its successor has begun.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct
 
-from memory.record import tables
+from memory.record import mailbox, tables
 from memory.record.database import Database, StoreError
+from memory.record.mailbox import Backlog
 from memory.record.migrations import MIGRATIONS
+from plugins.cluster.slices import SLICES, name_of_slice
+from plugins.health import ClusterInfo, ProcessInfo
 
 NOBODY = ""
 SCHEMA = len(MIGRATIONS)
@@ -155,3 +160,44 @@ def claim(database: Database, outbox: int, process: str) -> str | None:
         return None
     tables.update(database, table, outbox, claim=process)
     return str(before)
+
+
+SLICE_NAMES = tuple(name_of_slice(number) for number in range(SLICES))
+
+
+class Recorded(Struct, frozen=True):
+    """The rows of a cluster in the record."""
+
+    processes: tuple[ProcessRow, ...]
+    owners: tuple[OwnerRow, ...]
+    backlog: Backlog
+
+
+def read_all(database: Database) -> Recorded:
+    """All of it, without those who were shut out."""
+    living = (row for row in list_processes(database) if not row.is_fenced)
+    owners = list_owners(database)
+    return Recorded(tuple(living), tuple(owners), mailbox.measure_backlog(database))
+
+
+def sum_up(
+    recorded: Recorded, queued: Mapping[str, int] | None, heard: Collection[str], now: float
+) -> ClusterInfo:
+    """Sum it up: `queued` are the calls in the broker's queues by their names (None: it
+    can't be asked), `heard` who gave a sign of life, `now` in seconds since 1970."""
+    names = set(SLICE_NAMES)
+    owned = Counter(row.process for row in recorded.owners if row.name in names)
+    processes = tuple(
+        ProcessInfo(row.id, row.role, row.version, row.since, owned[row.id], row.id in heard)
+        for row in recorded.processes
+    )
+    backlog = recorded.backlog
+    return ClusterInfo(
+        processes=processes,
+        unowned=SLICES - sum(one.slices for one in processes),
+        queued=None if queued is None else sum(queued.values()),
+        longest=None if queued is None else max(queued.values(), default=0),
+        unanswered=backlog.unanswered,
+        lag=max(0.0, now - backlog.oldest) if backlog.unanswered else 0.0,
+        unsent=backlog.unsent,
+    )

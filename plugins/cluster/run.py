@@ -20,11 +20,11 @@ from channels.base import Channel, ChannelError
 from memory.record import engines
 from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait
-from plugins.cluster.base import BrokerError
 from plugins.cluster.gateway import Gateway
 from plugins.cluster.node import ClusterSender, Node, name_process
 from plugins.cluster.rabbit import RabbitMQ
 from plugins.cluster.versions import check_versions
+from plugins.cluster.wire import BrokerError
 from plugins.cluster.worker import Worker
 
 log = logging.getLogger(__name__)

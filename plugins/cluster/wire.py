@@ -1,4 +1,5 @@
-"""The messages between processes of a cluster, as JSON: values of `channels/` with their types.
+"""The messages between processes of a cluster, as JSON: values of `channels/` with their types; and
+what goes wrong with them.
 
 Nothing is taken at its word: what does not fit raises ValueError.
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -29,6 +30,25 @@ SPOOL = "spool"
 STALE = 86_400.0
 """Seconds after which a file in it belongs to nobody any more."""
 _EVENTS = {kind.__name__: kind for kind in (*get_args(Activity), Completed)}
+
+
+class BrokerError(Exception):
+    """The broker, or whoever should answer, can't be reached. The text is a plain sentence."""
+
+
+class GiveBack(Exception):
+    """A call can't be answered here, or something not be owned: it goes back where it was."""
+
+
+class OwnerCall(Struct, frozen=True):
+    """A request as its owner gets it. `id` is the same however often it is delivered; `is_again`:
+    somebody may have begun with it, and died."""
+
+    id: str
+    body: bytes
+    is_again: bool
+    answer: Callable[[bytes, bool], Awaitable[None]]
+    """Sends a piece of the answer to the caller; the flag says whether it is the last."""
 
 
 class RemoteError(Exception):

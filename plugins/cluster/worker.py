@@ -26,11 +26,11 @@ from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait, hear
 from plugins.api import CommandError
 from plugins.cluster import record, wire
-from plugins.cluster.base import BrokerError, GiveBack, OwnerCall
 from plugins.cluster.node import Node
 from plugins.cluster.ownership import BEAT, LOST, Ownership
 from plugins.cluster.record import NOBODY, FencedError
 from plugins.cluster.slices import SLICES, name_of_slice, number_of_slice, slice_of
+from plugins.cluster.wire import BrokerError, GiveBack, OwnerCall
 
 log = logging.getLogger(__name__)
 

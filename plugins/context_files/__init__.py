@@ -1,5 +1,5 @@
 """The files of a conversation (flo.monster's two, and one for people): `/context export` writes
 them, `/context import` reads them, and `context.context_files` has them kept up to date.
 
-`writing` makes them, `mirror` keeps them up to date, `reading` is every check of what comes back.
+`files` writes them, with every check of what comes back; `feature` keeps them up to date.
 """

@@ -25,10 +25,9 @@ from memory.mirror import READABLE, TERSE, WHOLE, Mirror, Mirrored
 from memory.record.store import StoreError
 from memory.tasks import BackgroundTasks
 from plugins.api import Action, Ask, CommandError, Reply, ToolError, Verb, hookimpl
-from plugins.context_files import writing
-from plugins.context_files.reading import MOST_BYTES, Unreadable, parse
+from plugins.context_files import files
+from plugins.context_files.files import MOST_BYTES, Unreadable, Written, parse
 from plugins.context_files.settings import ContextFilesSettings
-from plugins.context_files.writing import Written
 from plugins.turn_names import ids, spell
 from plugins.wording import amount, count, format_turns
 
@@ -45,7 +44,7 @@ async def write_files(conversation: Mirrored, *, is_readable: bool = False) -> W
     name, hide = conversation.key.id, conversation.hide
     title = (await conversation.title() or name) if is_readable else ""
     return await conversation.write_turns(
-        lambda folder, turns: writing.write(folder, turns, name, hide, title)
+        lambda folder, turns: files.write(folder, turns, name, hide, title)
     )
 
 

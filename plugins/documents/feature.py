@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -50,10 +50,6 @@ class DocumentTexts(DocumentReader):
                 text.write(f"\n[The rest is left out: it {fault}.]\n".encode())
             text.seek(0)
             yield text
-
-    @hookimpl
-    def parley_services(self) -> Sequence[object]:
-        return [self]
 
 
 @hookimpl

@@ -17,8 +17,8 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 
@@ -37,16 +37,18 @@ from agent.tools.workspace import (
 )
 from memory.record import fence
 from memory.record.offload import write_whole
-from plugins.file_versions.change_log import (
+from plugins.file_versions.keeper import (
     DAMAGED,
     LOG,
+    VersionKeeper,
     aside_of,
     delete_any,
+    list_versions,
     mark_lost,
+    name_version,
     read_or_put_aside,
     read_rows,
 )
-from plugins.file_versions.keeper import VersionKeeper, list_versions, name_version
 from plugins.file_versions.points import ChangeRow, FileStep, Kind, plan, without
 
 log = logging.getLogger(__name__)
@@ -104,12 +106,6 @@ class VersionArchive:
         self._folder, self._workspace = folder, workspace
         self._lock, self._live = threading.RLock(), set[str]()
 
-    @contextmanager
-    def hold(self) -> Iterator[None]:
-        """Let nobody else change anything meanwhile."""
-        with self._lock:
-            yield
-
     def begin(self, running: Running, most: int) -> str:
         """Keep the files as they are before a tool changes them, within `most` bytes; return an id
         for `finish`. Raises TooManyFiles."""
@@ -152,13 +148,16 @@ class VersionArchive:
         self,
         rows: Sequence[ChangeRow],
         since: int,
-        is_kept: Callable[[ChangeRow], bool],
+        kept: Collection[ChangeRow],
         paths: Iterable[str] | None = None,
     ) -> list[FileStep]:
         """Return what would set files back to how they were before the changes of these rows after
         the row `since`."""
+        changed = {row.path for row in rows if row.path and row.seq > since}
+        wanted = changed if paths is None else changed & {*paths}
         with self._lock:
-            return plan(rows, since, self._read_version, self._has, is_kept, paths)
+            now = {path: self._read_version(path) for path in wanted}
+            return plan(rows, since, now, list_versions(self._folder), kept)
 
     def restore(self, steps: Sequence[FileStep], running: Running, most: int) -> dict[str, str]:
         """Set files back; return those for which that failed, and why. Files that are deleted make
@@ -191,7 +190,7 @@ class VersionArchive:
         what was put aside as well, since they may be in there."""
         with self._lock:
             rows = self.rows()
-            rest = without(rows, goes)
+            rest = without(rows, {row for row in rows if goes(row)})
             if is_asked or not any(row.kind == "lost" for row in rest):
                 for aside in self._folder.glob(aside_of("*")):
                     delete_any(aside)
@@ -345,7 +344,7 @@ class VersionArchive:
         ]
         if len(known) > MOST_ROWS:
             least = min(known[-MOST_ROWS * 4 // 5].seq, first)
-            known = without(known, lambda row: row.seq < least)
+            known = without(known, {row for row in known if row.seq < least})
         self._write_rows(known)
 
     def _write_rows(self, rows: Sequence[ChangeRow]) -> None:

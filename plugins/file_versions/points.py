@@ -6,7 +6,7 @@ the first change after it found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -60,13 +60,13 @@ class FileStep(Struct, frozen=True):
         return self.is_foreign or self.is_kept
 
 
-def without(rows: Sequence[ChangeRow], goes: Callable[[ChangeRow], bool]) -> list[ChangeRow]:
+def without(rows: Sequence[ChangeRow], going: Collection[ChangeRow]) -> list[ChangeRow]:
     """Return the rows but those that go. The next one of the same file in the same chat says so:
     what the file held before these is not known any more."""
     rest, gone = list[ChangeRow](), dict[tuple[str, str], int]()
     for row in rows:
         key = (home_of(row.conversation), row.path)
-        if goes(row):
+        if row in going:
             gone[key] = row.seq
         elif cut := gone.pop(key, 0):
             rest.append(replace(row, cut=cut))
@@ -99,22 +99,21 @@ def find_leaving(rows: Sequence[ChangeRow], conversation: str, line: Line) -> in
 def plan(
     rows: Sequence[ChangeRow],
     since: int,
-    read: Callable[[str], str],
-    has: Callable[[str], bool],
-    is_kept: Callable[[ChangeRow], bool],
-    paths: Iterable[str] | None = None,
+    now: Mapping[str, str],
+    versions: Collection[str],
+    kept: Collection[ChangeRow],
 ) -> list[FileStep]:
-    """Return what sets the files back that these rows have changed after the row `since`; `read`
-    tells what a file holds now."""
+    """Return what sets these files back that rows have changed after the row `since`; `now` is what
+    they hold. `versions` are there, and the `kept` changes are of turns that the conversation still
+    has."""
     changes: dict[str, list[ChangeRow]] = {}
     for row in rows:
-        if row.path and row.seq > since:
+        if row.path in now and row.seq > since:
             changes.setdefault(row.path, []).append(row)
-    wanted = changes.keys() if paths is None else changes.keys() & {*paths}
     lost = min((row.seq for row in rows if row.kind == "lost" and row.seq > since), default=0)
     steps = [
-        _plan_one(changes[path], 0 < lost < changes[path][0].seq, since, read(path), has, is_kept)
-        for path in sorted(wanted)
+        _plan_one(found, 0 < lost < found[0].seq, since, now[path], versions, kept)
+        for path, found in sorted(changes.items())
     ]
     return [step for step in steps if step is not None]
 
@@ -124,8 +123,8 @@ def _plan_one(
     is_unknown: bool,
     since: int,
     now: str,
-    has: Callable[[str], bool],
-    is_kept: Callable[[ChangeRow], bool],
+    versions: Collection[str],
+    kept: Collection[ChangeRow],
 ) -> FileStep | None:
     first, *others = changes
     is_unknown = is_unknown or first.cut > since
@@ -136,6 +135,6 @@ def _plan_one(
         first.path,
         first.before,
         is_foreign=any(row.after != next_ for row, next_ in zip(changes, found, strict=True)),
-        is_kept=any(row.kind == "tool" and is_kept(row) for row in changes),
-        is_lost=is_unknown or (bool(first.before) and not has(first.before)),
+        is_kept=any(row.kind == "tool" and row in kept for row in changes),
+        is_lost=is_unknown or (bool(first.before) and first.before not in versions),
     )

@@ -168,17 +168,19 @@ class FileVersions(FileKeeper):
         paths: Sequence[str] | None = None,
     ) -> FilesPoint:
         archive = self.archive(key.audience)
-        is_kept = await self._find_kept(ask, key)
-        steps = await asyncio.to_thread(archive.plan, rows, since, is_kept, paths)
+        kept = await self._find_kept(ask, key, rows)
+        steps = await asyncio.to_thread(archive.plan, rows, since, kept, paths)
         return FilesPoint(turn, since, rows, steps)
 
-    async def _find_kept(self, ask: Ask, key: ConversationKey) -> Callable[[ChangeRow], bool]:
-        """Return what says whether a change was made in a turn that is in the context there."""
+    async def _find_kept(
+        self, ask: Ask, key: ConversationKey, rows: Sequence[ChangeRow]
+    ) -> set[ChangeRow]:
+        """Return the changes that were made in a turn that is in the context there."""
         if ask.conversation.key != key:  # a branch that was just made, or come to
-            return lambda row: False
-        last, held = dict(await find_line(ask, key, _ALL)), numbers_in_context(ask.conversation)
-        shown = frozenset(held)
-        return lambda row: row.turn in shown and row.turn <= last.get(row.conversation, -1)
+            return set()
+        last = dict(await find_line(ask, key, _ALL))
+        shown = frozenset(numbers_in_context(ask.conversation))
+        return {r for r in rows if r.turn in shown and r.turn <= last.get(r.conversation, -1)}
 
     async def restore(self, ask: Ask, steps: Sequence[FileStep]) -> FilesRestored:
         """Set files back. Raises CommandError where there is no room for them."""

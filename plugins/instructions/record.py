@@ -203,7 +203,7 @@ def mark_undone(database: Database, changes: Sequence[InstructionChange]) -> Non
 def list_said(database: Database, home: str, person: str) -> list[str]:
     """Return the newest messages of a chat that a person has written; those that were asked again
     may have been somebody else's."""
-    rows = branches.rows_of_chat(database, home)
+    rows = branches.list_rows(database, home)
     marks = ", ".join("?" * len(rows))
     found = database.execute_sql(
         f"""SELECT m.text FROM message AS m JOIN inbox AS i ON i.id = m.inbox

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from plugins.features import SettingsSection
 
@@ -13,8 +13,6 @@ class RuleSettings(SettingsSection):
     """The settings of standing instructions."""
 
     SECTION: ClassVar[str] = "rules"
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
     detect: Literal["ask", "auto", "off"] = Field(
         default="ask",
         description="Treatment of a lasting order of yours (“never …”, “always …”, “from now on "

@@ -35,12 +35,18 @@ from plugins.jobs.calls import HookCalls
 from plugins.jobs.conditions import JobConditions
 from plugins.jobs.firing import Jobs
 from plugins.jobs.making import add, add_hook, move, read_when, remind_command
-from plugins.jobs.orders import JobOrders
+from plugins.jobs.orders import (
+    JobOrders,
+    describe_bounds,
+    describe_call,
+    name_of_job,
+    to_data,
+    to_line,
+)
 from plugins.jobs.record import JobRows, Kind, NewJob
 from plugins.jobs.recurrence import format_seconds
 from plugins.jobs.runner import JobRunner
 from plugins.jobs.runs import JobTurns
-from plugins.jobs.views import describe_bounds, describe_call, name_of_job, to_data, to_line
 from plugins.jobs.wording import JobView, describe_when
 from plugins.wording import literal
 

@@ -13,9 +13,8 @@ from msgspec.structs import replace
 from bot.settings.schema import SETTINGS
 from channels.language import _
 from plugins.api import Action, Ask, CommandError, Form, Reply, command
-from plugins.jobs.orders import JobOrders
+from plugins.jobs.orders import JobOrders, describe_bounds, describe_call, to_data
 from plugins.jobs.record import Kind, NewJob
-from plugins.jobs.views import describe_bounds, describe_call, to_data
 from plugins.jobs.when_words import EXAMPLES
 from plugins.jobs.wording import JobView, describe_set
 from plugins.wording import clip, literal

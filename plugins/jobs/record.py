@@ -192,11 +192,6 @@ def next_due(database: Database) -> float:
     return min((float(one) for one in found if one is not None), default=0.0)
 
 
-def change(database: Database, job: int, **values: Any) -> None:
-    """Change columns of a job."""
-    tables.update(database, tables.ScheduledJob, job, **values)
-
-
 def delete(database: Database, job: int) -> None:
     """Delete a job, and what is kept of its runs."""
     tables.ScheduledJob.delete().where(tables.ScheduledJob.id == job).execute(database)

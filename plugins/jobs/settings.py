@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from plugins.features import SettingsSection
 from plugins.jobs.recurrence import is_quiet_span
@@ -22,8 +22,6 @@ class JobSettings(SettingsSection):
     """The settings of jobs that are made from now on, and when they rest."""
 
     SECTION: ClassVar[str] = "jobs"
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
     most: int = Field(
         default=50,
         ge=0,

@@ -19,7 +19,6 @@ from channels.language import _
 from plugins.jobs.recurrence import RuleError, check, in_zone
 from plugins.jobs.when_clock import ClockError
 from plugins.jobs.when_days import WhenError
-from plugins.jobs.when_doubts import VAGUE
 from plugins.jobs.when_reading import (
     LONGEST,
     NoTimeSaid,
@@ -28,7 +27,7 @@ from plugins.jobs.when_reading import (
     after,
     unknown,
 )
-from plugins.jobs.when_words import fold
+from plugins.jobs.when_words import VAGUE, fold
 
 __all__ = ["When", "WhenError", "read"]
 

@@ -23,18 +23,21 @@ from plugins.jobs.when_days import (
     read_day,
     read_span,
 )
-from plugins.jobs.when_doubts import (
+from plugins.jobs.when_words import (
+    BOUND_PART,
     COUNTED,
+    EDGE,
+    EXAMPLES,
     JOINED,
     LIMIT,
     MORE_SPAN,
-    NUMBER,
     OFTEN,
     RANGE,
     STRONG,
+    TIME_NUMBER,
     VAGUE,
+    fold,
 )
-from plugins.jobs.when_words import BOUND_PART, EDGE, EXAMPLES, fold
 from plugins.jobs.when_zones import read_zone, unknown_zone
 
 GUESSES = {"morning": 9, "noon": 12, "afternoon": 15, "evening": 20, "night": 20}
@@ -297,7 +300,7 @@ class PhraseReading:
         is_bare = bool(self.clocks) and self.clocks[-1].is_loose and not self.part
         if is_bare and more and COUNTED.match(folded, more.end()):
             raise self._unused(begin)
-        if is_open and (NUMBER.match(folded, begin) or VAGUE.match(folded, begin)):
+        if is_open and (TIME_NUMBER.match(folded, begin) or VAGUE.match(folded, begin)):
             raise self._unused(begin)
         if is_bare and COUNTED.match(folded, begin):
             raise self._unused(begin)

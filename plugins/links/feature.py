@@ -1,31 +1,238 @@
-"""`/link` and `/unlink`: a person's chats on several channels, with one conversation and memory."""
+"""`/link` and `/unlink`: a person's chats on several channels, with one conversation and memory.
+
+A code of one chat is typed in another, and a yes said in the first; then both go on in one
+conversation.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from typing import Any
 
+from msgspec import Struct
+
+from bot.access import digest_of, name_of, new_code, refuse_guesser
 from bot.kernel import Kernel
+from bot.links import format_home
+from bot.received import key_of
+from bot.sending import address_of
+from channels.base import BranchChanged
+from channels.guessing import Throttle
 from channels.language import _
+from channels.message import Address
+from memory.record import transcript
+from memory.record.mailbox import AddressColumns
 from memory.turns import Turn
-from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
-from plugins.links.linking import ChatLinks
+from plugins.api import Action, Ask, Command, CommandError, PrivatePort, Reply, command, hookimpl
+from plugins.links import record
+from plugins.links.record import LinkCode, LinkRequest
 from plugins.wording import clip, format_turns, literal
 
+VALID = 600.0
+"""Seconds for which a code can be used, and for which its giver can say yes."""
 
-class LinksFeature:
-    """The links, made from the kernel's parts."""
+PRIVATE = "A chat can only be linked where nobody else reads it: send this in a private chat."
+WRONG = (
+    f"No chat gave this code. Codes are valid for {VALID / 60:g} minutes, and once; send /link on "
+    "your other channel for a new one."
+)
+NOBODY = (
+    f"No chat is waiting for your answer here; a request ends after {VALID / 60:g} minutes. Send "
+    "/link for a new code."
+)
+WHICH = "Say which: {chats} wait for your answer."
+SAME = "This code was given here; type it on your other channel, in a private chat with the bot."
+LEADS = (
+    "Other chats are linked to this conversation ({chats}), so it can't be linked to another; "
+    "/unlink them first."
+)
+OFF_RECORD = "{chat} is off the record, so nothing was linked; /private off there ends that."
+LINKED = "This chat is linked to the conversation of {chat} already; /unlink ends that."
+
+
+class Asked(Struct, frozen=True):
+    """A chat that asks to be linked, and where the code for it was given."""
+
+    request: LinkRequest
+    giver: AddressColumns
+
+
+def is_alone(address: Address) -> bool:
+    """Return whether nobody but one person reads what is said there."""
+    return address.is_private or not address.user
+
+
+class ChatLinks:
+    """Chats of one person that share a conversation. Chats are named like "telegram/42"; what is
+    refused raises CommandError."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self._links = ChatLinks(kernel)
+        self._store, self._clock, self._links = kernel.store, time.time, kernel.links
+        self._conversations, self._delivery = kernel.conversations, kernel.delivery
+        self._bus = kernel.bus
+        self._guesses = Throttle("codes for /link")
+        kernel.links.read_from(record.list_links)
 
-    @hookimpl
-    def parley_services(self) -> Sequence[object]:
-        return (self._links,)
+    async def give_code(self, address: Address) -> str:
+        """Return a code by which another chat comes to go on in this one's conversation. Raises
+        CommandError, and StoreError."""
+        if not is_alone(address):
+            raise CommandError(_(PRIVATE))
+        code, now = new_code(), self._clock()
+        place = AddressColumns(address.channel, address.chat, address.thread, address.user)
+        target = self._links.key_of(address).id
+        kept = LinkCode(target, digest_of(code), name_of(address), place, now)
+        await self._store.write(lambda db: record.put_code(db, kept, now - VALID))
+        return f"{code[:4]}-{code[4:]}"
+
+    async def _request(self, address: Address, code: str) -> Asked:
+        """Ask whoever gave a code whether the chat at this address may go on where it leads. Raises
+        CommandError, and StoreError."""
+        if not is_alone(address):
+            raise CommandError(_(PRIVATE))
+        home, person, now = key_of(address).id, name_of(address), self._clock()
+        digest = digest_of(code)
+        self._check_free(home)
+        refuse_guesser(self._guesses.wait(person))
+        place = AddressColumns(address.channel, address.chat, address.thread, address.user)
+
+        def work(db: Any) -> LinkCode | None:
+            found = record.find_code(db, digest, now - VALID)
+            if found is None or found.target == home:
+                return found
+            request = LinkRequest(home, found.target, person, found.giver, place, now)
+            return found if record.ask(db, found, request, now - VALID) else None
+
+        found = await self._store.write(work)
+        refuse_guesser(self._guesses.check(person, digest, found is not None))
+        if found is None:
+            raise CommandError(_(WRONG))
+        if found.target == home:
+            raise CommandError(_(SAME))
+        request = LinkRequest(home, found.target, person, found.giver, place, now)
+        return Asked(request, found.place)
+
+    async def _settle(
+        self, address: Address, which: str, private: PrivatePort | None = None
+    ) -> LinkRequest:
+        """Answer a chat that asks to go on in the conversation of this one, by its name ("": the
+        only one), as whoever gave the code: with yes, where `private` is given. Raises
+        CommandError, and StoreError."""
+        target, giver, now = self._links.key_of(address).id, name_of(address), self._clock()
+        waiting = await self._store.read(
+            lambda db: record.list_requests(db, target, giver, now - VALID)
+        )
+        found = [one for one in waiting if which in ("", format_home(one.home))]
+        if len(found) > 1:
+            raise CommandError(_(WHICH, chats=", ".join(format_home(one.home) for one in found)))
+        if not found or not is_alone(address):
+            raise CommandError(_(NOBODY))
+        if private is not None:
+            self._check_free(found[0].home)
+            if private.look(self._links.lead_of(found[0].home)) is not None:
+                raise CommandError(_(OFF_RECORD, chat=format_home(found[0].home)))
+        link_at = now if private is not None else None
+        if not await self._store.write(lambda db: record.settle(db, found[0], link_at)):
+            raise CommandError(_(NOBODY))
+        if private is not None:
+            await self._links.changed()
+        return found[0]
+
+    def _check_free(self, home: str) -> None:
+        """Raise CommandError where a chat is linked already."""
+        if (target := self._links.lead_of(home).id) != home:
+            raise CommandError(_(LINKED, chat=format_home(target)))
+        if followers := self._links.followers(home):
+            raise CommandError(_(LEADS, chats=", ".join(map(format_home, followers))))
+
+    async def ask(self, address: Address, code: str) -> str:
+        """Ask whoever gave the code whether this chat may go on where it leads; returns whose
+        conversation that is."""
+        asked = await self._request(address, code)
+        here, there = format_home(asked.request.home), format_home(asked.request.target)
+        giver = address_of(asked.giver)
+        with self._delivery.speaking_to(giver):
+            question = _(
+                "{here} wants to join this conversation, with the code that you got here. People "
+                "there will be able to read all of it, from the beginning. Is that you? "
+                "`/link yes {here}` or `/link no {here}`, within 10 minutes.",
+                here=literal(here),
+            )
+            yes = Action(_("Link {chat}", chat=here), f"/link yes {here}", question=f"link {here}")
+            no = Action(_("Don't link"), f"/link no {here}", question=f"link {here}")
+        await self._delivery.tell(giver, question, (yes, no))
+        return there
+
+    async def agree(self, address: Address, which: str, private: PrivatePort) -> str:
+        """Let a chat that asks for it ("": the only one) go on in the conversation of this one, and
+        say so there; returns its name."""
+        request = await self._settle(address, which, private)
+        self._show(request.home)
+        asker, there = address_of(request.place), format_home(request.target)
+        with self._delivery.speaking_to(asker):
+            told = _(
+                "This chat is linked to the conversation of {chat} now: both share context, "
+                "memory and files, and people there can read what you write here. Each answer "
+                "appears where it was asked for. What was said here before is kept apart: /link "
+                "before shows it, /unlink goes back to it.",
+                chat=literal(there),
+            )
+            unlink = Action(_("Unlink"), "/unlink")
+        await self._delivery.tell(asker, told, (unlink,))
+        return format_home(request.home)
+
+    async def decline(self, address: Address, which: str) -> str:
+        """Let a chat that asks for it ("": the only one) go on as it is, and say so there; returns
+        its name."""
+        request = await self._settle(address, which)
+        asker = address_of(request.place)
+        with self._delivery.speaking_to(asker):
+            told = _(
+                "{chat} said no; this chat stays as it is.",
+                chat=literal(format_home(request.target)),
+            )
+        await self._delivery.tell(asker, told)
+        return format_home(request.home)
+
+    async def end(self, address: Address, which: str) -> list[str]:
+        """Let this chat ("") go on in its own conversation again, or another one that goes on here
+        (its name, or "all"); returns which did."""
+        home = self._links.key_of(address).id
+        ending = [key_of(address).id] if home != key_of(address).id else []
+        if which:
+            to_here = [link.home for link in self._links.list_to(home)]
+            ending = [one for one in to_here if which in ("all", format_home(one))]
+        for one in ending:
+            await self._store.write(lambda db, one=one: record.end(db, one))  # type: ignore[misc]
+            await self._links.changed()
+            self._show(one)
+        return [format_home(one) for one in ending]
+
+    def leads_to(self, address: Address) -> str:
+        """Return in whose conversation this chat goes on; "" in its own."""
+        home = self._links.key_of(address).id
+        return "" if home == key_of(address).id else format_home(home)
+
+    def list_linked(self, address: Address) -> list[str]:
+        """Return the other chats that go on in this conversation."""
+        home = self._links.key_of(address).id
+        return [format_home(link.home) for link in self._links.list_to(home)]
+
+    async def read_own(self, address: Address, most: int) -> Sequence[Turn]:
+        """Return the last turns that were said in this chat while it was linked to none."""
+        own = self._conversations.branches.current(key_of(address)).id
+        return await self._store.read(lambda db: transcript.newest_turns(db, own, most))
+
+    def _show(self, home: str) -> None:
+        """Tell whoever watches a chat that it leads elsewhere."""
+        key = self._conversations.branches.current(self._links.lead_of(home))
+        self._bus.publish(home, BranchChanged(key.number))
 
 
 @hookimpl
-def parley_open(kernel: Kernel) -> LinksFeature:
-    return LinksFeature(kernel)
+def parley_open(kernel: Kernel) -> ChatLinks:
+    return ChatLinks(kernel)
 
 
 @hookimpl

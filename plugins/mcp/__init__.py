@@ -2,7 +2,7 @@
 
 `settings` has the settings of a server, `pasted` reads those that others' documentation shows,
 `catalogue` makes tools of what a server lists, `client` speaks the protocol by its SDK, through
-`pipes` to a process and `http` to an address, `messages` reads what comes, `words` finds why one
+`pipes` to a process and `http` to an address, `messages` reads what comes, `health` finds why one
 failed, `session` supervises one, `servers` has them all with what is known of their tools (kept by
 `record`), and `offers` finds those that serve a conversation.
 """

@@ -49,13 +49,12 @@ from plugins.mcp.catalogue import (
     ListedTool,
     read_tool,
 )
+from plugins.mcp.health import Health, add_last_words
 from plugins.mcp.http import NOT_THIS_KIND, BadAnswer, Transport, run_http
 from plugins.mcp.layers import left_out
 from plugins.mcp.messages import REFUSED, SESSION_OVER, UNREADABLE
 from plugins.mcp.pipes import Program, run_program
-from plugins.mcp.rate import Health
 from plugins.mcp.settings import McpServer
-from plugins.mcp.words import add_last_words
 
 log = logging.getLogger(__name__)
 

@@ -22,6 +22,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types.jsonrpc import JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
 
 from memory.faults import BROKE_OFF, UNREACHABLE, say_fault
+from plugins.mcp.health import LONGEST, Health, Rate
 from plugins.mcp.layers import MessageId, UnreadableAnswerError
 from plugins.mcp.messages import (
     REFUSED,
@@ -34,7 +35,6 @@ from plugins.mcp.messages import (
     make_error,
     read_messages,
 )
-from plugins.mcp.rate import LONGEST, Health, Rate
 
 Transport = AbstractAsyncContextManager[TransportStreams]
 

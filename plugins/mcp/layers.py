@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from plugins.mcp.rate import MOST_ITEMS
+from plugins.mcp.health import MOST_ITEMS
 
 LARGE = 100_000
 """Bytes up to which a message is built as it is."""

@@ -23,8 +23,8 @@ from mcp_types.jsonrpc import (
     JSONRPCResponse,
 )
 
+from plugins.mcp.health import LONGEST
 from plugins.mcp.layers import LARGE, MessageId, UnreadableAnswerError, read_large, tidy
-from plugins.mcp.rate import LONGEST
 
 log = logging.getLogger(__name__)
 

@@ -25,8 +25,8 @@ from msgspec import Struct
 from agent.tools.groups import KILL, end_group
 from memory.faults import say_fault
 from plugins.mcp import ServerDown
+from plugins.mcp.health import Health, Rate
 from plugins.mcp.messages import ServerAnswers, StreamLines, TooMuchError
-from plugins.mcp.rate import Health, Rate
 
 _GRACE = 0.5  # seconds for which a server may end by itself, and again when it is told to
 _SAID = 8_000  # bytes of what it said last that are kept

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from time import monotonic
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -21,12 +21,10 @@ from agent.tools import ToolError
 from memory.tasks import hear
 from plugins.mcp import ServerDown, SessionOver
 from plugins.mcp.catalogue import ListedTool
-from plugins.mcp.rate import Health
-from plugins.mcp.words import add_last_words
+from plugins.mcp.health import Health, add_last_words
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
 
 MOST_FAILURES = 3
 """Failures within `WINDOW` seconds after which a server is left alone until these are over."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
@@ -21,6 +20,7 @@ from pydantic import (
 
 from memory.patterns import lazy
 from plugins.features import Fault, SettingFaults, SettingsSection
+from plugins.rules.rule import quote
 
 NAME = r"[a-z][a-z0-9-]{0,23}"
 """The pattern of a server's name: the names of its tools begin with it, and two low lines."""
@@ -87,7 +87,7 @@ def parse_servers(written: Any) -> tuple[McpServer, ...]:
         raise ServerFaults([Fault((), f"has {len(named)} servers; {MOST_SERVERS} may be.")])
     for place, one in named:
         if not isinstance(one, Mapping):
-            wrong = f"is {_quote(one)}; it needs a command or a url."
+            wrong = f"is {quote(one)}; it needs a command or a url."
             raise ServerFaults([Fault((place,), wrong)])
     faults: list[Fault] = []
     found: dict[str, McpServer] = {}
@@ -113,7 +113,7 @@ def _by_place(written: Any) -> list[tuple[str | int, Any]]:
         ]
     if isinstance(written, list | tuple):
         return list(enumerate(written))
-    raise ServerFaults([Fault((), f"is {_quote(written)}; it must be servers by their name.")])
+    raise ServerFaults([Fault((), f"is {quote(written)}; it must be servers by their name.")])
 
 
 def _fault(place: str | int, detail: Any) -> Fault:
@@ -129,7 +129,7 @@ def _fault(place: str | int, detail: Any) -> Fault:
             return Fault(where, f"{detail['ctx']['error']}.")
     wants = _WANTS.get(str(where[1]) if len(where) > 1 else "")
     said = f"it must be {wants}" if wants else "it needs a command or a url"
-    return Fault(where[:2], f"is {_quote(detail['input'])}; {said}.")
+    return Fault(where[:2], f"is {quote(detail['input'])}; {said}.")
 
 
 _WANTS = {
@@ -147,11 +147,6 @@ _WANTS = {
     "approve": "ask or never",
     "allow": "a list of names or patterns: search, read_*",
 }
-
-
-def _quote(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def find_plain_secret(written: Any) -> str:
@@ -183,8 +178,6 @@ class McpSettings(SettingsSection):
 
     SECTION: ClassVar[str] = "mcp"
     ORDER: ClassVar[int] = 40
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
     servers: Annotated[tuple[McpServer, ...], BeforeValidator(parse_servers)] = Field(
         default=(),
         description="Servers whose tools the model may use (MCP).",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from channels.settings import START
 from plugins.features import SettingsSection
@@ -14,8 +14,6 @@ class MetricsSettings(SettingsSection):
     """The settings of metrics: whether they are served, and where."""
 
     SECTION: ClassVar[str] = "metrics"
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
     enabled: bool = Field(
         default=False,
         description="Serve metrics for Prometheus at /metrics of the web server, with "

@@ -35,21 +35,20 @@ from memory.record import daily, memory_versions
 from memory.record.daily import Note, Section
 from memory.record.database import Database
 from plugins.api import CommandError, Person
-from plugins.moving.record.archive import Exchange, exchanges_of
+from plugins.moving.record import Exchange, exchanges_of
 from plugins.moving.schedules import bring_schedules
 from plugins.moving.source import (
     ForeignChat,
     ForeignSetting,
-    ForeignSource,
     ImportedProfile,
     UnreadableChat,
 )
 from plugins.moving.turns import ImportedMessage, as_turns
+from plugins.moving.workspace import ForeignSource
 
 MOST_LINES = 1_000
 """Lines for `MEMORY.md` that are taken over."""
 _LONGEST_LINE = 1_000  # characters
-_SECONDS = 5.0  # between two words on how far it is
 _ITSELF = Person("main.py", "owner")
 _TITLE = 100
 
@@ -260,9 +259,7 @@ class Arrival:
         lines = [line.removeprefix("- ").removeprefix("* ").strip() for line in lines]
         wanted = [one for one in dict.fromkeys(lines) if MemoryLine(f"- {one}").spoken]
         beyond = "of memory beyond the first thousand"
-        self._source.skipped.add(
-            max(0, len(wanted) - MOST_LINES), f"line {beyond}", f"lines {beyond}"
-        )
+        self._source.skipped.add_some(max(0, len(wanted) - MOST_LINES), "line", beyond)
         if self._app is None:
             self.arrived.memory, self.arrived.days = len(wanted[:MOST_LINES]), len(own.days)
             return

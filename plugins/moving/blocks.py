@@ -6,13 +6,14 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from agent.models.shapes import as_list, as_mapping
 from memory.messages import ToolCall
 from plugins.moving.reading import MOST_PICTURE
-from plugins.moving.source import ForeignMessage, SkippedItems, as_list, as_object, as_text
+from plugins.moving.source import ForeignMessage, SkippedItems, as_text
 
 _KINDS = {"text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image"}
 _DATA = re.compile(r"data:image/[\w.+-]+;base64,")
@@ -23,7 +24,7 @@ def read_blocks(
 ) -> list[ForeignMessage]:
     """Return what a message of such content says: results of tools first, since they answer what
     was before. What can't be read of it is counted."""
-    blocks = [as_object(one) for one in as_list(content)]
+    blocks = [as_mapping(one) for one in as_list(content)]
     text = as_text(content) or join_texts(blocks)
     for kind in (as_text(one.get("type")) for one in blocks):
         if kind not in _KINDS:
@@ -39,10 +40,30 @@ def read_blocks(
     if role != "assistant":
         skipped.add_unread("message", role)
         return []
-    thoughts = [as_text(one.get("thinking")) for one in blocks if one.get("type") == "thinking"]
-    calls = tuple(_read_call(one) for one in blocks if one.get("type") == "tool_use")
+    return [read_reply(text, blocks, at)]
+
+
+def read_reply(
+    text: str,
+    blocks: Sequence[Mapping[str, Any]],
+    at: datetime | None,
+    call: str = "tool_use",
+    arguments: str = "input",
+) -> ForeignMessage:
+    """Return what a model says in this text, with the thoughts and calls in blocks; `call` is the
+    type of those there, and `arguments` their field of that."""
+    thoughts = (as_text(one.get("thinking")) for one in blocks if one.get("type") == "thinking")
+    calls = (
+        ToolCall(
+            as_text(one.get("id")),
+            as_text(one.get("name")),
+            json.dumps(as_mapping(one.get(arguments)), ensure_ascii=False),
+        )
+        for one in blocks
+        if one.get("type") == call
+    )
     reasoning = "\n\n".join(filter(None, thoughts))
-    return [ForeignMessage("assistant", text, at, reasoning=reasoning, calls=calls)]
+    return ForeignMessage("assistant", text, at, reasoning=reasoning, calls=tuple(calls))
 
 
 def join_texts(blocks: Iterable[Mapping[str, Any]]) -> str:
@@ -51,16 +72,11 @@ def join_texts(blocks: Iterable[Mapping[str, Any]]) -> str:
     return "\n\n".join(filter(None, texts))
 
 
-def write_arguments(value: object) -> str:
-    """Return the arguments of a call as the text that they are here."""
-    return json.dumps(as_object(value), ensure_ascii=False)
-
-
 def find_pictures(blocks: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the pictures that stand in blocks themselves, as `decode_picture` reads them."""
     found = []
     for one in (one for one in blocks if one.get("type") == "image"):
-        source = as_object(one.get("source")) or one
+        source = as_mapping(one.get("source")) or one
         kind = as_text(source.get("media_type")) or as_text(source.get("mimeType"))
         found.append(f"data:{kind};base64,{as_text(source.get('data'))}")
     return found
@@ -78,11 +94,6 @@ def decode_picture(name: str) -> bytes | None:
     return content if len(content) <= MOST_PICTURE else None
 
 
-def _read_call(block: Mapping[str, Any]) -> ToolCall:
-    arguments = write_arguments(block.get("input"))
-    return ToolCall(as_text(block.get("id")), as_text(block.get("name")), arguments)
-
-
 def count_returned_pictures(blocks: Iterable[Mapping[str, Any]], skipped: SkippedItems) -> None:
     """Count pictures in the result of a tool, which are not taken."""
     number = sum(one.get("type") == "image" for one in blocks)
@@ -93,7 +104,7 @@ def _read_result(
     block: Mapping[str, Any], at: datetime | None, skipped: SkippedItems
 ) -> ForeignMessage:
     content = block.get("content")
-    parts = [as_object(one) for one in as_list(content)]
+    parts = [as_mapping(one) for one in as_list(content)]
     count_returned_pictures(parts, skipped)
     return ForeignMessage(
         "tool",

@@ -18,9 +18,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any
 
+from agent.models.shapes import as_list, as_mapping
 from memory.messages import PICTURE, ToolCall
 from plugins.moving.reading import MOST_PICTURE, Archive
 from plugins.moving.source import (
@@ -30,17 +32,16 @@ from plugins.moving.source import (
     ImportedProfile,
     MovingError,
     Persona,
-    SkippedItems,
     UnreadableChat,
-    as_list,
-    as_object,
     as_text,
     as_time,
     find_path,
     name_by_beginning,
     name_some,
     read_each,
+    standing_of,
 )
+from plugins.moving.workspace import ForeignSource
 
 _BEGIN, _END, _NEXT = "\ue200", "\ue201", "\ue202"
 _MARK = re.compile(rf"[ \t]?{_BEGIN}([^{_BEGIN}{_END}]*){_END}")
@@ -99,14 +100,13 @@ _OTHER_FILES = {
 _READ_ELSEWHERE = frozenset((*_OTHER_FILES, _MANIFEST, "conversation_asset_file_names.json"))
 
 
-class ChatGpt:
-    """The export; see `ForeignSource`."""
+class ChatGpt(ForeignSource):
+    """The export."""
 
     name = "ChatGPT"
 
-    def __init__(self, path: Path) -> None:
-        self.skipped = SkippedItems()
-        self._archive = Archive(path)
+    def __init__(self, path: Path, skills: Path = Path()) -> None:
+        super().__init__(path, skills)
         self._own = ImportedProfile()
         names = self._archive.names
         self._parts = [one for one in names if _PART.fullmatch(PurePosixPath(one).name)]
@@ -133,9 +133,6 @@ class ChatGpt:
             return Archive(path.parent) if self._archive.place(path.name) else self._archive
         except MovingError:  # a folder with too many other files
             return self._archive
-
-    def count(self) -> int:
-        return 0
 
     def chats(self) -> Iterator[ForeignChat | UnreadableChat]:
         for entry in read_each(self._parts, self._archive.entries, self.skipped):
@@ -167,8 +164,8 @@ class ChatGpt:
         last = max(map(int, numbers), default=-1)
         wanted = {f"conversations-{n:0{len(numbers[0])}}.json" for n in range(min(last, 10_000))}
         if manifest := self._archive.find(_MANIFEST):
-            logical = as_object(as_object(self._archive.json(manifest)).get("logical_files"))
-            named = as_object(logical.get("conversations.json")).get("files")
+            logical = as_mapping(as_mapping(self._archive.json(manifest)).get("logical_files"))
+            named = as_mapping(logical.get("conversations.json")).get("files")
             wanted |= {PurePosixPath(as_text(one)).name for one in as_list(named)}
         if missing := sorted(wanted - there - {""}):
             self.skipped.remarks.append(
@@ -181,19 +178,20 @@ class ChatGpt:
         return self._beside.read(file, MOST_PICTURE) if file else None
 
     def _chat(self, entry: object) -> ForeignChat | UnreadableChat:
-        told = as_object(entry)
-        nodes = as_object(told.get("mapping"))
+        told = as_mapping(entry)
+        nodes = as_mapping(told.get("mapping"))
         said = [one for one in map(_message_of, nodes.values()) if one]
-        if not nodes or (said and not any(as_object(one.get("author")) for one in said)):
+        if not nodes or (said and not any(as_mapping(one.get("author")) for one in said)):
             return UnreadableChat("no messages in the shape that ChatGPT exports")
         path = find_path(nodes, as_text(told.get("current_node")), "parent", _time)
-        messages = [found for node in path for found in self._read(as_object(node.get("message")))]
-        others = sum(_is_said(as_object(node)) for node in nodes.values())
+        messages = [found for node in path for found in self._read(as_mapping(node.get("message")))]
+        others = sum(_is_said(as_mapping(node)) for node in nodes.values())
         others -= sum(map(_is_said, path))
+        versions = "(edited questions, retries)"
         self.skipped.add(
             max(0, others),
-            "message of another version (edited questions, retries)",
-            "messages of other versions (edited questions, retries)",
+            f"message of another version {versions}",
+            f"messages of other versions {versions}",
         )
         identity = as_text(told.get("conversation_id")) or as_text(told.get("id"))
         title = as_text(told.get("title"))
@@ -201,18 +199,21 @@ class ChatGpt:
             identity or name_by_beginning(min(nodes), title, messages),
             title,
             tuple(messages),
-            _standing(told),
+            standing_of(
+                is_archived=told.get("is_archived") is True,
+                is_pinned=told.get("is_starred") is True or told.get("pinned_time"),
+            ),
             at=as_time(told.get("create_time")),
         )
 
     def _read(self, message: Mapping[str, Any]) -> list[ForeignMessage]:
-        author = as_object(message.get("author"))
-        content, role = as_object(message.get("content")), as_text(author.get("role"))
+        author = as_mapping(message.get("author"))
+        content, role = as_mapping(message.get("content")), as_text(author.get("role"))
         kind = as_text(content.get("content_type"))
-        beside = as_object(message.get("metadata"))
+        beside = as_mapping(message.get("metadata"))
         is_context = kind in ("user_editable_context", "model_editable_context")
         if is_context or beside.get("is_user_system_message") is True:
-            self._take_context(content, as_object(beside.get("user_context_message_data")))
+            self._take_context(content, as_mapping(beside.get("user_context_message_data")))
             return []
         is_hidden = beside.get("is_visually_hidden_from_conversation") is True
         roles: dict[str, ForeignRole] = {"user": "user", "assistant": "assistant", "tool": "tool"}
@@ -245,7 +246,7 @@ class ChatGpt:
     def _text(self, content: Mapping[str, Any]) -> str:
         """Return the text of a message, whatever its kind; a picture that is not sent is named."""
         if thoughts := as_list(content.get("thoughts")):
-            said = [as_object(one) for one in thoughts]
+            said = [as_mapping(one) for one in thoughts]
             return "\n\n".join(
                 as_text(one.get("content")) or as_text(one.get("summary")) for one in said
             )
@@ -259,7 +260,9 @@ class ChatGpt:
     ) -> None:
         """Count what of a message is neither text nor a picture: files, sounds, what is new."""
         pictures = {_stem(one) for one in _find_pictures(content)}
-        for file in map(as_object, as_list(as_object(message.get("metadata")).get("attachments"))):
+        for file in map(
+            as_mapping, as_list(as_mapping(message.get("metadata")).get("attachments"))
+        ):
             if _stem(as_text(file.get("id"))) not in pictures:
                 self.skipped.add(1, "file that was attached", "files that were attached")
         parts = [one for one in as_list(content.get("parts")) if isinstance(one, dict)]
@@ -275,9 +278,7 @@ class ChatGpt:
     def _count_made(self, content: Mapping[str, Any]) -> int:
         """Return how many pictures stand in what the model or a tool said."""
         found = sum(1 for _ in _find_pictures(content))
-        self.skipped.add(
-            found, "picture that the model had made", "pictures that the model had made"
-        )
+        self.skipped.add_some(found, "picture", "that the model had made")
         return found
 
     def _take_context(self, content: Mapping[str, Any], typed: Mapping[str, Any]) -> None:
@@ -303,12 +304,6 @@ class ChatGpt:
                 self._own.memory.append(said)
 
 
-def _standing(told: Mapping[str, Any]) -> Literal["", "pinned", "archived"]:
-    if told.get("is_archived") is True:
-        return "archived"
-    return "pinned" if told.get("is_starred") is True or told.get("pinned_time") else ""
-
-
 def _unwrap(text: str) -> str:
     """Return custom instructions without the sentence for the model before them."""
     said = text.strip()
@@ -317,33 +312,32 @@ def _unwrap(text: str) -> str:
     return said.strip()
 
 
-def _time(node: Mapping[str, Any]) -> float:
-    at = as_time(as_object(node.get("message")).get("create_time"))
-    return at.timestamp() if at else 0.0
+def _time(node: Mapping[str, Any]) -> datetime | None:
+    return as_time(as_mapping(node.get("message")).get("create_time"))
 
 
 def _message_of(node: object) -> Mapping[str, Any]:
     """Return the message of a node. Other programs have such trees, too, but ones without
     authors."""
-    return as_object(as_object(node).get("message"))
+    return as_mapping(as_mapping(node).get("message"))
 
 
 def _is_said(node: Mapping[str, Any]) -> bool:
     """Return whether a node is something that a person or the model has said."""
-    message = as_object(node.get("message"))
-    content = as_object(message.get("content"))
-    is_spoken = as_object(message.get("author")).get("role") in ("user", "assistant")
-    is_hidden = as_object(message.get("metadata")).get("is_visually_hidden_from_conversation")
+    message = as_mapping(node.get("message"))
+    content = as_mapping(message.get("content"))
+    is_spoken = as_mapping(message.get("author")).get("role") in ("user", "assistant")
+    is_hidden = as_mapping(message.get("metadata")).get("is_visually_hidden_from_conversation")
     return is_spoken and is_hidden is not True and content.get("content_type") in _SAID_KINDS
 
 
 def _text_of_part(part: object) -> str:
-    return part if isinstance(part, str) else as_text(as_object(part).get("text"))
+    return part if isinstance(part, str) else as_text(as_mapping(part).get("text"))
 
 
 def _find_pictures(content: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of the pictures that a message points to."""
-    for part in map(as_object, as_list(content.get("parts"))):
+    for part in map(as_mapping, as_list(content.get("parts"))):
         if part.get("content_type") == _PICTURE_PART:
             found = _POINTER.match(as_text(part.get("asset_pointer")))
             yield _stem(found[1]) if found else ""

@@ -23,13 +23,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from msgspec import Struct, field
 
-from plugins.moving.blocks import decode_picture, read_blocks
-from plugins.moving.reading import Archive
+from agent.models.shapes import as_mapping
+from plugins.moving.blocks import read_blocks
 from plugins.moving.source import (
     ForeignChat,
     ForeignMessage,
@@ -38,13 +39,11 @@ from plugins.moving.source import (
     Persona,
     SkippedItems,
     UnreadableChat,
-    as_object,
     as_text,
     as_time,
     find_path,
 )
-from plugins.moving.workspace import Workspace
-from plugins.moving.wrapped import drop_elements
+from plugins.moving.workspace import ForeignSource, Workspace
 
 _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
 """Lines that name the session, with the field that does; the later ones have precedence."""
@@ -64,14 +63,14 @@ _INTERRUPTED = re.compile(r"\s*\[Request interrupted by user[^\]\n]*\]\s*")
 _NO_PERSON = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 
 
-class ClaudeCode:
-    """The sessions of one person; see `ForeignSource`."""
+class ClaudeCode(ForeignSource):
+    """The sessions of one person."""
 
     name = "Claude Code"
+    levels = 6
 
     def __init__(self, path: Path, skills: Path = Path("data/skills")) -> None:
-        self.skipped = SkippedItems()
-        self._archive, self._skills = Archive(path, levels=6), skills
+        super().__init__(path, skills)
         names = self._archive.names
         self._sessions = [
             one
@@ -127,9 +126,6 @@ class ClaudeCode:
         )
         return own
 
-    def picture(self, name: str) -> bytes | None:
-        return decode_picture(name)
-
 
 def _is_in_project(name: str) -> bool:
     """Return whether a file may be a session: beside the folder of the projects, and in plugins,
@@ -182,7 +178,7 @@ class _Session(Struct):
             if kind in ("user", "assistant"):
                 self._last = name
             self._questions += _is_question(line)
-            if identity := as_text(as_object(line.get("message")).get("id")):
+            if identity := as_text(as_mapping(line.get("message")).get("id")):
                 self._reply_of[name] = identity, self._questions
                 self._replies.setdefault(self._reply_of[name], []).append(name)
 
@@ -215,7 +211,7 @@ class _Session(Struct):
 
     def _read(self, name: str, skipped: SkippedItems) -> list[ForeignMessage]:
         node = self._nodes[name]
-        kind, message = as_text(node["type"]), as_object(node["message"])
+        kind, message = as_text(node["type"]), as_mapping(node["message"])
         if kind not in ("user", "assistant") or any(node[mark] is True for mark in _NO_PERSON):
             return []
         if message.get("model") == "<synthetic>":
@@ -273,16 +269,32 @@ def _as_said(message: ForeignMessage) -> ForeignMessage | None:
     elif found := _SHELL.match(text):
         text = f"!{found[1].strip()}"
     else:
-        text = "" if _INTERRUPTED.fullmatch(text) else drop_elements(text, _MACHINE)
+        text = "" if _INTERRUPTED.fullmatch(text) else _drop_elements(text, _MACHINE)
     if not text.strip() and not message.pictures:
         return None
     return ForeignMessage("user", text, message.at, pictures=message.pictures)
 
 
+def _drop_elements(text: str, names: Iterable[str]) -> str:
+    """Return a text without the elements of these names that begin a line."""
+    for name in names:
+        end = f"</{name}>"
+        if end not in text:
+            continue
+        begins = re.compile(rf"^[ \t]*<{name}>", re.MULTILINE)
+        kept = []
+        *parts, rest = text.split(end)
+        for part in parts:
+            found = begins.search(part)
+            kept.append(part[: found.start()] if found else part + end)
+        text = "".join((*kept, rest)).strip()
+    return text
+
+
 def _as_asked(line: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the line that a question would have been, had the model not worked when it came."""
-    queued = as_object(line.get("attachment"))
-    by = as_text(as_object(queued.get("origin")).get("kind"))
+    queued = as_mapping(line.get("attachment"))
+    by = as_text(as_mapping(queued.get("origin")).get("kind"))
     is_person = queued.get("commandMode", "prompt") == "prompt" and by in ("", "human")
     if line.get("type") != "attachment" or queued.get("type") != "queued_command" or not is_person:
         return line
@@ -291,12 +303,11 @@ def _as_asked(line: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _is_question(line: Mapping[str, Any]) -> bool:
     """Return whether a line is something else than a reply and results of tools."""
-    content = as_object(line.get("message")).get("content")
+    content = as_mapping(line.get("message")).get("content")
     blocks = content if isinstance(content, list) else []
-    is_result = any(as_object(one).get("type") == "tool_result" for one in blocks)
+    is_result = any(as_mapping(one).get("type") == "tool_result" for one in blocks)
     return line.get("type") == "user" and not is_result
 
 
-def _time(node: Mapping[str, Any]) -> float:
-    at = as_time(node.get("timestamp"))
-    return at.timestamp() if at else 0.0
+def _time(node: Mapping[str, Any]) -> datetime | None:
+    return as_time(node.get("timestamp"))

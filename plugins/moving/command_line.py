@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 
-from bot.command_line import Commands, say, with_places
-from channels.message import clean_text
+from bot.command_line import Commands
 from channels.program import as_place
 
 PROGRAMS = ("chatgpt", "open-webui", "openclaw", "hermes", "claude-code", "cowagent", "parley")
@@ -41,15 +39,10 @@ def add_commands(commands: Commands) -> None:
 def _bring_in(options: argparse.Namespace) -> int:
     from plugins.moving.commands import bring_in  # noqa: PLC0415 - slow, and nothing for others
 
-    return bring_in(options, partial(_say, options))
+    return bring_in(options)
 
 
 def _write_out(options: argparse.Namespace) -> int:
     from plugins.moving.commands import write_out  # noqa: PLC0415 - as above
 
-    return write_out(options, partial(_say, options))
-
-
-def _say(options: argparse.Namespace, text: str) -> None:
-    """Write a text for the person, in which names may stand that a stranger chose."""
-    say(clean_text(with_places(text, options)))
+    return write_out(options)

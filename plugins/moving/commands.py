@@ -19,6 +19,7 @@ from typing import Any
 from bot.access import NAME, person_of
 from bot.app import App
 from bot.assembly import assemble
+from bot.command_line import say, with_places
 from bot.data_folder import (
     FolderError,
     check_moved,
@@ -44,7 +45,8 @@ from plugins.moving.export import Exported, export
 from plugins.moving.kinds import open_source, suggest
 from plugins.moving.plain_arrival import PlainArrival, PlainExport
 from plugins.moving.report import describe, describe_nothing
-from plugins.moving.source import ForeignSource, ImportedProfile, MovingError, Persona
+from plugins.moving.source import ImportedProfile, MovingError, Persona
+from plugins.moving.workspace import ForeignSource
 
 _LONGEST_PROMPT, _LONGEST_ABOUT = 90_000, 500
 _NAMES = re.compile(r"[^A-Za-z0-9_-]+")
@@ -97,23 +99,28 @@ CHANNELS = ("web", "terminal")
 """The channels that list several conversations of one person."""
 
 
+def _say(options: argparse.Namespace, text: str) -> None:
+    """Write a text for the person, in which names may stand that a stranger chose."""
+    say(clean_text(with_places(text, options)))
+
+
 Take = Callable[[App | None], Awaitable[None]]
 """Brings something in; None: there is no bot yet, and nothing is written."""
 
 
-def bring_in(options: argparse.Namespace, say: Callable[[str], None]) -> int:
+def bring_in(options: argparse.Namespace) -> int:
     """Import; returns the exit code. Raises MovingError, FolderError, StoreError, SettingError."""
     try:
-        return _bring_in_all(options, say)
+        return _bring_in_all(options)
     except (MovingError, StoreError) as error:
         if hint := suggest(options.source, options.path):
             raise MovingError(f"{error} {hint}") from None
         raise
 
 
-def _bring_in_all(options: argparse.Namespace, say: Callable[[str], None]) -> int:
+def _bring_in_all(options: argparse.Namespace) -> int:
     layers = _load_layers(options, "import")
-    take = _choose(options, say)
+    take = _choose(options)
     place = find_database(layers, options.data)
     if options.dry_run and not has_bot(place):
         asyncio.run(_rehearse(take))
@@ -127,41 +134,40 @@ def _bring_in_all(options: argparse.Namespace, say: Callable[[str], None]) -> in
         with _hold(options, layers):
             asyncio.run(_bring_in(options, layers, take))
     except KeyboardInterrupt:
-        say("Stopped. Imported conversations stay; run the same command to continue.")
+        _say(options, "Stopped. Imported conversations stay; run the same command to continue.")
         return 130
     return 0
 
 
-def write_out(options: argparse.Namespace, say: Callable[[str], None]) -> int:
+def write_out(options: argparse.Namespace) -> int:
     """Export; returns the exit code. Raises MovingError, FolderError, StoreError, SettingError."""
     layers = _load_layers(options, "export")
     place = find_database(layers, options.data)
     if not has_bot(place):
         raise FolderError(f"There is no bot in {options.data}; name its folder with --data DIR.")
     with _hold(options, layers):
-        asyncio.run(_write_out(options, place, say))
+        asyncio.run(_write_out(options, place))
     return 0
 
 
-async def _write_out(
-    options: argparse.Namespace, place: Path | str, say: Callable[[str], None]
-) -> None:
+async def _write_out(options: argparse.Namespace, place: Path | str) -> None:
     store = await Store.open(engine_for(place), "alone")
     try:
         with progress("Exporting", "conversations") as shown:
             done = await export(store, options.data, options.folder, shown.tell)
     finally:
         await store.close()
-    say(
+    _say(
+        options,
         f"Exported {count(done.conversations, 'conversation')} with "
-        f"{count(done.messages, 'message')}, and {count(done.files, 'file')}, to {options.folder}."
+        f"{count(done.messages, 'message')}, and {count(done.files, 'file')}, to {options.folder}.",
     )
     if done.left_out:
         gone = "removed (/undo, /context clear)"
         left_out = count(done.left_out, f"message that was {gone}", f"messages that were {gone}")
-        say(f"Not exported: {left_out}.")
+        _say(options, f"Not exported: {left_out}.")
     for line in _describe_waiting(done):
-        say(line)
+        _say(options, line)
 
 
 def _describe_waiting(done: Exported) -> Iterator[str]:
@@ -208,7 +214,7 @@ def _hold(options: argparse.Namespace, layers: Layers) -> Iterator[None]:
             close_logs()
 
 
-def _choose(options: argparse.Namespace, say: Callable[[str], None]) -> Take:
+def _choose(options: argparse.Namespace) -> Take:
     """Return the work that brings it in; it is there, and of that kind. Raises MovingError."""
     source = open_source(options.source, options.path, options.user, options.data)
     if isinstance(source, PlainExport):
@@ -217,10 +223,10 @@ def _choose(options: argparse.Namespace, say: Callable[[str], None]) -> Take:
                 "--to is not for parley, whose conversations go back to where they were; leave it "
                 "out."
             )
-        return partial(_take_export, options, say, source)
+        return partial(_take_export, options, source)
     options.to = options.to or CHANNELS[0]
     destination = _destination(options.to)
-    return partial(_take_foreign, options, say, source, destination)
+    return partial(_take_foreign, options, source, destination)
 
 
 def _destination(text: str) -> Destination:
@@ -254,7 +260,6 @@ async def _bring_in(options: argparse.Namespace, layers: Layers, take: Take) -> 
 
 async def _take_foreign(
     options: argparse.Namespace,
-    say: Callable[[str], None],
     source: ForeignSource,
     destination: Destination,
     app: App | None,
@@ -276,7 +281,7 @@ async def _take_foreign(
         await arrival.take_schedules(own)
     except (MovingError, StoreError):
         if arrival.arrived.turns:  # what came before the fault stays
-            say(describe(arrival.arrived, source, options, []))
+            _say(options, describe(arrival.arrived, source, options, []))
         raise
     if destination.user and not (app and await _is_let_in(app, destination.user)):
         source.skipped.remarks.append(
@@ -287,23 +292,21 @@ async def _take_foreign(
     try:
         agents = await _take_settings(options, app, arrival, own)
     finally:  # whatever becomes of the settings, the conversations are here
-        say(describe(arrival.arrived, source, options, agents))
+        _say(options, describe(arrival.arrived, source, options, agents))
 
 
 async def _is_let_in(app: App, user: str) -> bool:
     return await app.store.read(lambda db: find_known(db, person_of(user))) is not None
 
 
-async def _take_export(
-    options: argparse.Namespace, say: Callable[[str], None], source: PlainExport, app: App | None
-) -> None:
+async def _take_export(options: argparse.Namespace, source: PlainExport, app: App | None) -> None:
     with progress("Importing", "conversations") as shown:
         how = {"is_own": options.mine, "is_rehearsal": options.dry_run}
         arrival = PlainArrival(app, source, **how, tell=shown.tell)
         was_read = await arrival.take_all()
     if not was_read:
         raise MovingError(describe_nothing(arrival.arrived, source, options.path))
-    say(describe(arrival.arrived, source, options, []))
+    _say(options, describe(arrival.arrived, source, options, []))
 
 
 async def _take_settings(

@@ -13,10 +13,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from agent.models.shapes import as_mapping
 from memory.record.store import StoreError
 from plugins.moving.blocks import read_blocks
-from plugins.moving.reading import Archive, load_json
-from plugins.moving.record.foreign import ForeignDatabase, TooLargeRow
+from plugins.moving.reading import load_json
+from plugins.moving.record import ForeignDatabase, TooLargeRow
 from plugins.moving.source import (
     TOO_LARGE,
     ForeignChat,
@@ -27,11 +28,11 @@ from plugins.moving.source import (
     Persona,
     SkippedItems,
     UnreadableChat,
-    as_object,
     as_text,
     as_time,
+    standing_of,
 )
-from plugins.moving.workspace import DAY, Workspace
+from plugins.moving.workspace import DAY, ForeignSource, Workspace
 
 _DATABASES = ("memory/long-term/index.db", "sessions/conversations.db")
 _SELVES = ("AGENT.md", "SOUL.md")
@@ -51,22 +52,19 @@ _SECRET = re.compile(r"key|secret|token|password", re.IGNORECASE)
 _NO_SECRET = frozenset({"agent_max_context_tokens", "conversation_max_tokens"})
 
 
-class CowAgent:
-    """A workspace, or the folder with the configuration; see `ForeignSource`. `skills` is where the
-    bot has its own."""
+class CowAgent(ForeignSource):
+    """A workspace, or the folder with the configuration."""
 
     name = "CowAgent"
 
     def __init__(self, path: Path, skills: Path = Path("data/skills")) -> None:
-        self.skipped = SkippedItems()
-        self._skills = skills
-        self._archive = Archive(path)
+        super().__init__(path, skills)
         self._files = Workspace(self._archive, self.skipped)
         names = self._archive.names
         there = [name for name in names if name in _DATABASES or name.endswith(".db")]
-        found = [_open_database(self._archive, name) for name in there]
+        found = [self._try_database(name) for name in there]
         self._databases = [one for one in found if one and one.has("sessions", "session_id")]
-        self._config = as_object(
+        self._config = as_mapping(
             self._archive.json("config.json") if "config.json" in names else {}
         )
         is_workspace = {"MEMORY.md", *_SELVES} & {*names} or any(map(DAY.fullmatch, names))
@@ -76,6 +74,16 @@ class CowAgent:
                 f"There is nothing of CowAgent in {path}; name its workspace (~/cow unless "
                 "agent_workspace says otherwise), or the folder with its config.json."
             )
+
+    def _try_database(self, name: str) -> ForeignDatabase | None:
+        """Return a database in the workspace; None for a file that only has the name of one, as
+        anything may that an agent has put there. Raises MovingError and StoreError."""
+        try:
+            return self._open_database(name)
+        except StoreError:
+            if name.endswith(_DATABASES):
+                raise
+            return None
 
     def count(self) -> int:
         return sum(one.count("sessions") for one in self._databases)
@@ -99,7 +107,7 @@ class CowAgent:
             f"{agent}/{session}" if agent else session,
             title or (f"{session} ({channel})" if channel not in ("", "web") else ""),
             tuple(said for one in rows for said in _read(one, self.skipped)),
-            "pinned" if row["pinned"] else "",
+            standing_of(is_archived=False, is_pinned=row["pinned"]),
             at=as_time(row["created_at"]),
         )
 
@@ -147,24 +155,10 @@ class CowAgent:
         add(knowledge, "file of knowledge (knowledge/)", "files of knowledge (knowledge/)")
         if "scheduler/tasks.json" in names:
             tasks = self._archive.json("scheduler/tasks.json")
-            listed = as_object(tasks).get("tasks", tasks)
+            listed = as_mapping(tasks).get("tasks", tasks)
             number = len(listed) if isinstance(listed, dict | list) else 1
             new = "(/remind and /job make new ones)"
             add(number, f"scheduled task {new}", f"scheduled tasks {new}")
-
-
-def _open_database(archive: Archive, name: str) -> ForeignDatabase | None:
-    """Return a database in the workspace; None for a file that only has the name of one, as
-    anything may that an agent has put there. Raises MovingError and StoreError."""
-    place = archive.place(name)
-    if place is None:
-        raise MovingError(f"{archive.path} is a ZIP; unpack it, and name the folder.")
-    try:
-        return ForeignDatabase(place)
-    except StoreError:
-        if name.endswith(_DATABASES):
-            raise
-        return None
 
 
 def _read(row: Mapping[str, Any], skipped: SkippedItems) -> list[ForeignMessage]:

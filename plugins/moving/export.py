@@ -27,9 +27,9 @@ from memory.record import daily, memory_versions
 from memory.record.store import Store
 from memory.turns import Entry
 from plugins.features import find_modules
+from plugins.moving import record
 from plugins.moving.plain import ABOUT, CARRIED, MESSAGES, READABLE, write_about, write_message
-from plugins.moving.record import archive
-from plugins.moving.record.archive import ArchivedConversation
+from plugins.moving.record import ArchivedConversation
 from plugins.moving.source import MovingError
 from plugins.wording import clip, literal
 
@@ -107,7 +107,7 @@ def _prepare(data: Path, target: Path) -> Path:
 async def _write_all(store: Store, data: Path, work: Path, tell: Tell) -> Exported:
     done = Exported()
     index: list[str] = []
-    every = await store.read(archive.list_all)
+    every = await store.read(record.list_all)
     for one in every:
         place = work / one.audience / file_name(one.id)
         place.mkdir(parents=True, exist_ok=True)
@@ -150,7 +150,7 @@ async def _write_conversation(
         after = turn = 0
         while True:
             entries, after, left_out = await store.read(
-                partial(archive.read_entries, conversation=one.row, after=after, most=_AT_ONCE)
+                partial(record.read_entries, conversation=one.row, after=after, most=_AT_ONCE)
             )
             done.left_out += left_out
             if not called and (entries or not after):

@@ -24,10 +24,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from agent.models.shapes import as_list, as_mapping
 from memory.messages import ToolCall
-from plugins.moving.blocks import decode_picture
-from plugins.moving.reading import Archive, load_json
-from plugins.moving.record.foreign import ForeignDatabase, TooLargeRow
+from plugins.moving.reading import load_json
+from plugins.moving.record import ForeignDatabase, TooLargeRow
 from plugins.moving.schedules import read_hermes_job
 from plugins.moving.source import (
     TOO_LARGE,
@@ -38,12 +38,11 @@ from plugins.moving.source import (
     Persona,
     SkippedItems,
     UnreadableChat,
-    as_list,
-    as_object,
     as_text,
     as_time,
+    standing_of,
 )
-from plugins.moving.workspace import Workspace
+from plugins.moving.workspace import ForeignSource, Workspace
 
 _DATABASE, _JOBS = "state.db", "cron/jobs.json"
 _JSON = "\x00json:"
@@ -62,23 +61,19 @@ _NO_PERSON = re.compile(
 Row = Mapping[str, Any]
 
 
-class Hermes:
-    """The folder of one profile; see `ForeignSource`."""
+class Hermes(ForeignSource):
+    """The folder of one profile."""
 
     name = "Hermes"
 
     def __init__(self, path: Path, skills: Path = Path("data/skills")) -> None:
-        self.skipped = SkippedItems()
-        self._archive, self._skills = Archive(path), skills
+        super().__init__(path, skills)
         self._files = Workspace(self._archive, self.skipped)
         names = self._archive.names
         database = _DATABASE if _DATABASE in names else ""
         if path.is_file() and len(names) == 1 and names[0].endswith(".db"):
             database = names[0]
-        place = self._archive.place(database) if database else None
-        if database and place is None:
-            raise MovingError(f"{path} is a ZIP; unpack it, and name the folder.")
-        self._database = ForeignDatabase(place) if place else None
+        self._database = self._open_database(database) if database else None
         if self._database and not self._database.has("messages", "session_id", "role", "content"):
             raise MovingError(f"{path} is no database of Hermes: it has no table of messages.")
         self._older = [
@@ -131,7 +126,7 @@ class Hermes:
             as_text(first["id"]),
             next(filter(None, reversed(titles)), ""),
             tuple(unfold(said)),
-            "archived" if chain[-1]["archived"] else "pinned" if chain[-1]["pinned"] else "",
+            standing_of(is_archived=chain[-1]["archived"], is_pinned=chain[-1]["pinned"]),
             at=as_time(first["started_at"]),
         )
 
@@ -142,7 +137,7 @@ class Hermes:
             found = list(self._archive.lines(name))
             self.skipped.add_damaged_lines(found.count(None))
         else:
-            entry = as_object(next(self._archive.entries(name), None))
+            entry = as_mapping(next(self._archive.entries(name), None))
             found, title = as_list(entry.get("messages")), as_text(entry.get("title"))
         if found and isinstance(found[-1], UnreadableChat):
             return found[-1]
@@ -160,8 +155,8 @@ class Hermes:
         if prompt := self._files.page("SOUL.md").strip():
             own.personas.append(Persona("hermes", "who Hermes was", prompt))
         if self._archive.has(_JOBS):
-            jobs = as_object(self._archive.json(_JOBS))
-            for job in map(as_object, as_list(jobs.get("jobs"))):
+            jobs = as_mapping(self._archive.json(_JOBS))
+            for job in map(as_mapping, as_list(jobs.get("jobs"))):
                 own.schedules += read_hermes_job(job, self.skipped)
         Workspace(self._archive, self.skipped, "skills/").name_skills(self._skills)
         names = self._archive.names
@@ -175,16 +170,13 @@ class Hermes:
             )
         return own
 
-    def picture(self, name: str) -> bytes | None:
-        return decode_picture(name)
-
     def _read(self, row: Row) -> list[ForeignMessage]:
         role, at = as_text(row.get("role")), as_time(row.get("timestamp"))
         content: object = row.get("content")
         if isinstance(content, str) and content.startswith(_JSON):
             content = load_json(content.removeprefix(_JSON))
-        parts = [as_object(one) for one in as_list(content)]
-        pictures = [as_text(as_object(one.get("image_url")).get("url")) for one in parts]
+        parts = [as_mapping(one) for one in as_list(content)]
+        pictures = [as_text(as_mapping(one.get("image_url")).get("url")) for one in parts]
         for part in parts:
             if part.get("type") not in ("text", "image_url"):
                 self.skipped.add_unread("content", as_text(part.get("type")))
@@ -193,8 +185,7 @@ class Hermes:
         if row.get("_compressed_summary") and not text.lstrip().startswith(_SUMMARIES):
             text = _SUMMARIES[0]
         if role == "user" and _NO_PERSON.fullmatch(as_text(row.get("display_kind"))):
-            what = "that Hermes wrote in a person's place"
-            self.skipped.add(1, f"message {what}", f"messages {what}")
+            self.skipped.add_some(1, "message", "that Hermes wrote in a person's place")
             return []
         if role == "user":
             return [ForeignMessage("user", text, at, pictures=tuple(filter(None, pictures)))]
@@ -206,7 +197,7 @@ class Hermes:
             calls = row.get("tool_calls")
             listed = as_list(load_json(calls) if isinstance(calls, str) else calls)
             reasoning = as_text(row.get("reasoning")) or as_text(row.get("reasoning_content"))
-            made = tuple(map(_read_call, map(as_object, listed)))
+            made = tuple(map(_read_call, map(as_mapping, listed)))
             return [ForeignMessage("assistant", text, at, reasoning=reasoning, calls=made)]
         if role not in ("system", "session_meta"):
             self.skipped.add_unread("message", role)
@@ -214,7 +205,7 @@ class Hermes:
 
 
 def _read_call(call: Mapping[str, Any]) -> ToolCall:
-    asked = as_object(call.get("function"))
+    asked = as_mapping(call.get("function"))
     return ToolCall(
         as_text(call.get("id")), as_text(asked.get("name")), as_text(asked.get("arguments"))
     )
@@ -227,7 +218,7 @@ def _find_chains(sessions: Mapping[str, Row], skipped: SkippedItems) -> list[lis
     roots = []
     for name, row in sessions.items():
         parent = as_text(row["parent_session_id"])
-        marks = as_object(load_json(row["model_config"] or ""))
+        marks = as_mapping(load_json(row["model_config"] or ""))
         above = sessions.get(parent)
         is_branch = bool(marks.get("_branched_from")) or (
             above is not None and above["end_reason"] == "branched"

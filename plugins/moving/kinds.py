@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,19 +17,16 @@ from plugins.moving.open_webui import OpenWebUi
 from plugins.moving.openclaw import OpenClaw
 from plugins.moving.plain_arrival import PlainExport
 from plugins.moving.reading import Archive
-from plugins.moving.source import ForeignChat, ForeignSource, MovingError
+from plugins.moving.source import ForeignChat, MovingError
+from plugins.moving.workspace import ForeignSource
 
-_WITH_SKILLS: Mapping[str, type[CowAgent | Hermes | OpenClaw | ClaudeCode]] = {
+OPENERS: Mapping[str, type[ForeignSource]] = {
+    "chatgpt": ChatGpt,
+    "open-webui": OpenWebUi,
     "hermes": Hermes,
     "openclaw": OpenClaw,
     "claude-code": ClaudeCode,
     "cowagent": CowAgent,
-}
-"""Programs that have skills, and are told where the bot keeps its own."""
-OPENERS: Mapping[str, Callable[[Path], ForeignSource]] = {
-    "chatgpt": ChatGpt,
-    "open-webui": OpenWebUi,
-    **_WITH_SKILLS,
     "parley": PlainExport,
 }
 _MOST_LOOKED_AT = 2_000  # values
@@ -39,15 +36,13 @@ _LOOKED_AT = 20  # conversations; who can read none of those does not know the o
 def open_source(kind: str, path: Path, user: str, data: Path) -> ForeignSource:
     """Open what that program kept. Raises MovingError and StoreError."""
     if kind == "open-webui":
-        return OpenWebUi(path, user)
+        return OpenWebUi(path, user=user)
     if user:
         raise MovingError(
             "--user is for open-webui alone, in whose database several people may have chats; "
             f"leave it out for {kind}."
         )
-    if kind in _WITH_SKILLS:
-        return _WITH_SKILLS[kind](path, data / "skills")
-    return OPENERS[kind](path)
+    return OPENERS[kind](path, data / "skills")
 
 
 def suggest(kind: str, path: Path) -> str:
@@ -128,8 +123,7 @@ def _has_chats(kind: str, path: Path) -> bool:
 def _has_profile(kind: str, path: Path) -> bool:
     """Return whether a memory or a persona can be read as that program keeps it."""
     try:
-        source = OPENERS[kind](path)
-        own = None if isinstance(source, PlainExport) else source.read_profile()
-        return own is not None and bool(own.memory or own.days or own.personas)
+        own = OPENERS[kind](path).read_profile()
+        return bool(own.memory or own.days or own.personas)
     except (MovingError, StoreError):
         return False

@@ -14,12 +14,13 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any
 
+from agent.models.shapes import as_list, as_mapping
 from memory.messages import ToolCall
 from plugins.moving.blocks import decode_picture
 from plugins.moving.reading import MOST_PICTURE, Archive, load_json
-from plugins.moving.record.foreign import ForeignDatabase, TooLargeRow
+from plugins.moving.record import ForeignDatabase, TooLargeRow
 from plugins.moving.source import (
     TOO_LARGE,
     ForeignChat,
@@ -29,14 +30,14 @@ from plugins.moving.source import (
     Persona,
     SkippedItems,
     UnreadableChat,
-    as_list,
-    as_object,
     as_text,
     as_time,
     find_path,
     name_by_beginning,
     read_each,
+    standing_of,
 )
+from plugins.moving.workspace import ForeignSource
 
 DATABASE = "webui.db"
 _OPENING = '<details type="'
@@ -59,26 +60,25 @@ _OTHER_TABLES = {
 }
 
 
-class OpenWebUi:
-    """Either of them; see `ForeignSource`. `user` is whose things are meant, where several people
+class OpenWebUi(ForeignSource):
+    """Either of them. `user` is whose things are meant, where several people
     have some."""
 
     name = "Open WebUI"
 
-    def __init__(self, path: Path, user: str = "") -> None:
-        self.skipped = SkippedItems()
-        self._archive = Archive(path)
+    def __init__(self, path: Path, skills: Path = Path(), *, user: str = "") -> None:
+        super().__init__(path, skills)
         names = self._archive.names
         database = self._archive.find(DATABASE) or next(
             (name for name in names if name.endswith((".db", ".sqlite", ".sqlite3"))), ""
         )
-        place = self._archive.place(database) if database else None
         self._database: _WebUiDatabase | None = None
         self._exports = [name for name in names if name.endswith(".json")]
-        if database and place is None:
-            raise MovingError(f"{path} is a ZIP; unpack it, and name the folder.")
-        if place is not None:
-            self._database = _WebUiDatabase(place, user, self.skipped)
+        self._files = self._archive
+        if database:
+            opened = self._open_database(database)
+            self._database = _WebUiDatabase(opened, user, self.skipped)
+            self._files = Archive(opened.path.parent) if path.is_file() else self._archive
         elif user:
             raise MovingError(
                 f"--user is for {DATABASE}: a JSON file of Open WebUI has no names in it. Leave it "
@@ -89,11 +89,9 @@ class OpenWebUi:
                 f"There is no {DATABASE} and no JSON file in {path}; name the database (in the "
                 "folder data/ of Open WebUI), or what Settings, Data controls, Export chats saves."
             )
-        beside = Archive(place.parent) if place is not None and path.is_file() else self._archive
-        self._files = beside
         self._uploads = {
             PurePosixPath(name).name.split("_", 1)[0]: name
-            for name in beside.names
+            for name in self._files.names
             if "uploads/" in f"/{name}"
         }
 
@@ -110,7 +108,7 @@ class OpenWebUi:
             if isinstance(entry, UnreadableChat):
                 yield entry
             elif len(self._exports) == 1 or _may_be_chat(entry):
-                yield self._chat(as_object(entry))
+                yield self._chat(as_mapping(entry))
 
     def read_profile(self) -> ImportedProfile:
         return self._database.read_profile() if self._database else ImportedProfile()
@@ -123,22 +121,22 @@ class OpenWebUi:
         return self._files.read(file, MOST_PICTURE) if file else None
 
     def _chat(self, row: Mapping[str, Any]) -> ForeignChat | UnreadableChat:
-        chat = as_object(row.get("chat")) or row
-        history = as_object(chat.get("history"))
-        nodes = as_object(history.get("messages"))
+        chat = as_mapping(row.get("chat")) or row
+        history = as_mapping(chat.get("history"))
+        nodes = as_mapping(history.get("messages"))
         if nodes:
             path = find_path(nodes, _find_last(nodes, history, row, chat), "parentId", _time)
+            versions = "(edits, retries)"
             self.skipped.add(
                 len(nodes) - len(path),
-                "message of another version (edits, retries)",
-                "messages of other versions (edits, retries)",
+                f"message of another version {versions}",
+                f"messages of other versions {versions}",
             )
         else:
-            path = [as_object(one) for one in as_list(chat.get("messages"))]
+            path = [as_mapping(one) for one in as_list(chat.get("messages"))]
         if not any(as_text(node.get("role")) for node in path):
             return UnreadableChat("no messages in the shape that Open WebUI exports")
-        standing: Literal["", "pinned", "archived"] = "pinned" if row.get("pinned") else ""
-        params = as_object(chat.get("params"))
+        params = as_mapping(chat.get("params"))
         for node in path:
             self._count_left_out(node)
         messages = tuple(said for node in path for said in _read(node))
@@ -149,24 +147,23 @@ class OpenWebUi:
             or name_by_beginning(as_text(path[0].get("id")), title, messages),
             title,
             messages,
-            "archived" if row.get("archived") else standing,
+            standing_of(is_archived=row.get("archived"), is_pinned=row.get("pinned")),
             as_text(params.get("system")) or as_text(chat.get("system")),
             as_time(row.get("created_at")) or as_time(chat.get("timestamp")),
         )
 
     def _count_left_out(self, message: Mapping[str, Any]) -> None:
         """Count what of a message is neither text nor a picture."""
-        files = [as_object(one) for one in as_list(message.get("files"))]
+        files = [as_mapping(one) for one in as_list(message.get("files"))]
         pictures = sum(map(_is_picture, files))
         number = len(files) - pictures
         self.skipped.add(number, "file that was attached", "files that were attached")
         if message.get("role") == "assistant":
-            made = "that the model had made"
-            self.skipped.add(pictures, f"picture {made}", f"pictures {made}")
+            self.skipped.add_some(pictures, "picture", "that the model had made")
         for item in _output(message):
             if item.get("type") not in _OUTPUTS:
                 self.skipped.add_unread("content", as_text(item.get("type")))
-        for part in map(as_object, as_list(message.get("content"))):
+        for part in map(as_mapping, as_list(message.get("content"))):
             if not ("text" in part or part.get("image_url")):
                 self.skipped.add_unread("content", as_text(part.get("type")))
         if message.get("role") not in ("user", "assistant"):
@@ -176,8 +173,8 @@ class OpenWebUi:
 class _WebUiDatabase:
     """The database. Whose chats are meant must be certain: several people may have some in it."""
 
-    def __init__(self, path: Path, user: str, skipped: SkippedItems) -> None:
-        self._database, self._skipped = ForeignDatabase(path), skipped
+    def __init__(self, database: ForeignDatabase, user: str, skipped: SkippedItems) -> None:
+        self._database, self._skipped, path = database, skipped, database.path
         if not self._database.has("chat", "id", "chat"):
             raise MovingError(f"{path} is no database of Open WebUI: it has no table of chats.")
         users = {
@@ -208,12 +205,12 @@ class _WebUiDatabase:
             if isinstance(row, TooLargeRow):
                 yield row
                 continue
-            if as_object(load_json(row["meta"] or "")).get("internal") is True:
+            if as_mapping(load_json(row["meta"] or "")).get("internal") is True:
                 what = "that Open WebUI had with itself (of notes and subtasks)"
-                self._skipped.add(1, f"chat {what}", f"chats {what}")
+                self._skipped.add_some(1, "chat", what)
                 continue
-            chat = as_object(load_json(row["chat"] or ""))
-            history = as_object(chat.get("history"))
+            chat = as_mapping(load_json(row["chat"] or ""))
+            history = as_mapping(chat.get("history"))
             if not history.get("messages") and not chat.get("messages"):
                 chat = {**chat, "history": {**history, "messages": self._messages(row["id"])}}
             yield {**row, "chat": chat}
@@ -249,9 +246,9 @@ class _WebUiDatabase:
         for row in self._database.rows("model", ("id", "name", "params", "meta")):
             if isinstance(row, TooLargeRow):
                 self._skipped.add_too_large("persona", "personas")
-            prompt = as_text(as_object(load_json(row["params"] or "")).get("system")).strip()
+            prompt = as_text(as_mapping(load_json(row["params"] or "")).get("system")).strip()
             name = _NAME.sub("-", as_text(row["id"]) or as_text(row["name"])).strip("-")[:64]
-            about = as_text(as_object(load_json(row["meta"] or "")).get("description"))
+            about = as_text(as_mapping(load_json(row["meta"] or "")).get("description"))
             if prompt and name:
                 own.personas.append(Persona(name, about or as_text(row["name"]), prompt))
         for table, what in _OTHER_TABLES.items():
@@ -277,18 +274,17 @@ def _may_be_chat(entry: object) -> bool:
     return not isinstance(entry, dict) or not {"chat", "history", "messages"}.isdisjoint(entry)
 
 
-def _time(message: Mapping[str, Any]) -> float:
-    at = as_time(message.get("timestamp"))
-    return at.timestamp() if at else 0.0
+def _time(message: Mapping[str, Any]) -> datetime | None:
+    return as_time(message.get("timestamp"))
 
 
 def _read(message: Mapping[str, Any]) -> list[ForeignMessage]:
     at, content = as_time(message.get("timestamp")), message.get("content")
-    files = map(as_object, as_list(message.get("files")))
+    files = map(as_mapping, as_list(message.get("files")))
     pictures = [as_text(one.get("url") or one.get("id")) for one in files if _is_picture(one)]
     if isinstance(content, list):
-        parts = [as_object(part) for part in content]
-        pictures += [as_text(as_object(part.get("image_url")).get("url")) for part in parts]
+        parts = [as_mapping(part) for part in content]
+        pictures += [as_text(as_mapping(part.get("image_url")).get("url")) for part in parts]
         text = "\n\n".join(filter(None, (as_text(part.get("text")) for part in parts)))
     else:
         text = as_text(content)
@@ -314,7 +310,7 @@ def _output(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     text has the same, and may have been edited."""
     content = message.get("content")
     is_told = content if isinstance(content, list) else as_text(content).strip()
-    return [] if is_told else [as_object(one) for one in as_list(message.get("output"))]
+    return [] if is_told else [as_mapping(one) for one in as_list(message.get("output"))]
 
 
 def _read_output(item: Mapping[str, Any], at: datetime | None) -> list[ForeignMessage]:
@@ -334,7 +330,7 @@ def _read_output(item: Mapping[str, Any], at: datetime | None) -> list[ForeignMe
 
 
 def _join(parts: object) -> str:
-    texts = (as_text(as_object(part).get("text")).strip() for part in as_list(parts))
+    texts = (as_text(as_mapping(part).get("text")).strip() for part in as_list(parts))
     return "\n\n".join(filter(None, texts))
 
 

@@ -11,9 +11,9 @@ Rules from the package openclaw 2026.9.6 (openclaw/openclaw): `docs/reference/da
   chooses another (`targetId`), or it was appended beside (`appendMode`).
 - An event `message` has a role `user`, `assistant` or `toolResult`, and blocks of the types `text`,
   `thinking`, `toolCall` and `image`. All others say what the program did.
-- Around a person's words stand where they came from, and when (`wrapped.py`). The heartbeat asks in
-  a person's place, and is answered `HEARTBEAT_OK`; `NO_REPLY` is no answer either. What was sent to
-  a channel is there once more, from the model `delivery-mirror`.
+- Around a person's words stand where they came from, and when (`openclaw_session.py`). The
+  heartbeat asks in a person's place, and is answered `HEARTBEAT_OK`; `NO_REPLY` is no answer
+  either. What was sent to a channel is there once more, from the model `delivery-mirror`.
 - Session keys with `:subagent:` and `:cron:` are of subagents and of scheduled tasks.
 - `state/openclaw.sqlite` has `cron_jobs`; older versions have `cron/jobs.json`.
 - Beside a session lie `.trajectory.jsonl`, and copies of it from before a compaction,
@@ -30,11 +30,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from agent.models.shapes import as_list, as_mapping
 from memory.record.store import StoreError
-from plugins.moving.blocks import decode_picture
 from plugins.moving.openclaw_session import ClawSession
-from plugins.moving.reading import MOST_PICTURE, Archive, load_json, unpack
-from plugins.moving.record.foreign import ForeignDatabase, TooLargeRow
+from plugins.moving.reading import MOST_PICTURE, load_json, unpack
+from plugins.moving.record import ForeignDatabase, TooLargeRow
 from plugins.moving.schedules import read_openclaw_job
 from plugins.moving.source import (
     TOO_LARGE,
@@ -42,14 +42,12 @@ from plugins.moving.source import (
     ImportedProfile,
     MovingError,
     Persona,
-    SkippedItems,
     UnreadableChat,
-    as_list,
-    as_object,
     as_text,
     as_time,
+    standing_of,
 )
-from plugins.moving.workspace import Workspace
+from plugins.moving.workspace import ForeignSource, Workspace
 
 _DATABASE = re.compile(r"(?:agents/[^/]+/)?(?:agent/)?openclaw-agent\.sqlite")
 _SESSION = re.compile(r"(?:agents/[^/]+/)?(?:sessions/)?([^/]+?)\.jsonl(?:\.reset\.[^/]*)?")
@@ -71,14 +69,13 @@ _OTHERS = {
 _MOST_EVENT = 4_194_304  # bytes of one that is packed
 
 
-class OpenClaw:
-    """The folder of one installation; see `ForeignSource`."""
+class OpenClaw(ForeignSource):
+    """The folder of one installation."""
 
     name = "OpenClaw"
 
     def __init__(self, path: Path, skills: Path = Path("data/skills")) -> None:
-        self.skipped = SkippedItems()
-        self._archive, self._skills = Archive(path), skills
+        super().__init__(path, skills)
         names = self._archive.names
         self._databases = [
             found for name in names if _DATABASE.fullmatch(name) and (found := self._open(name))
@@ -103,10 +100,7 @@ class OpenClaw:
             )
 
     def _open(self, name: str) -> ForeignDatabase | None:
-        place = self._archive.place(name)
-        if place is None:
-            raise MovingError(f"{self._archive.path} is a ZIP; unpack it, and name the folder.")
-        found = ForeignDatabase(place)
+        found = self._open_database(name)
         return found if found.has("transcript_events", "session_id", "seq") else None
 
     def count(self) -> int:
@@ -160,13 +154,14 @@ class OpenClaw:
         names = (entry.get(one) for one in ("label", "display_name", "displayName"))
         place = _OWN.sub("", key, count=1)
         title = next(filter(None, map(as_text, names)), "" if place == "main" else place)
-        is_archived = bool(entry.get("archived_at") or entry.get("archivedAt"))
-        is_pinned = bool(entry.get("pinned_at") or entry.get("pinnedAt"))
         yield ForeignChat(
             identity,
             title,
             tuple(transcript.messages(self.skipped)),
-            "archived" if is_archived else "pinned" if is_pinned else "",
+            standing_of(
+                is_archived=entry.get("archived_at") or entry.get("archivedAt"),
+                is_pinned=entry.get("pinned_at") or entry.get("pinnedAt"),
+            ),
             at=transcript.begun or as_time(entry.get("created_at")),
         )
 
@@ -187,9 +182,9 @@ class OpenClaw:
         found: dict[str, Mapping[str, Any]] = {}
         for name in self._archive.names:
             if name.endswith("sessions.json"):
-                for key, entry in as_object(self._archive.json(name)).items():
-                    identity = as_text(as_object(entry).get("sessionId"))
-                    found[identity] = {**as_object(entry), "session_key": key}
+                for key, entry in as_mapping(self._archive.json(name)).items():
+                    identity = as_text(as_mapping(entry).get("sessionId"))
+                    found[identity] = {**as_mapping(entry), "session_key": key}
         return found
 
     def read_profile(self) -> ImportedProfile:
@@ -224,15 +219,15 @@ class OpenClaw:
 
     def _read_jobs(self) -> Iterator[Mapping[str, Any]]:
         if self._archive.has(_JOBS):
-            jobs = as_object(self._archive.json(_JOBS))
-            yield from map(as_object, as_list(jobs.get("jobs")))
+            jobs = as_mapping(self._archive.json(_JOBS))
+            yield from map(as_mapping, as_list(jobs.get("jobs")))
         place = self._archive.place(_STATE)
         if place is None:
             return
         try:
             rows = ForeignDatabase(place).rows("cron_jobs", ("name", "job_json"))
             for row in rows:
-                job = as_object(load_json(row["job_json"] or ""))
+                job = as_mapping(load_json(row["job_json"] or ""))
                 yield {**job, "name": as_text(job.get("name")) or as_text(row["name"])}
         except StoreError as error:
             self.skipped.remarks.append(f"Scheduled tasks: {error}")
@@ -240,7 +235,7 @@ class OpenClaw:
     def picture(self, name: str) -> bytes | None:
         if self._archive.has(name):
             return self._archive.read(name, MOST_PICTURE)
-        return decode_picture(name)
+        return super().picture(name)
 
 
 def _read_nodes(database: ForeignDatabase) -> dict[str, Mapping[str, Any]]:

@@ -1,29 +1,34 @@
-"""A session of OpenClaw, event by event: what was said in it, and by whom (see `openclaw.py`)."""
+"""A session of OpenClaw, event by event: what was said in it, and by whom (see `openclaw.py`).
+
+Text of a person comes without what the program has written around it for the model. Its rules are
+from openclaw/openclaw `src/auto-reply/reply/strip-inbound-meta.ts` (of today, and from before
+2026.7), `src/auto-reply/media-note.ts`, `src/shared/chat-envelope.ts` and
+`src/plugin-sdk/message-tool-delivery-hints.ts`. Each search takes time in proportion to the text.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from msgspec import Struct, field
 
-from memory.messages import ToolCall
+from agent.models.shapes import as_list, as_mapping
 from plugins.moving.blocks import (
     count_returned_pictures,
     find_pictures,
     join_texts,
-    write_arguments,
+    read_reply,
 )
 from plugins.moving.source import (
     ForeignMessage,
     SkippedItems,
-    as_list,
-    as_object,
     as_text,
     as_time,
     find_path,
 )
-from plugins.moving.wrapped import drop_envelope, find_media
 
 _CANONICAL = frozenset(
     (
@@ -70,20 +75,20 @@ class ClawSession(Struct):
             above = self._leaf
         is_message = kind == "message"
         self.is_one |= is_message
-        told = as_object(event.get("message")) if is_message else {}
+        told = as_mapping(event.get("message")) if is_message else {}
         self._nodes[name] = {"above": above, "at": event.get("timestamp"), "message": told}
         if kind in _CANONICAL and event.get("appendMode") != "side":
             self._leaf = name
 
     def messages(self, skipped: SkippedItems) -> Iterator[ForeignMessage]:
         """Yield what was said on the branch that was used last."""
-        path = find_path(self._nodes, self._leaf, "above", _time)
+        path = find_path(self._nodes, self._leaf, "above", _at)
         spoken = sum(_is_said(node) for node in self._nodes.values())
         skipped.add_other_version(spoken - sum(map(_is_said, path)))
         skipped.add_damaged_lines(self._damaged)
         told = ""
         for node in path:
-            message = as_object(node.get("message"))
+            message = as_mapping(node.get("message"))
             is_mirror = (message.get("provider"), message.get("model")) == _MIRROR
             for one in _read(message, _at(node), skipped):
                 if not (is_mirror and one.text == told):
@@ -92,24 +97,19 @@ class ClawSession(Struct):
 
 
 def _is_said(node: Mapping[str, Any]) -> bool:
-    return as_object(node.get("message")).get("role") in ("user", "assistant")
+    return as_mapping(node.get("message")).get("role") in ("user", "assistant")
 
 
 def _at(node: Mapping[str, Any]) -> Any:
-    said = as_time(as_object(node.get("message")).get("timestamp"))
+    said = as_time(as_mapping(node.get("message")).get("timestamp"))
     return said or as_time(node.get("at"))
-
-
-def _time(node: Mapping[str, Any]) -> float:
-    at = _at(node)
-    return at.timestamp() if at else 0.0
 
 
 def _read(message: Mapping[str, Any], at: Any, skipped: SkippedItems) -> list[ForeignMessage]:
     if not message:
         return []
     content, role = message.get("content"), as_text(message.get("role"))
-    blocks = [as_object(one) for one in as_list(content)]
+    blocks = [as_mapping(one) for one in as_list(content)]
     for kind in (as_text(one.get("type")) for one in blocks):
         if kind not in _BLOCKS:
             skipped.add_unread("content", kind)
@@ -131,22 +131,9 @@ def _read(message: Mapping[str, Any], at: Any, skipped: SkippedItems) -> list[Fo
     if role != "assistant":
         skipped.add_unread("message", role)
         return []
-    thoughts = [as_text(one.get("thinking")) for one in blocks if one.get("type") == "thinking"]
-    calls = tuple(
-        ToolCall(
-            as_text(one.get("id")),
-            as_text(one.get("name")),
-            write_arguments(one.get("arguments")),
-        )
-        for one in blocks
-        if one.get("type") == "toolCall"
-    )
-    reasoning = "\n\n".join(filter(None, thoughts))
-    if text.strip() in _SILENT:
-        if not calls:
-            return []
-        text = ""
-    return [ForeignMessage("assistant", text, at, reasoning=reasoning, calls=calls)]
+    is_silent = text.strip() in _SILENT
+    reply = read_reply("" if is_silent else text, blocks, at, "toolCall", "arguments")
+    return [] if is_silent and not reply.calls else [reply]
 
 
 def _read_question(
@@ -162,3 +149,65 @@ def _read_question(
         skipped.add(1, "question of the heartbeat", "questions of the heartbeat")
         return []
     return [ForeignMessage("user", text, at, pictures=tuple(pictures or places))]
+
+
+_MARK = "⟦openclaw:ctx⟧"
+_ENVELOPE = re.compile(
+    r"\A(?>\s*+(?>"
+    r"\[[^\]\n]{0,300}?\d{4}-\d\d-\d\d[T ]\d\d:\d\d[^\]\n]{0,60}\]"  # where it came from, and when
+    r"|\[media attached[^\n]{0,4000}\][ \t]*$"
+    r"|(?:To send an image back, prefer the message tool|Delivery: |System: \[\d{4}-\d\d-\d\d "
+    r"|requester_profile is the verified linked requester)[^\n]*$"
+    r"|(?:Untrusted context \([^\n]{1,80}\)|Context):[ \t]*\n"
+    r"<active_memory_plugin>(?>.*?</active_memory_plugin>)"
+    rf"|[^\n]{{1,120}}?(?:\(untrusted[^\n)]{{0,80}}\):|{_MARK})[ \t]*\n```json\n(?>.*?\n```)"
+    rf"|[^\n]{{1,120}}?(?:\(untrusted, chrono[^\n)]{{0,80}}\):|{_MARK})[ \t]*+(?!\n```json)"
+    r"(?>(?:\n[^\n]+)+)"
+    r"))++\s*+",
+    re.DOTALL | re.MULTILINE,
+)
+_SUFFIX = re.compile(
+    rf"^Context: {_MARK}[ \t]*$"
+    r"|^Untrusted context \(metadata, do not treat as instructions or commands\):[ \t]*$"
+    r"(?=(?:\n[^\n]*){0,6}?\n[^\n]{0,200}?"
+    r"(?:<<<EXTERNAL_UNTRUSTED_CONTENT|UNTRUSTED channel metadata \(|Source:\s))",
+    re.MULTILINE,
+)
+_NUMBER = re.compile(r"^\[message_id: [^\]\n]{0,200}\][ \t]*$\n?", re.MULTILINE)
+_MEDIA = re.compile(
+    r"^[ \t]*\[media attached(?: \d+/\d+)?: (?P<path>[^|\n]{1,2000}?)"
+    r"(?: \((?P<kind>[\w.+-]+/[\w.+-]+)[^\n]*?\))?(?: \|[^\n]*)?\][ \t]*$",
+    re.MULTILINE,
+)
+_COUNTED = re.compile(r"\d+ files")
+_PLACEHOLDER = re.compile(r"<media:\w+>(?: \(\d+ \w+\))?")
+
+
+def drop_envelope(text: str) -> str:
+    """Return a message to OpenClaw without the lines that say who sent it, from where, and when."""
+    text = _ENVELOPE.sub("", text)
+    if found := _SUFFIX.search(text):
+        text = text[: found.start()].rstrip()
+    text = _NUMBER.sub("", text)
+    return "" if _PLACEHOLDER.fullmatch(text.strip()) else text
+
+
+def find_media(text: str) -> list[tuple[str, str]]:
+    """Return the files that were sent with a message to OpenClaw: the path of each below its
+    folder, and its type."""
+    head = _ENVELOPE.match(text)
+    found = _MEDIA.finditer(head[0]) if head else ()
+    return [
+        (_place_below(one["path"]), one["kind"] or "")
+        for one in found
+        if not _COUNTED.fullmatch(one["path"])
+    ]
+
+
+def _place_below(path: str) -> str:
+    """Return where a file is below OpenClaw's folder, whatever system the path is of."""
+    parts = PurePosixPath(path.strip().replace("\\", "/")).parts
+    tops = [at for at, part in enumerate(parts) if part in (".openclaw", ".clawdbot", ".moltbot")]
+    return (
+        "/".join(parts[tops[-1] + 1 :]) if tops else f"media/inbound/{parts[-1] if parts else ''}"
+    )

@@ -10,15 +10,16 @@ from typing import Annotated, Any, Literal
 from urllib.parse import unquote
 
 import orjson
-from pydantic import AwareDatetime, BaseModel, ConfigDict, FailFast, Field, ValidationError
+from pydantic import AwareDatetime, FailFast, Field, ValidationError
 
 from bot.received import key_of
 from channels.message import Address
 from memory.keys import BRANCH, home_of
 from memory.messages import Image, Mark, Message, Role, ToolCall
 from memory.record.conversations import Standing
+from memory.setting_notes import StrictModel
 from memory.turns import Entry
-from plugins.moving.record.archive import ArchivedConversation
+from plugins.moving.record import ArchivedConversation
 
 ABOUT, MESSAGES, READABLE = "about.json", "messages.jsonl", "conversation.md"
 CARRIED = "carried"
@@ -43,22 +44,18 @@ class NotPlain(Exception):
     """A file that is none of these; the text says what it is instead, to stand behind its name."""
 
 
-class _Plain(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class _PlainCall(_Plain):
+class _PlainCall(StrictModel):
     id: _NAME
     name: _NAME
     arguments: str
 
 
-class _PlainImage(_Plain):
+class _PlainImage(StrictModel):
     sha256: _SHA256
     media_type: Annotated[str, Field(pattern=r"^[\w.+-]+/[\w.+-]+$", max_length=100)]
 
 
-class _PlainMessage(_Plain):
+class _PlainMessage(StrictModel):
     seq: _NUMBER
     turn: _NUMBER
     at: AwareDatetime
@@ -82,7 +79,7 @@ class _PlainMessage(_Plain):
     thoughts: str = ""
 
 
-class _PlainAbout(_Plain):
+class _PlainAbout(StrictModel):
     format: Literal["parley-conversation"]
     version: Literal[1]
     id: _ID

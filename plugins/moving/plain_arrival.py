@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path, PurePosixPath
 
@@ -29,26 +29,22 @@ from memory.record import offload
 from memory.record.daily import notes_in
 from memory.turns import Entry
 from plugins.features import find_modules
+from plugins.moving import record
 from plugins.moving.arrival import Arrival, Arrived, Destination
 from plugins.moving.export import KEPT
 from plugins.moving.plain import ABOUT, CARRIED, MESSAGES, NotPlain, read_about, read_message
-from plugins.moving.reading import MOST_PICTURE, MOST_PIECE, MOST_TEXT, Archive
-from plugins.moving.record import archive
-from plugins.moving.record.archive import ArchivedConversation, in_order_of_descent
+from plugins.moving.reading import MOST_PICTURE, MOST_PIECE, MOST_TEXT
+from plugins.moving.record import ArchivedConversation, in_order_of_descent
 from plugins.moving.source import (
-    ForeignChat,
-    ImportedProfile,
     MovingError,
-    SkippedItems,
-    UnreadableChat,
 )
+from plugins.moving.workspace import ForeignSource
 
 _AUDIENCE = re.compile(r"[a-z0-9_-]{1,100}")
 _PICTURE = re.compile(r"([0-9a-f]{64})\.[A-Za-z0-9]{1,10}")
 _PART = re.compile(r"[^\x00-\x1f\\]{1,200}")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d\.md")
 _MOST_ENTRIES = 2_000_000
-_LEVELS = 64  # of folders: the files of a chat lie as deep as somebody has put them
 
 
 class _Folder(Struct):
@@ -63,13 +59,15 @@ class _Folder(Struct):
         return bool(self.memory or self.days or self.data or self.files)
 
 
-class PlainExport:
-    """The files of an export; see `ForeignSource`, of which it has what is not about chats."""
+class PlainExport(ForeignSource):
+    """The files of an export, which are no other program's chats."""
 
     name = "an export of Parley"
+    levels = 64  # of folders: the files of a chat lie as deep as somebody has put them
 
-    def __init__(self, path: Path) -> None:
-        self.skipped, self.files = SkippedItems(), Archive(path, _LEVELS)
+    def __init__(self, path: Path, skills: Path = Path()) -> None:
+        super().__init__(path, skills)
+        self.files = self._archive
         self._abouts = [one for one in self.files.names if PurePosixPath(one).name == ABOUT]
         if not self._abouts:
             raise MovingError(
@@ -78,15 +76,6 @@ class PlainExport:
 
     def count(self) -> int:
         return len(self._abouts)
-
-    def chats(self) -> Iterator[ForeignChat | UnreadableChat]:
-        return iter(())
-
-    def read_profile(self) -> ImportedProfile:
-        return ImportedProfile()
-
-    def picture(self, name: str) -> bytes | None:
-        return None
 
     def conversations(self) -> tuple[list[tuple[ArchivedConversation, str]], list[str]]:
         """Return the conversations, each after its parent, with the folder of each; and why others
@@ -270,10 +259,10 @@ class PlainArrival:
         if self._app is None:
             return entries
         if self._is_rehearsal:
-            return await self._app.store.read(lambda db: archive.find_new(db, one, entries))
+            return await self._app.store.read(lambda db: record.find_new(db, one, entries))
         meter = self._app.conversations.services.meter
         counted = [replace(e, tokens=await meter.message(e.message)) for e in entries]
-        return await self._app.store.write(lambda db: archive.bring(db, one, counted))
+        return await self._app.store.write(lambda db: record.bring(db, one, counted))
 
     # --- files ---------------------------------------------------------------------------------
 
@@ -334,8 +323,7 @@ class PlainArrival:
                     if kind == "data":
                         self.arrived.lacking += 1
                     else:
-                        beyond = "beyond tools.files_quota"
-                        self._source.skipped.add(1, f"file {beyond}", f"files {beyond}")
+                        self._source.skipped.add_some(1, "file", "beyond tools.files_quota")
                     continue
                 if target and not self._is_rehearsal:
                     target.parent.mkdir(parents=True, exist_ok=True)

@@ -62,7 +62,7 @@ MOST_TEXT = 2_000_000
 MOST_PICTURE = 20_000_000
 MOST_FILES = 200_000
 _MOST_RATIO = 400  # of what is unpacked to what is packed; of texts it is 5 to 30
-_LEVELS = 4  # of folders that are looked into
+LEVELS = 4  # of folders that are looked into
 _PASSED_OVER = frozenset({".git", "node_modules", "venv", ".venv", "__pycache__"})
 """Folders of tools, with more files than all that is looked for."""
 _BROKEN_ZIP = (
@@ -88,7 +88,7 @@ class Readable(Protocol):
 class Archive:
     """Files by their names: in a folder, in a ZIP, or one alone. Links are not followed."""
 
-    def __init__(self, path: Path, levels: int = _LEVELS) -> None:
+    def __init__(self, path: Path, levels: int = LEVELS) -> None:
         self.path = path
         self._zip: zipfile.ZipFile | None = None
         self._files: dict[str, Path] = {}

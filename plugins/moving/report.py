@@ -10,7 +10,7 @@ from pathlib import Path
 from bot.wording import count
 from channels.dates import say_date
 from plugins.moving.arrival import Arrived
-from plugins.moving.source import ForeignSource
+from plugins.moving.workspace import ForeignSource
 
 _MOST, _LONGEST = 10, 80  # things of a kind that are named, and characters of each
 _REASONS = 3  # why conversations can't be read, that are told

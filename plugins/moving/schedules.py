@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from agent.models.shapes import as_mapping
 from bot.app import App
 from channels.message import Address, clean_text
 from memory.keys import ConversationKey
@@ -20,7 +21,12 @@ from plugins.api import CommandError
 from plugins.jobs.orders import JobOrders
 from plugins.jobs.record import NewJob
 from plugins.jobs.recurrence import RuleError, check
-from plugins.moving.source import ForeignSchedule, SkippedItems, as_object, as_text, as_time
+from plugins.moving.source import (
+    ForeignSchedule,
+    SkippedItems,
+    as_text,
+    as_time,
+)
 
 _FIELDS = re.compile(r"\S+(?: +\S+){4}")
 _MOST_NAMED, _LONGEST_NAME = 20, 60
@@ -28,7 +34,7 @@ _MOST_NAMED, _LONGEST_NAME = 20, 60
 
 def read_openclaw_job(job: Mapping[str, Any], skipped: SkippedItems) -> list[ForeignSchedule]:
     """Return a job of OpenClaw as a task; none, and a remark, where it has no counterpart."""
-    schedule, payload = as_object(job.get("schedule")), as_object(job.get("payload"))
+    schedule, payload = as_mapping(job.get("schedule")), as_mapping(job.get("payload"))
     made = ForeignSchedule(
         as_text(job.get("name")) or as_text(job.get("id")),
         as_text(payload.get("message")) or as_text(payload.get("text")),
@@ -47,7 +53,7 @@ def read_openclaw_job(job: Mapping[str, Any], skipped: SkippedItems) -> list[For
 
 def read_hermes_job(job: Mapping[str, Any], skipped: SkippedItems) -> list[ForeignSchedule]:
     """Return a job of Hermes as a task; none, and a remark, where it has no counterpart."""
-    schedule = as_object(job.get("schedule"))
+    schedule = as_mapping(job.get("schedule"))
     made = ForeignSchedule(
         as_text(job.get("name")) or as_text(job.get("id")), as_text(job.get("prompt"))
     )

@@ -7,15 +7,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from math import inf
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 from msgspec import Struct, field
 
+from agent.models.shapes import as_list
 from bot.command_line import CommandRefused
 from memory.messages import ToolCall
 
 Found = TypeVar("Found")
 ForeignRole = Literal["user", "assistant", "tool"]
+Standing = Literal["", "pinned", "archived"]
 _EARLIEST = datetime(1990, 1, 1, tzinfo=UTC).timestamp()
 _MILLISECONDS, _MICROSECONDS, _NANOSECONDS = 1e11, 1e14, 1e17
 """Numbers from which a time in seconds would be in a far future."""
@@ -68,7 +70,7 @@ class ForeignChat(Struct, frozen=True):
     identity: str
     title: str
     messages: tuple[ForeignMessage, ...]
-    standing: Literal["", "pinned", "archived"] = ""
+    standing: Standing = ""
     prompt: str = ""
     at: datetime | None = None
 
@@ -112,10 +114,14 @@ class SkippedItems(Struct):
         if number:
             self.counts[one, many] += number
 
+    def add_some(self, number: int, noun: str, rest: str) -> None:
+        """So many more of a kind that has a plural in s, and the same words behind it."""
+        self.add(number, f"{noun} {rest}", f"{noun}s {rest}")
+
     def add_unread(self, what: str, kind: str) -> None:
         """Count a content or message of a kind that nobody here can read, by its name there."""
-        of_kind = f"of a kind that is not read ({kind[:_LONGEST_KIND] or 'without a name'})"
-        self.add(1, f"{what} {of_kind}", f"{what}s {of_kind}")
+        name = kind[:_LONGEST_KIND] or "without a name"
+        self.add_some(1, what, f"of a kind that is not read ({name})")
 
     def add_too_large(self, one: str, many: str) -> None:
         """Count one of a kind that is too large to be read."""
@@ -123,8 +129,7 @@ class SkippedItems(Struct):
 
     def add_other_version(self, number: int) -> None:
         """Count messages on branches that were not taken."""
-        what = "not on the newest branch (edits, retries)"
-        self.add(number, f"message {what}", f"messages {what}")
+        self.add_some(number, "message", "not on the newest branch (edits, retries)")
 
     def add_damaged_lines(self, number: int) -> None:
         """Count lines of a file that are no objects of JSON."""
@@ -164,33 +169,6 @@ class ImportedProfile(Struct):
         return any((self.memory, self.days, self.personas, self.settings, self.schedules))
 
 
-class ForeignSource(Protocol):
-    """The data of another program. All of it may raise MovingError."""
-
-    name: str
-    """As people call the program."""
-    skipped: SkippedItems
-    """It fills up as things are read."""
-
-    def count(self) -> int:
-        """Return how many conversations there are, as far as that is quickly known; 0 where it is
-        not."""
-        ...
-
-    def chats(self) -> Iterator[ForeignChat | UnreadableChat]:
-        """Return the conversations, one after the other."""
-        ...
-
-    def read_profile(self) -> ImportedProfile:
-        """Return all that there is besides; asked for after the conversations, in which some of it
-        stands."""
-        ...
-
-    def picture(self, name: str) -> bytes | None:
-        """Return the bytes of a picture; None where it is not there, or too large."""
-        ...
-
-
 def as_time(value: object) -> datetime | None:
     """Return a time in seconds since 1970, or in thousandths, millionths or billionths of one, as
     a number or a text, or as ISO 8601 writes it (of UTC, where it names no zone); None for what
@@ -217,7 +195,7 @@ def find_path(
     nodes: Mapping[str, Any],
     last: str,
     parent: str,
-    time_of: Callable[[Mapping[str, Any]], float],
+    time_of: Callable[[Mapping[str, Any]], datetime | None],
 ) -> list[Mapping[str, Any]]:
     """Return the nodes of a tree from the first to the `last`, each of which names its parent so;
     where there is no such one, to the newest of those at an end. Where a parent is missing, the
@@ -231,7 +209,7 @@ def find_path(
         for child in as_list(node.get(field))
         if isinstance(child, str)
     }
-    times = {name: time_of(node) for name, node in left.items()}
+    times = {name: at.timestamp() if (at := time_of(node)) else 0.0 for name, node in left.items()}
     path: list[Mapping[str, Any]] = []
     seen, gaps = set[str](), 0
     first = inf
@@ -312,16 +290,11 @@ def name_by_beginning(first: str, title: str, messages: Sequence[ForeignMessage]
     return "\0".join((first, title, messages[0].text if messages else ""))
 
 
+def standing_of(*, is_archived: object, is_pinned: object) -> Standing:
+    """Return where lists show a conversation that was archived or pinned, or neither."""
+    return "archived" if is_archived else "pinned" if is_pinned else ""
+
+
 def as_text(value: object) -> str:
     """Return a text, or "" for what is none."""
     return value if isinstance(value, str) else ""
-
-
-def as_object(value: object) -> Mapping[str, Any]:
-    """Return an object of JSON, or an empty one for what is none."""
-    return value if isinstance(value, dict) else {}
-
-
-def as_list(value: object) -> list[Any]:
-    """Return a list of JSON, or an empty one for what is none."""
-    return value if isinstance(value, list) else []

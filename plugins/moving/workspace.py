@@ -1,5 +1,6 @@
-"""A workspace as agents have it: `MEMORY.md`, `USER.md`, a file for each day, who the agent is, and
-skills. Several programs share the names."""
+"""The base of all programs that people move from, an archive of their files, and a workspace as
+agents have it: `MEMORY.md`, `USER.md`, a file for each day, who the agent is, and skills.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +9,16 @@ from collections.abc import Iterator
 from datetime import date
 from pathlib import Path, PurePosixPath
 
-from plugins.moving.reading import Archive
-from plugins.moving.source import SkippedItems
+from plugins.moving.blocks import decode_picture
+from plugins.moving.reading import LEVELS, Archive
+from plugins.moving.record import ForeignDatabase
+from plugins.moving.source import (
+    ForeignChat,
+    ImportedProfile,
+    MovingError,
+    SkippedItems,
+    UnreadableChat,
+)
 
 DAY = re.compile(r"(?:.*/)?memory/(\d{4}-\d\d-\d\d)(?:-[\w-]+)?\.md")
 _BLANK = re.compile(
@@ -30,6 +39,43 @@ _DIRECTIVES = re.compile(r"^## Directives$(.*?)(?:^## |\Z)", re.DOTALL | re.MULT
 it."""
 _MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _MOST_SKILLS = 20  # that are named
+
+
+class ForeignSource:
+    """The data of another program, as people call it by `name`; `skills` is where the bot has its
+    own. `skipped` fills up as things are read. All of it may raise MovingError."""
+
+    name: str
+    levels = LEVELS
+
+    def __init__(self, path: Path, skills: Path = Path("data/skills")) -> None:
+        self.skipped, self._skills = SkippedItems(), skills
+        self._archive = Archive(path, self.levels)
+
+    def count(self) -> int:
+        """Return how many conversations there are, as far as that is quickly known; 0 where it is
+        not."""
+        return 0
+
+    def chats(self) -> Iterator[ForeignChat | UnreadableChat]:
+        """Return the conversations, one after the other."""
+        return iter(())
+
+    def read_profile(self) -> ImportedProfile:
+        """Return all that there is besides; asked for after the conversations, in which some of it
+        stands."""
+        return ImportedProfile()
+
+    def picture(self, name: str) -> bytes | None:
+        """Return the bytes of a picture; None where it is not there, or too large."""
+        return decode_picture(name)
+
+    def _open_database(self, name: str) -> ForeignDatabase:
+        """Return a database in the archive. Raises MovingError and StoreError."""
+        place = self._archive.place(name)
+        if place is None:
+            raise MovingError(f"{self._archive.path} is a ZIP; unpack it, and name the folder.")
+        return ForeignDatabase(place)
 
 
 class Workspace:
@@ -77,7 +123,7 @@ class Workspace:
         files = [PurePosixPath(name) for name in self._names()]
         found = sorted({file.parent.name for file in files if file.name == "SKILL.md"})
         there = f"(skills/: look through them, and copy them into {skills})"
-        self._skipped.add(len(found), f"skill {there}", f"skills {there}")
+        self._skipped.add_some(len(found), "skill", there)
         if found:
             more = f" and {len(found) - _MOST_SKILLS} more" if len(found) > _MOST_SKILLS else ""
             self._skipped.remarks.append(f"Its skills: {', '.join(found[:_MOST_SKILLS])}{more}.")

@@ -53,7 +53,7 @@ def add_commands(commands: Commands) -> None:
     )
     logs.add_argument("--level", choices=LEVELS, default="debug", help="this level and above")
     logs.add_argument("-n", "--lines", type=_number, metavar="N", help="the last N")
-    logs.set_defaults(run=_run("log_command", "run"))
+    logs.set_defaults(run=_run("log_reading", "run"))
     report = commands.add_parser(
         "report", help="write a file for an issue, without secrets and texts"
     )

@@ -40,6 +40,14 @@ class Filling:
         self._model: encoder.Encoder | None = None
         self._is_told = False
 
+    @hookimpl
+    def parley_background(self) -> Background:
+        return self
+
+    @hookimpl
+    def parley_calls(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
+        return {FILL: self.carry_out}
+
     async def look(self) -> None:
         """Begin, if there is anything to do."""
         if not self._tasks:
@@ -150,32 +158,14 @@ def find_nearest(model: Encoder, text: str, vectors: Mapping[int, bytes]) -> dic
     return {place: far for place, far in zip(vectors, apart, strict=True) if far > 0}
 
 
-class RecallFeature:
-    """The background work of the feature, made from the kernel's parts."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        def is_on() -> bool:
-            return kernel.config.book.effective().section(SearchSettings).semantic
-
-        self._filling = Filling(kernel.store, kernel.processes, is_on)
-        kernel.schedule.every_minute(self._filling.look)
-
-    @hookimpl
-    def parley_services(self) -> Sequence[object]:
-        return (self._filling,)
-
-    @hookimpl
-    def parley_background(self) -> Background:
-        return self._filling
-
-    @hookimpl
-    def parley_calls(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
-        return {FILL: self._filling.carry_out}
-
-
 @hookimpl
-def parley_open(kernel: Kernel) -> RecallFeature:
-    return RecallFeature(kernel)
+def parley_open(kernel: Kernel) -> Filling:
+    def is_on() -> bool:
+        return kernel.config.book.effective().section(SearchSettings).semantic
+
+    filling = Filling(kernel.store, kernel.processes, is_on)
+    kernel.schedule.every_minute(filling.look)
+    return filling
 
 
 @hookimpl

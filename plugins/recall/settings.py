@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from plugins.features import SettingsSection
 
@@ -13,8 +13,6 @@ class SearchSettings(SettingsSection):
     """The section `search`: whether meanings are compared."""
 
     SECTION: ClassVar[str] = "search"
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
     semantic: bool = Field(
         default=False,
         description="Let the model's search also find messages that say the same in other words. "

@@ -6,7 +6,7 @@ has an event, or is a fault of the program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
 from functools import partial
 from itertools import groupby, takewhile
@@ -20,7 +20,7 @@ from agent.pictures import Wire
 from channels.dates import say_moment
 from channels.language import _, number_of
 from memory.context.change import Kind, ViewEvent
-from memory.context.meter import PromptPrefix
+from memory.context.meter import Meter, PromptPrefix
 from memory.context.view import View
 from memory.turns import Entry
 from plugins.api import Action, Ask, CommandError, Reply
@@ -175,9 +175,9 @@ async def show_difference(ask: Ask) -> Reply:
     first, last = one.sent.event, two.sent.event
     history = await ask.conversation.context.history()
     events = [event for event in history if first < event.id <= last]
-    count = ask.conversation.turns.services.meter.count
+    meter = ask.conversation.turns.services.meter
     before, after = (
-        list_parts(again.view, again.prefix, again.messages, count) for again in (one, two)
+        list_parts(again.view, again.prefix, again.messages, meter) for again in (one, two)
     )
     compared = compare(before, after, events)
     data = {
@@ -191,9 +191,7 @@ async def show_difference(ask: Ask) -> Reply:
     return Reply(text, mask_secrets(ask, data), tuple(actions))
 
 
-def list_parts(
-    view: View, prefix: PromptPrefix, messages: Wire, count_tokens: Callable[[str], int]
-) -> list[RequestPart]:
+def list_parts(view: View, prefix: PromptPrefix, messages: Wire, meter: Meter) -> list[RequestPart]:
     """Return a request's parts in the order in which providers read them: the tools first."""
     scale, parts = view.scale.part, []
     if prefix.tools:
@@ -206,11 +204,11 @@ def list_parts(
         is_prompt = place == 0 and bool(prefix.system)
         name = "system prompt" if is_prompt else "activity log" if view.log else "summary"
         text = str(message["content"])
-        size = scale(view.prefix.system) if is_prompt else scale(count_tokens(text))
+        size = scale(view.prefix.system) if is_prompt else scale(meter.count(text))
         wire, sent = orjson.dumps(message), SentPart(name)
         parts.append(RequestPart(f"ahead {place}", name, wire, size, clip(text), sent))
     for entry, message in zip(entries, messages[ahead:], strict=True):
-        extra = count_tokens(_find_ahead(entry, message))
+        extra = meter.count(_find_ahead(entry, message))
         name = f"t{entry.turn} {role(entry.message)}{_AFTER if extra else ''}"
         size, words = scale(entry.tokens + extra), summarize(entry.message)
         sent, wire = SentPart(name, entry, bool(extra)), orjson.dumps(message)

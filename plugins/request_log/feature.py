@@ -6,7 +6,7 @@ from memory.request_log import RequestLog
 from plugins.api import Verb, hookimpl
 from plugins.request_log.commands import show_all, show_one
 from plugins.request_log.comparison import show_difference
-from plugins.request_log.log import StoredRequestLog
+from plugins.request_log.reading import StoredRequestLog
 
 _VERBS = (
     Verb(

@@ -1,14 +1,20 @@
-"""Requests that were sent to a model, read and made again: byte for byte, where nothing of them is
-gone since.
+"""The log of what was sent to the model: noted with each step, kept for the newest requests, and
+made again from what is kept.
 
-Their rows say where their messages stand; here these become what went over the wire.
+A request is not kept as a copy. The transcript and the view events are all that it was made from,
+so its row says where in them it stood; the system prompt, the tools and the parameters, which can't
+be made again, are kept once for all requests that have them. A picture that is sent as a file may
+be gone since. A digest of the bytes tells whether the copy made again equals what was sent.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache
+from itertools import groupby
 from typing import Any
 
 import orjson
@@ -17,16 +23,170 @@ from msgspec.structs import replace
 
 from agent.models import openai_request, responses_request
 from agent.models.endpoint import ANTHROPIC, RESPONSES
-from agent.pictures import Pictures, Wire, blind, has_pictures, insert_pictures, names_in
-from memory.context.meter import PromptPrefix
+from agent.pictures import (
+    REFUSED,
+    Pictures,
+    Wire,
+    blind,
+    has_pictures,
+    insert_pictures,
+    names_in,
+    picture_urls,
+    placeholder,
+    refused_part,
+)
+from memory.context.limits import Limits
+from memory.context.meter import PromptPrefix, digest_of, fingerprint
 from memory.context.view import Scale, View
+from memory.ledger import Spent
 from memory.messages import RequestExtras
 from memory.record import branches
+from memory.record.database import Database
+from memory.request_log import Outcome, OutgoingRequest, RequestLog
 from memory.turn_log import TurnLog
 from plugins.request_log import record
-from plugins.request_log.log import IN_PLACE, most_kept
-from plugins.request_log.pictures import make_label, make_part, read_pictures
-from plugins.request_log.record import SentRequest
+from plugins.request_log.record import RequestPrefix, SentRequest
+from plugins.request_log.settings import RequestLogSettings
+
+IN_PLACE = ("messages", "tools")
+"""The parts of a request's body that are kept apart from its parameters."""
+
+
+def most_kept(limits: Limits) -> int:
+    """Return how many requests are kept."""
+    section = limits.context
+    return section.keep_requests if isinstance(section, RequestLogSettings) else 0
+
+
+class StoredRequestLog(RequestLog):
+    """The log whose rows `/context request` reads."""
+
+    def __init__(self, hide: Callable[[str], str]) -> None:
+        super().__init__(hide)
+        self._known: tuple[PromptPrefix, str, RequestPrefix] | None = None
+
+    def is_on(self, limits: Limits) -> bool:
+        """Return whether any are kept."""
+        return most_kept(limits) > 0
+
+    def insert(
+        self, database: Database, conversation: int, rows: Sequence[SentRequest], limits: Limits
+    ) -> None:
+        """Store these requests, or delete those that are kept where none is to be any more."""
+        keep = most_kept(limits)
+        for request in rows[-keep:] if keep else ():
+            record.insert(database, conversation, request, keep)
+        if not keep:  # every time, since a transaction may be carried out again
+            record.delete(database, conversation)
+
+    def describe(self, request: OutgoingRequest, limits: Limits) -> SentRequest:
+        """Return the row of a request that is sent now."""
+        view, body = request.view, request.body
+        around = {name: None if name in IN_PLACE else value for name, value in body.items()}
+        parameters = orjson.dumps(around, default=dict).decode()  # its bytes would hold 4 kB
+        shown = request.pictures
+        return SentRequest(
+            turn=view.current,
+            at=time.time(),
+            prefix=self._prefix(request.prefix, parameters),
+            strategy=limits.strategy,
+            event=request.event,
+            seq=max(entry.seq for entry in view.whole[-1].entries),  # results stand by their calls
+            first=view.whole[0].number,
+            messages=len(body["messages"]),
+            merges_system=view.merges_system,
+            pictures=describe_pictures(shown, body["messages"]) if shown else "",
+            size=len(request.content),
+            digest=hashlib.sha256(request.content).hexdigest(),
+            tokens=view.tokens,
+            ratio=view.scale.ratio,
+            model=str(body.get("model", "")),
+        )
+
+    def settle(
+        self, rows: Sequence[SentRequest], outcome: Outcome, spent: Spent | None = None
+    ) -> list[SentRequest]:
+        """Return these requests, the last of them with its outcome."""
+        if not rows:
+            return []
+        *others, last = rows
+        known: dict[str, Any] = {"outcome": outcome, "seconds": max(0.0, time.time() - last.at)}
+        if spent is not None:
+            known |= {name: getattr(spent, name) for name in _REPORTED}
+        return [*others, replace(last, **known)]
+
+    def _prefix(self, prefix: PromptPrefix, parameters: str) -> RequestPrefix:
+        if self._known is None or self._known[0] is not prefix or self._known[1] != parameters:
+            made = self._make_prefix(prefix, parameters)
+            self._known = prefix, parameters, made  # the same in nearly every request
+        return self._known[2]
+
+    def _make_prefix(self, prefix: PromptPrefix, parameters: str) -> RequestPrefix:
+        tools = orjson.dumps(prefix.tools, default=dict).decode()
+        whole = (prefix.system, tools, parameters)
+        system, tools, around = map(self.hide, whole)
+        system, tools = _share(system), _share(tools)
+        digest = hashlib.sha256("\0".join(whole).encode()).hexdigest()
+        model = str(orjson.loads(parameters).get("model", ""))
+        parts = {**fingerprint(prefix, model), "parameters": digest_of(parameters)}
+        is_masked = (system, tools, around) != whole
+        return RequestPrefix(digest, system, tools, around, is_masked, orjson.dumps(parts).decode())
+
+
+@lru_cache(maxsize=32)
+def _share(text: str) -> str:
+    """Return the same text, once for all conversations that have it; sys.intern may keep it for
+    good."""
+    return text
+
+
+_REPORTED = ("model", "prompt", "cached", "completion", "is_reported", "cost")
+
+
+_SENT = None  # a picture that was sent as one
+
+
+def describe_pictures(
+    parts: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]
+) -> str:
+    """Describe how pictures were sent, for `SentRequest.pictures`: as JSON, how many one after the
+    other were sent, or for which reason not; and whether words replaced all of them in the end.
+    `parts` is what was chosen for each, `messages` what went out."""
+    left = {*picture_urls(messages)}
+    has_refused = any(REFUSED in str(one.get("content")) for one in messages)
+    whys = [_why(part, left if left or has_refused else None) for part in parts]
+    runs = [[len([*run]), why] for why, run in groupby(whys)]
+    is_blind = _SENT in whys and not has_pictures(messages)
+    return orjson.dumps([is_blind, runs]).decode()
+
+
+def _why(part: Mapping[str, Any], left: Collection[str] | None) -> str | None:
+    if part["type"] == "image_url":
+        return _SENT if left is None or part["image_url"]["url"] in left else REFUSED
+    return str(part["text"]).removesuffix("]").partition("; ")[2]
+
+
+def read_pictures(described: str, count: int) -> tuple[list[str | None], bool]:
+    """Return why each of so many pictures was not sent (None: it was), and whether none was in the
+    end. Pictures that are deleted since are among the oldest."""
+    is_blind, runs = orjson.loads(described or "[false, []]")
+    whys = [why for number, why in runs for _ in range(number)]
+    missing = [_SENT] * max(0, count - len(whys))
+    return [*missing, *whys[len(whys) - min(count, len(whys)) :]], is_blind
+
+
+def make_part(pictures: Pictures, name: str, why: str | None) -> dict[str, Any]:
+    if why == REFUSED:
+        return refused_part()
+    return pictures.part(name) if why is _SENT else placeholder(name, why)
+
+
+def make_label(name: str, why: str | None) -> dict[str, Any]:
+    if why == REFUSED:
+        return refused_part()
+    if why is not _SENT:
+        return placeholder(name, why)
+    return {"type": "image_url", "image_url": {"url": name}}
 
 
 class KeptRequests:

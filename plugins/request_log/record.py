@@ -38,7 +38,7 @@ class SentRequest(Struct, frozen=True):
 
     Its messages are those that `strategy` shows of the entries up to `seq`, after the view events
     up to `event`, the first one of turn `first`, `messages` of them on the wire; `merges_system`
-    and `pictures` (`plugins.request_log.pictures`) say how they were sent. `digest` is the SHA-256
+    and `pictures` (`plugins.request_log.reading`) say how they were sent. `digest` is the SHA-256
     of the `size` bytes that were sent. `tokens` is the meter's figure, `ratio` the model's ratio
     then; `prompt`, `cached` and `completion` are what the provider reported (or the meter, where
     not `is_reported`), `cost` is in US dollars (None: unknown). `at` is in seconds since 1970,

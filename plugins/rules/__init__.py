@@ -5,8 +5,7 @@ What a rule says is here, because the settings check it (`bot/settings`) and the
 """
 
 from plugins.features import Fault
-from plugins.rules.faults import RuleFaults
-from plugins.rules.rule import AUTO_COMPACT, Rule, auto_compact, find_compacting, parse
+from plugins.rules.rule import AUTO_COMPACT, Rule, RuleFaults, auto_compact, find_compacting, parse
 
 __all__ = [
     "AUTO_COMPACT",

@@ -6,10 +6,11 @@ from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, Self
 
 from msgspec import Struct
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from memory.conversation import Conversation
 from memory.events import Event
+from memory.setting_notes import StrictModel
 
 
 class Moment(Struct, frozen=True):
@@ -21,10 +22,10 @@ class Moment(Struct, frozen=True):
     calls: int = 0
 
 
-class Strict(BaseModel):
+class Strict(StrictModel):
     """A part of a rule: it takes what it names, and nothing else."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
 
 class Always(Strict):

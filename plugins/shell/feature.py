@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from heapq import nlargest
 from pathlib import Path
@@ -183,6 +183,10 @@ def format_result(ran: Ran) -> str:
 class CommandsOfPeople(StoppableTasks):
     """The commands that people run now, one in a conversation."""
 
+    @hookimpl
+    def parley_stop(self) -> Callable[[ConversationKey], bool]:
+        return self.stop
+
     async def run(self, ask: Ask, line: str) -> ToolRun:
         """Run a command; `/stop` and `/forget` end it. Raises CommandError where they did."""
         task = asyncio.ensure_future(ask.bot.tools.run(ask, "shell", {"command": line}))
@@ -195,25 +199,10 @@ class CommandsOfPeople(StoppableTasks):
                 raise CommandError(_("Stopped; the model does not see this command.")) from None
 
 
-class ShellFeature:
-    """The commands that people run, of one bot."""
-
-    def __init__(self) -> None:
-        self._commands = CommandsOfPeople()
-
-    @hookimpl
-    def parley_services(self) -> Sequence[object]:
-        return (self._commands,)
-
-    @hookimpl
-    def parley_stop(self) -> Callable[[ConversationKey], bool]:
-        return self._commands.stop
-
-
 @hookimpl
-def parley_open(kernel: Kernel) -> ShellFeature:
+def parley_open(kernel: Kernel) -> CommandsOfPeople:
     del kernel
-    return ShellFeature()
+    return CommandsOfPeople()
 
 
 SAID = "(The person ran this command.)"

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
+from agent.loop import Output
 from agent.models.base import ModelError
 from bot.access import name_of
 from bot.kernel import Kernel
@@ -26,7 +27,7 @@ from memory.context.view import View, apply_layout
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.ledger import Spent
-from memory.messages import Message, ToolCall
+from memory.messages import Message
 from memory.record.store import Store, StoreError
 from memory.tasks import cancel_and_wait
 from memory.turn_log import TurnLog
@@ -100,6 +101,10 @@ class SideQuestions:
         self._running: defaultdict[str, set[asyncio.Task[Message]]] = defaultdict(set)
         self._stopped: set[asyncio.Task[Message]] = set()
 
+    @hookimpl
+    def parley_stop(self) -> Callable[[ConversationKey], bool]:
+        return self.stop
+
     async def answer(self, ask: Ask, question: str) -> str:
         """Ask with all that the model sees of the conversation. Return its answer, or a sentence
         why there is none. Raises CommandError where no model may be asked, and StoreError."""
@@ -127,7 +132,7 @@ class SideQuestions:
         self._config.spending.begin(key, ask.person.limited)
         agent = self._config.agent(conversation, ask.address)
         with in_turn(f"{key.id} aside"), speaking(ENGLISH):
-            task = asyncio.create_task(agent.answer_aside(turn, _Unseen()))
+            task = asyncio.create_task(agent.answer_aside(turn, Output()))
         self._running[key.id].add(task)
         seconds = self._config.book.effective(key.id).turn_timeout
         try:
@@ -171,38 +176,9 @@ class SideQuestions:
         return await self._store.read(lambda db: rows.newest(db, place, most, words))
 
 
-class _Unseen:
-    """Nobody watches."""
-
-    def delta(self, text: str) -> None: ...
-
-    def thought(self, text: str) -> None: ...
-
-    def step_restarted(self) -> None: ...
-
-    def tool_started(self, call: ToolCall) -> None: ...
-
-    def tool_ended(self, call: ToolCall, is_error: bool) -> None: ...
-
-
-class SideQuestionsFeature:
-    """The service of the feature, made from the kernel's parts."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self._asked = SideQuestions(kernel.config, kernel.store)
-
-    @hookimpl
-    def parley_services(self) -> Sequence[object]:
-        return (self._asked,)
-
-    @hookimpl
-    def parley_stop(self) -> Callable[[ConversationKey], bool]:
-        return self._asked.stop
-
-
 @hookimpl
-def parley_open(kernel: Kernel) -> SideQuestionsFeature:
-    return SideQuestionsFeature(kernel)
+def parley_open(kernel: Kernel) -> SideQuestions:
+    return SideQuestions(kernel.config, kernel.store)
 
 
 @hookimpl

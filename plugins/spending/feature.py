@@ -269,24 +269,9 @@ async def _lift(ask: Ask, who: str) -> Reply:
     )
 
 
-class SpendingFeature:
-    """The accounts of the month, made from the kernel's parts."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self._month = MonthSpending(kernel)
-
-    @hookimpl
-    def parley_services(self) -> Sequence[object]:
-        return (self._month,)
-
-    @hookimpl
-    def parley_spending(self) -> MonthSpending:
-        return self._month
-
-
 @hookimpl
-def parley_open(kernel: Kernel) -> SpendingFeature:
-    return SpendingFeature(kernel)
+def parley_open(kernel: Kernel) -> MonthSpending:
+    return MonthSpending(kernel)
 
 
 @hookimpl

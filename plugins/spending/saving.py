@@ -18,6 +18,7 @@ from channels.language import _, explain
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.numerals import plain_number
+from plugins.api import hookimpl
 from plugins.context_usage import usage_of
 from plugins.spending.accounts import Account, MonthAccounts, describe_spent
 from plugins.spending.settings import SpendingSettings
@@ -70,6 +71,10 @@ class MonthSpending(MonthAccounts):
         super().__init__(kernel.store, ConfiguredRules(kernel.config), kernel.changes)
         self._book, self._models = kernel.config.book, kernel.config.models
         self._near: dict[str, Account | None] = {}
+
+    @hookimpl
+    def parley_spending(self) -> MonthSpending:
+        return self
 
     def begin(self, key: ConversationKey, user: str = "") -> None:
         """Decide which model answers in the turn that begins; `user` is who speaks, unless they are

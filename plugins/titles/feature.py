@@ -35,28 +35,9 @@ from plugins.titles.record import TABLES, TitleRows
 from plugins.titles.settings import ConversationSettings
 
 
-class TitlesFeature:
-    """The titles, made from the kernel's parts."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self._titles = Titles(kernel)
-
-    @hookimpl
-    def parley_listeners(self) -> list[Listener]:
-        return [Listener("titles", self._titles.hear, minds=lambda name: name == "turn_end")]
-
-    @hookimpl
-    def parley_background(self) -> Background:
-        return self._titles
-
-    @hookimpl
-    def parley_rows(self) -> FeatureRows:
-        return TitleRows()
-
-
 @hookimpl
-def parley_open(kernel: Kernel) -> TitlesFeature:
-    return TitlesFeature(kernel)
+def parley_open(kernel: Kernel) -> Titles:
+    return Titles(kernel)
 
 
 @hookimpl
@@ -85,6 +66,18 @@ class Titles:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel, self._config, self._store = kernel, kernel.config, kernel.store
         self._tasks = BackgroundTasks()
+
+    @hookimpl
+    def parley_listeners(self) -> list[Listener]:
+        return [Listener("titles", self.hear, minds=lambda name: name == "turn_end")]
+
+    @hookimpl
+    def parley_background(self) -> Background:
+        return self
+
+    @hookimpl
+    def parley_rows(self) -> FeatureRows:
+        return TitleRows()
 
     async def idle(self) -> None:
         """Wait until nothing is asked for."""

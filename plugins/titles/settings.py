@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from plugins.features import SettingsSection
 
@@ -13,8 +13,6 @@ class ConversationSettings(SettingsSection):
     """The section `conversations`: how they are called."""
 
     SECTION: ClassVar[str] = "conversations"
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
     titles: Literal["auto", "on", "off"] = Field(
         default="auto",
         description="Let the model that writes summaries give a conversation a title of three to "

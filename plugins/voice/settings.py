@@ -15,7 +15,7 @@ class VoiceSettings(SettingsSection):
 
     SECTION: ClassVar[str] = "voice"
     ORDER: ClassVar[int] = 30
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
     model: Annotated[
         str, StringConstraints(pattern=r"^([^\s\p{C}]+( [^\s\p{C}]+)*)?$", max_length=200)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
-from memory.setting_notes import FIXED, TURN
+from memory.setting_notes import FIXED, TURN, StrictModel
 from plugins.features import SettingsSection
 
 
-class WebSearch(BaseModel):
+class WebSearch(StrictModel):
     """The group `web_search` of the section `tools`: where the web is searched."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     provider: Literal["", "searxng", "brave", "tavily"] = Field(
         default="",

@@ -110,9 +110,9 @@ async def find_answered(ask: Ask, name: str) -> ExplainedAnswer:
         raise CommandError(_("Nothing has been answered here yet."))
     last = found[-1]
     again = await rebuild_request(ask, last.number)
-    count = ask.conversation.turns.services.meter.count
+    meter = ask.conversation.turns.services.meter
     return ExplainedAnswer(
-        last.turn, last, again, list_parts(again.view, again.prefix, last.turn, count)
+        last.turn, last, again, list_parts(again.view, again.prefix, last.turn, meter)
     )
 
 
@@ -144,24 +144,9 @@ def _actions(answered: ExplainedAnswer) -> tuple[Action, ...]:
     )
 
 
-class WhyFeature:
-    """The service of the feature, made from the kernel's parts."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self._trials = Trials(kernel.conversations)
-
-    @hookimpl
-    def parley_services(self) -> Sequence[object]:
-        return (self._trials,)
-
-    @hookimpl
-    def parley_notes(self) -> Callable[[OpenTurn], list[str]]:
-        return self._trials.note
-
-
 @hookimpl
-def parley_open(kernel: Kernel) -> WhyFeature:
-    return WhyFeature(kernel)
+def parley_open(kernel: Kernel) -> Trials:
+    return Trials(kernel.conversations)
 
 
 @hookimpl
@@ -196,6 +181,10 @@ class Trials:
     def __init__(self, conversations: Conversations) -> None:
         self._conversations = conversations
         self._awaited: OrderedDict[str, AnswerTrial] = OrderedDict()
+
+    @hookimpl
+    def parley_notes(self) -> Callable[[OpenTurn], list[str]]:
+        return self.note
 
     async def leave_out(self, ask: Ask, key: ConversationKey, part: AnswerPart) -> None:
         """Take a part out of what a branch sends."""

@@ -4,12 +4,12 @@ memory, files and tool results. Pure."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
 
-from memory.context.meter import PromptPrefix
+from memory.context.meter import Meter, PromptPrefix
 from memory.context.view import View
 from memory.long_term.prompt import find_lines
 from memory.messages import ToolCall
@@ -31,27 +31,25 @@ class AnswerPart(Struct, frozen=True):
     turns: tuple[int, ...] = ()
 
 
-def list_parts(
-    view: View, prefix: PromptPrefix, turn: int, count: Callable[[str], int]
-) -> list[AnswerPart]:
+def list_parts(view: View, prefix: PromptPrefix, turn: int, meter: Meter) -> list[AnswerPart]:
     """Return the parts of a request of this turn, the largest first. Tokens are the meter's."""
-    found = [*_before(view, prefix, count)]
+    found = [*_before(view, prefix, meter)]
     for block in list_blocks(view):
         is_own = block.turn is not None and block.turn.number == turn
         found += _own(block.turn, view) if block.turn and is_own else [_part_of(block, view)]
     return sorted((part for part in found if part.tokens), key=lambda part: -part.tokens)
 
 
-def _before(view: View, prefix: PromptPrefix, count: Callable[[str], int]) -> Iterator[AnswerPart]:
+def _before(view: View, prefix: PromptPrefix, meter: Meter) -> Iterator[AnswerPart]:
     scale = view.scale.part
     lines = find_lines(prefix.system)
-    remembered = sum(map(count, lines))
+    remembered = sum(map(meter.count, lines))
     system = max(0, view.prefix.system - remembered)
     yield AnswerPart("system prompt", "", scale(system), prefix.system)
     names = ", ".join(tool["function"]["name"] for tool in prefix.tools)
     yield AnswerPart("tools", "", scale(view.prefix.tools), names)
     for number, line in enumerate(lines, 1):
-        yield AnswerPart("memory", f"m{number}", scale(count(line)), line, can_go=True)
+        yield AnswerPart("memory", f"m{number}", scale(meter.count(line)), line, can_go=True)
 
 
 def _part_of(block: RequestBlock, view: View) -> AnswerPart:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.models.arguments import repair, to_text
+from agent.models.partial_calls import repair, to_text
 from agent.tools.lean import unwrap_call
 from agent.tools.toolbox import resolve_name
 from memory.context.meter import PrefixTokens, PromptPrefix

@@ -11,29 +11,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.models import anthropic_request, responses_request
-from agent.models.anthropic_rules import RULES as ANTHROPIC
 from agent.models.base import ModelRequest
 from agent.models.endpoint import Endpoint
 from agent.models.history import (
-    CHAT,
     INTERRUPTED,
     NO_OUTPUT,
     NO_RESULT,
     NOTHING,
-    BodyRule,
-    HistoryRule,
     alternate,
-    check,
-    check_body,
     clean_name,
-    find_body_faults,
-    find_faults,
     normalize,
 )
 from agent.models.providers import NOBODY
-from agent.models.responses_request import RULES as RESPONSES
 from memory.messages import RequestExtras
+from tests.agent.claude_rules import RULES as ANTHROPIC
 from tests.agent.endpoints import TOOL
+from tests.agent.request_rules import CHAT, Rule, check, find_faults
+from tests.agent.request_rules import RULES as RESPONSES
 from tests.fakes import openai_responses
 from tests.tables import each_row
 
@@ -201,7 +195,7 @@ def test_whatever_was_recorded_claude_is_sent_a_body_that_keeps_every_rule(
 ) -> None:
     neutral = anthropic_request.to_neutral("claude", request, effort)
     made = anthropic_request.to_body(neutral, request.beside)
-    assert find_body_faults(made, ANTHROPIC) == []
+    assert find_faults(made, ANTHROPIC) == []
     assert anthropic_request.to_body(neutral, request.beside) == made, "for the cache"
     for text in words_of(request.messages):
         assert json.dumps(text)[1:-1] in json.dumps(made["messages"])
@@ -214,7 +208,7 @@ def test_whatever_was_recorded_the_responses_api_is_sent_a_body_that_keeps_every
 ) -> None:
     neutral = responses_request.to_neutral(Endpoint("m"), NOBODY, request)
     made = responses_request.to_body(neutral, request.beside)
-    assert find_body_faults(made, RESPONSES) == []
+    assert find_faults(made, RESPONSES) == []
     assert openai_responses.refusal(made) == "", "so the fake has them, too"
     for text in words_of(request.messages):
         assert json.dumps(text)[1:-1] in json.dumps(made["input"])
@@ -294,13 +288,13 @@ BAD_BODIES_OF_CLAUDE: dict[str, Json] = {
 
 
 @each_row("rule", ANTHROPIC)
-def test_a_body_for_claude_that_breaks_a_rule_is_told(rule: BodyRule) -> None:
+def test_a_body_for_claude_that_breaks_a_rule_is_told(rule: Rule) -> None:
     body = BAD_BODIES_OF_CLAUDE[rule.name]
-    faults = find_body_faults(body, ANTHROPIC)
+    faults = find_faults(body, ANTHROPIC)
     assert any(fault.startswith(f"{rule.name}: ") for fault in faults)
     with pytest.raises(AssertionError, match="breaks rules of its protocol"):
-        check_body(body, [rule])
-    assert find_body_faults(body_of_claude(ASKED), [rule]) == []
+        check(body, [rule])
+    assert find_faults(body_of_claude(ASKED), [rule]) == []
 
 
 def called(own: str, name: str = "look", arguments: str = "{}") -> Json:
@@ -330,15 +324,15 @@ BAD_INPUTS: dict[str, list[Json]] = {
 
 
 @each_row("rule", RESPONSES)
-def test_a_body_for_the_responses_api_that_breaks_a_rule_is_told(rule: BodyRule) -> None:
+def test_a_body_for_the_responses_api_that_breaks_a_rule_is_told(rule: Rule) -> None:
     body: Json = {"input": BAD_INPUTS[rule.name], "tool_choice": "auto"}
-    assert any(one.startswith(f"{rule.name}: ") for one in find_body_faults(body, RESPONSES))
+    assert any(one.startswith(f"{rule.name}: ") for one in find_faults(body, RESPONSES))
     good = [SEALED, called("c"), put_out("c"), said("user", "Hi")]
-    assert find_body_faults({"input": good}, RESPONSES) == []
+    assert find_faults({"input": good}, RESPONSES) == []
 
 
 def test_each_rule_says_who_demands_it() -> None:
-    rules: tuple[HistoryRule | BodyRule, ...] = (*CHAT, *ANTHROPIC, *RESPONSES)
+    rules: tuple[Rule, ...] = (*CHAT, *ANTHROPIC, *RESPONSES)
     assert all(rule.name and rule.source for rule in rules)
 
 

@@ -14,9 +14,9 @@ from agent.models.base import (
 )
 from agent.models.endpoint import Endpoint
 from agent.models.failures import reason_of, refusal
+from agent.models.history import read_history, sign, signer_of
 from agent.models.learnt import MOST_PICTURES, Learnt, LearntModels, Lesson
 from agent.models.lessons import find_bad_picture, find_lesson, is_about_thoughts
-from agent.models.neutral import read_history, sign, signer_of
 from agent.models.openai_request import to_body
 from memory.messages import RequestExtras
 from tests.agent.endpoints import TOOL

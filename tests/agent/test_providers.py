@@ -11,8 +11,14 @@ import pytest
 from agent.models.base import ModelRequest, ModelUnlisted
 from agent.models.brain import Brain
 from agent.models.endpoint import Endpoint
-from agent.models.listed import ListedModel, find_window, read_list
-from agent.models.ollama import inquiries, window_of_loaded, window_set
+from agent.models.listed import (
+    ListedModel,
+    find_window,
+    ollama_inquiries,
+    read_list,
+    window_of_loaded,
+    window_set,
+)
 from agent.models.openai import OpenAIModel
 from agent.models.openai_request import shorten_id
 from agent.models.providers import NOBODY, PROVIDERS, Provider, find_provider
@@ -197,7 +203,7 @@ def test_a_window_that_is_not_there_is_none() -> None:
 def test_only_what_may_be_ollama_is_asked(
     model: str, base_url: str, provider: str, is_asked: bool
 ) -> None:
-    assert bool(inquiries(Endpoint(model, base_url, provider=provider))) is is_asked
+    assert bool(ollama_inquiries(Endpoint(model, base_url, provider=provider))) is is_asked
 
 
 def test_a_loaded_model_runs_with_the_window_that_is_reported() -> None:

@@ -23,7 +23,7 @@ from bot.settings import load_layers
 from bot.turns import BUSY
 from channels.base import Activity, Bot, Channel, ChannelError, Notice
 from channels.message import Address, Outbound, clean_text
-from plugins.docs import builtin
+from tests.docs.commands import builtin
 from tests.fakes.openai_server import Answer, Hang, Received, Say, Script
 from tests.waiting import PATIENCE
 from tests.whole.testbot import TestBot, TestChannel, run_bot

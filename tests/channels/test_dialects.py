@@ -17,13 +17,12 @@ from hypothesis import strategies as st
 
 from channels.discord import rendering as discord
 from channels.feishu.cards import converted, size
-from channels.kit.html import render_html
-from channels.kit.markdown import join_links
+from channels.kit.markdown import join_links, render_html
 from channels.slack import rendering as slack
 from channels.splitting import Length, split
 from channels.telegram import rendering as telegram
 from channels.terminal import display
-from channels.whatsapp import rendering as whatsapp
+from channels.whatsapp import letters as whatsapp
 from tests.tables import each_row
 
 _VOID = {"br", "hr", "img"}

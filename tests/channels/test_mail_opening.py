@@ -17,7 +17,7 @@ from channels.base import Bot, UnreadableError
 from channels.mail import MailSettings
 from channels.mail.mail import Mail, _hear, is_small, open_letter
 from channels.mail.reading import read
-from channels.trouble import MessageLeftOut
+from channels.retry import MessageLeftOut
 from tests.tables import each_row
 
 

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.kit.html import render_html
+from channels.kit.markdown import render_html
 from channels.kit.platform import Author, IncomingMessage, Location, Reacted
 from channels.matrix.reading import OwnUser, read
 from channels.matrix.rendering import LONGEST, make_content, make_edit

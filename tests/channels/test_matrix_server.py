@@ -11,8 +11,8 @@ import pytest
 
 from channels.base import ChannelError
 from channels.kit.platform import IncomingMessage, Location, Post
-from channels.matrix.answers import MatrixError, NobodyThere
 from channels.matrix.matrix import ENCRYPTED, ENCRYPTED_PRIVATE, Matrix
+from channels.matrix.reading import MatrixError, NobodyThere
 from tests.channels.fake_receiver import FakeReception
 from tests.servers.synapse import Account, MatrixPerson, SynapseServer
 from tests.waiting import until

@@ -26,8 +26,8 @@ from channels.kit.messenger import Messenger
 from channels.kit.platform import Platform
 from channels.matrix.matrix import Matrix
 from channels.retry import TROUBLE, patient
+from channels.slack import SlackSettings
 from channels.slack.platform import Slack
-from channels.slack.settings import SlackSettings
 from channels.slack.socket import Socket
 from channels.telegram.telegram import readable
 from channels.wecom import WeComSettings
@@ -156,7 +156,7 @@ async def test_what_can_not_be_read_ends_no_connection() -> None:
         return f"http://127.0.0.1:{runner.addresses[0][1]}/"
 
     async with aiohttp.ClientSession() as session:
-        running = asyncio.create_task(Socket(session, open_url, take).run(lambda: None))
+        running = asyncio.create_task(Socket(session, open_url, take, lambda: None).run())
         try:
             async with asyncio.timeout(PATIENCE):
                 assert await taken.get() == {"text": "Hi"}

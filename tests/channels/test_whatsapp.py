@@ -18,7 +18,7 @@ from channels.kit.platform import Button, Location, Media, Post
 from channels.message import Action, Address, Outbound, Reply
 from channels.splitting import split
 from channels.whatsapp import WhatsAppSettings
-from channels.whatsapp.rendering import rendered, units
+from channels.whatsapp.letters import rendered, units
 from channels.whatsapp.whatsapp import MetaSecrets, WhatsApp
 from tests.channels.clock import quick_sleep
 from tests.channels.webhook_server import webhooks

@@ -20,9 +20,9 @@ from memory.record.database import Database
 from memory.record.mailbox import OutboxRow
 from memory.record.store import Store, StoreError
 from plugins.cluster import gateway
-from plugins.cluster.base import BrokerError
 from plugins.cluster.node import ClusterSender
 from plugins.cluster.rabbit import RabbitMQ
+from plugins.cluster.wire import BrokerError
 from tests.cluster.cluster_testbot import channel, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.cluster.test_handing_over import owner

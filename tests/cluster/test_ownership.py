@@ -14,9 +14,9 @@ import pytest
 
 from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait
-from plugins.cluster.base import BrokerError, OwnerCall
 from plugins.cluster.ownership import Ownership
 from plugins.cluster.rabbit import RabbitMQ
+from plugins.cluster.wire import BrokerError, OwnerCall
 from tests.cluster.cluster_testbot import small_and_quick
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.waiting import PATIENCE, until

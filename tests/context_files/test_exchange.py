@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from memory.context.lines import lines_of
 from memory.messages import Image, Mark, Message, ToolCall
 from memory.turns import Entry, Turn
-from plugins.context_files import reading, writing
+from plugins.context_files import files
 
 NOON = datetime(2025, 11, 21, 12, tzinfo=UTC)
 
@@ -47,11 +47,11 @@ def whole_turns(draw: st.DrawFn) -> list[Message]:
 @given(st.lists(whole_turns(), min_size=1, max_size=3))
 def test_what_is_exported_is_imported_word_for_word(said: list[list[Message]]) -> None:
     turns = [turn_of(number, messages) for number, messages in enumerate(said, 1)]
-    whole = writing.serialize(writing.as_data(turns, "pipe/main"))
-    terse = writing.serialize(writing.as_terse(turns, "pipe/main"))
+    whole = files.serialize(files.as_data(turns, "pipe/main"))
+    terse = files.serialize(files.as_terse(turns, "pipe/main"))
     shown = [[entry.message for entry in turn.entries] for turn in turns]
-    assert reading.parse(whole) == shown
-    assert reading.parse(whole, terse) == shown, "what a turn says by itself is not added to it"
+    assert files.parse(whole) == shown
+    assert files.parse(whole, terse) == shown, "what a turn says by itself is not added to it"
 
 
 def turn_of(number: int, messages: list[Message]) -> Turn:
@@ -72,7 +72,7 @@ def test_the_terse_file_has_the_lines_of_each_turn() -> None:
             ],
         ),
     ]
-    data = writing.as_terse(turns, "pipe/main")
+    data = files.as_terse(turns, "pipe/main")
     lines = [(e["turnId"], e["role"], e["summary"][:16]) for e in data["entries"]]
     assert lines == [
         ("t1", "assistant", "created it"),
@@ -98,7 +98,7 @@ def test_lines_of_subagents_come_back_where_their_results_are() -> None:
     call = {**CALL, "name": "delegate"}
     messages = [USER, {**CALLS, "tool_calls": [call]}, {**RESULT, "tool": "delegate"}, REPLY]
     entries = [{**LINE, "role": "subagent", "summary": "counted"}, LINE]
-    (turn,) = reading.parse(file(messages=messages), file(entries=entries))
+    (turn,) = files.parse(file(messages=messages), file(entries=entries))
     assert [(line.role, line.text) for line in lines_of(turn_of(1, turn))] == [
         ("subagent", "counted"),
         ("assistant", "created dashboard"),
@@ -107,8 +107,8 @@ def test_lines_of_subagents_come_back_where_their_results_are() -> None:
 
 def refusal(content: bytes, *terse: bytes) -> str:
     """Return what is said of files that can't be taken."""
-    with pytest.raises(reading.Unreadable) as error:
-        reading.parse(content, *terse)
+    with pytest.raises(files.Unreadable) as error:
+        files.parse(content, *terse)
     return str(error.value)
 
 

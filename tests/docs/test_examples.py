@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from channels.terminal.keys import COMMANDS
-from plugins.docs import builtin
+from tests.docs.commands import builtin
 from tests.docs.pages import PAGES, ROOT, example
 from tests.fakes.openai_server import Say
 from tests.web.site import serving

@@ -22,8 +22,7 @@ from memory.context.limits import Limits
 from memory.events import EventName
 from plugins.rules import Rule, auto_compact, find_compacting
 from plugins.rules.conditions import Condition
-from plugins.rules.faults import members
-from plugins.rules.rule import Action
+from plugins.rules.rule import Action, members
 from tests.docs.pages import ROOT, example
 from tests.fakes.openai_server import OpenAIServer, Say, echo
 from tests.waiting import until

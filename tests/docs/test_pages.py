@@ -11,8 +11,8 @@ from bot.settings.schema import SETTINGS
 from channels.terminal.keys import COMMANDS, KEYS, TYPED
 from memory.record.engines.sqlite import in_memory
 from plugins.builtin.help import STRATEGIES
-from plugins.docs import builtin
 from tests.docs import picture
+from tests.docs.commands import builtin
 from tests.docs.pages import PAGES, ROOT
 from tests.docs.picture import draw_anew
 

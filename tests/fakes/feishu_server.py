@@ -24,7 +24,7 @@ from typing import Any
 
 from aiohttp import WSMsgType, web
 
-from channels.feishu.frames import CONTROL, DATA, WireFrame
+from channels.feishu.api import CONTROL, DATA, WireFrame
 from tests.fakes.platform import Platform
 
 Json = dict[str, Any]

@@ -38,7 +38,7 @@ def change(folder: Path, turn: int, changes: dict[str, str], most: int = MOST) -
 
 def steps(folder: Path, since: int = 0) -> list[FileStep]:
     archive = opened(folder)
-    return archive.plan(archive.rows(), since, lambda row: False)
+    return archive.plan(archive.rows(), since, ())
 
 
 def restore(folder: Path, since: int = 0) -> dict[str, str]:

@@ -171,7 +171,7 @@ class World:
     def restore(
         self, rows: list[ChangeRow], since: int, began: int, paths: list[str] | None = None
     ) -> None:
-        steps = self.archive.plan(rows, since, self.is_kept, paths)
+        steps = self.archive.plan(rows, since, set(filter(self.is_kept, rows)), paths)
         expected = self.expect(began, paths)
         assert {step.path: (self.read(step), step.needs_yes) for step in steps} == expected
         answer = self.random.choice(["no", "yes", "all"])

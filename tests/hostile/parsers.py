@@ -16,7 +16,7 @@ from bot.logs import make_masker
 from bot.received import command_line
 from channels.discord import rendering as discord
 from channels.kit.delivery import pieces
-from channels.kit.html import render_html
+from channels.kit.markdown import render_html
 from channels.mail.reading import read as read_mail
 from channels.settings import TelegramSettings
 from channels.slack import rendering as slack
@@ -26,7 +26,7 @@ from channels.telegram.telegram import Telegram
 from channels.terminal import display
 from channels.terminal.display import StreamedAnswer, without_controls
 from channels.web.markup import html
-from channels.whatsapp import rendering as whatsapp
+from channels.whatsapp import letters as whatsapp
 from memory.context.audit import Candidate, audit
 from memory.context.audit_source import AuditSource
 from memory.context.corrected import HeldValues, choose_certain
@@ -43,10 +43,10 @@ from memory.record.search.said import finder, spans
 from plugins.builtin.context_search import LONGEST_QUERY
 from plugins.instructions.detect import find_instructions, own_words
 from plugins.instructions.sentences import is_plain
+from plugins.mcp.health import find_reason
 from plugins.mcp.layers import UnreadableAnswerError
 from plugins.mcp.messages import encode, read_messages
 from plugins.mcp.pasted import read_pasted
-from plugins.mcp.words import find_reason
 from plugins.voice.feature import to_spoken
 from plugins.wording import clip, literal
 from tests.memory.audit_turns import turns_of

@@ -22,7 +22,7 @@ from memory.record import mailbox
 from memory.record.engines.sqlite import in_memory
 from memory.record.mailbox import AddressColumns, InboxRow
 from plugins.links import record
-from plugins.links.linking import LEADS, LINKED, NOBODY, PRIVATE, SAME, WRONG, ChatLinks
+from plugins.links.feature import LEADS, LINKED, NOBODY, PRIVATE, SAME, WRONG, ChatLinks
 from tests.fakes.openai_server import Call, Hang, OpenAIServer, Received, Say, Script
 from tests.waiting import PATIENCE
 from tests.whole.testbot import TestChannel

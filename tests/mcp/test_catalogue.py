@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agent.tools.base import Tool
 from agent.tools.lean import find_tools, list_groups
 from plugins.mcp.catalogue import ListedTool, describe_difference, name_for_model, read_tool
-from plugins.mcp.rate import Rate
+from plugins.mcp.health import Rate
 from plugins.mcp.settings import find_plain_secret, parse_servers
 
 NAMES = st.text(min_size=1, max_size=200)
@@ -106,7 +106,7 @@ async def test_what_comes_too_fast_is_held_up(monkeypatch: pytest.MonkeyPatch) -
         slept.append(seconds)
         now += seconds
 
-    monkeypatch.setattr("plugins.mcp.rate.asyncio.sleep", sleep)
+    monkeypatch.setattr("plugins.mcp.health.asyncio.sleep", sleep)
     rate = Rate(lambda: now)
     for _ in range(100):
         await rate.wait(100)

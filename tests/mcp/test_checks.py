@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from bot.checks import Finding
 from plugins.mcp.checks import check_servers
+from plugins.mcp.health import add_last_words, find_reason
 from plugins.mcp.settings import parse_servers
-from plugins.mcp.words import add_last_words, find_reason
 from plugins.operations.doctor import Probes, examine
 from tests.tables import each_row
 

@@ -29,7 +29,7 @@ from memory.record.engines.sqlite import SqliteEngine
 from memory.record.store import StoreError
 from plugins.mcp.client import _find_reason
 from plugins.moving.reading import Archive
-from plugins.moving.record.foreign import ForeignDatabase
+from plugins.moving.record import ForeignDatabase
 from plugins.moving.source import MovingError
 from plugins.operations import record as carried
 from plugins.web_tools.pages import Fetcher

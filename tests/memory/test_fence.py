@@ -19,7 +19,7 @@ from memory.record import daily, fence, forget, memory_file, offload
 from memory.record.store import Store
 from memory.turns import Entry, Turn
 from plugins.cluster.record import FencedError
-from plugins.context_files import writing
+from plugins.context_files import files
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 KEY = ConversationKey("pipe/main", "pipe-main")
@@ -46,7 +46,7 @@ def lay_out(data: Path) -> None:
     offload.append(folder / "sessions" / "s" / offload.CONTEXT, turn(1).entries)
     offload.save_once(folder / "sessions" / "s" / "result.txt", b"42")
     offload.save_once(folder / "data" / "picture.png", b"\x89PNG")
-    writing.write(folder / "sessions" / "s", [turn(1)], KEY.id, str)
+    files.write(folder / "sessions" / "s", [turn(1)], KEY.id, str)
     save_file(folder, folder / "files" / "notes.txt", b"one")
     vouch(folder, folder / "files" / "notes.txt", b"one")
 
@@ -73,10 +73,10 @@ CHANGES: dict[str, Callable[[Path, Path], object]] = {
         folder / "sessions" / "s", {1}, lambda name: name == "result.txt"
     ),
     "keep a file": lambda data, folder: offload.save_once(folder / "data" / "a.png", b"new"),
-    "write a conversation's files": lambda data, folder: writing.write(
+    "write a conversation's files": lambda data, folder: files.write(
         folder / "sessions" / "s", [turn(1), turn(2)], KEY.id, str
     ),
-    "delete a conversation's files": lambda data, folder: writing.write(
+    "delete a conversation's files": lambda data, folder: files.write(
         folder / "sessions" / "s", [], KEY.id, str
     ),
     "delete data": lambda data, folder: forget.delete_data(folder, ["data/picture.png"]),

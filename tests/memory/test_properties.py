@@ -32,8 +32,7 @@ from memory.ledger import Spent
 from memory.messages import Message, ToolCall
 from memory.record.search import Exactly
 from memory.summary_editor import EditRefused
-from plugins.request_log.log import StoredRequestLog
-from plugins.request_log.reading import KeptRequests
+from plugins.request_log.reading import KeptRequests, StoredRequestLog
 from tests.fakes.openai_server import refusal
 from tests.memory.rooms import KEY, Lodge, Obedient
 

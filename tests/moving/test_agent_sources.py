@@ -20,17 +20,17 @@ from memory.record.store import StoreError
 from plugins.moving.claude_code import ClaudeCode
 from plugins.moving.hermes import Hermes, unfold
 from plugins.moving.openclaw import OpenClaw
+from plugins.moving.openclaw_session import drop_envelope
 from plugins.moving.reading import unpack
 from plugins.moving.schedules import read_hermes_job, read_openclaw_job
 from plugins.moving.source import (
     ForeignChat,
     ForeignMessage,
-    ForeignSource,
     MovingError,
     SkippedItems,
     UnreadableChat,
 )
-from plugins.moving.wrapped import drop_envelope
+from plugins.moving.workspace import ForeignSource
 from tests.moving.agent_programs import (
     GOATS,
     SECRET,

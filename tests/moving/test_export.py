@@ -24,7 +24,7 @@ from memory.messages import Message, ToolCall
 from memory.record import conversations, engines, transcript
 from memory.record.store import Store
 from memory.turns import Entry
-from plugins.moving.record.archive import ArchivedConversation, list_all
+from plugins.moving.record import ArchivedConversation, list_all
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.moving.other_programs import PNG
 from tests.whole.scenario import say_all

@@ -19,9 +19,10 @@ from plugins.moving.chatgpt import ChatGpt
 from plugins.moving.hermes import Hermes
 from plugins.moving.open_webui import OpenWebUi
 from plugins.moving.openclaw import OpenClaw
-from plugins.moving.source import ForeignChat, ForeignMessage, ForeignSource, MovingError
+from plugins.moving.openclaw_session import drop_envelope, find_media
+from plugins.moving.source import ForeignChat, ForeignMessage, MovingError
 from plugins.moving.source import UnreadableChat as Unreadable
-from plugins.moving.wrapped import drop_envelope, find_media
+from plugins.moving.workspace import ForeignSource
 from tests.moving.agent_programs import claw_events, compress, write_claw_lines, write_hermes
 from tests.moving.other_programs import (
     PNG,

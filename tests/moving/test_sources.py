@@ -21,7 +21,8 @@ from plugins.moving.chatgpt import ChatGpt, without_citations
 from plugins.moving.commands import as_agent
 from plugins.moving.cowagent import CowAgent
 from plugins.moving.open_webui import OpenWebUi
-from plugins.moving.source import ForeignChat, ForeignMessage, ForeignSource, MovingError, Persona
+from plugins.moving.source import ForeignChat, ForeignMessage, MovingError, Persona
+from plugins.moving.workspace import ForeignSource
 from tests.moving.other_programs import (
     gpt_conversation,
     gpt_message,

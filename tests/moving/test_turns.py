@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.messages import Message, ToolCall
-from plugins.context_files.reading import fault
+from plugins.context_files.files import fault
 from plugins.moving import reading
 from plugins.moving.arrival import new_part
 from plugins.moving.reading import Archive

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugins.docs import PAGE, builtin, page
+from tests.docs.commands import PAGE, builtin, page
 
 
 def test_the_page_of_commands_is_up_to_date_and_has_all() -> None:

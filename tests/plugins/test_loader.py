@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from plugins.approvals.feature import ApprovalsFeature
+from plugins.approvals.feature import Approvals
 from plugins.loader import SPENDING, GuardFailed
-from plugins.spending.feature import SpendingFeature
+from plugins.spending.saving import MonthSpending
 from tests.fakes.openai_server import Call, OpenAIServer, Say
 from tests.whole.process import talking
 from tests.whole.testbot import run_bot
@@ -375,7 +375,7 @@ async def test_objects_of_a_plugin_that_fail_take_no_turn_down(
         assert f"{hook} ({method}) of the plugin {hook}_failing failed" in caplog.text
 
 
-@pytest.mark.parametrize("made", [ApprovalsFeature, SpendingFeature])
+@pytest.mark.parametrize("made", [Approvals, MonthSpending])
 async def test_the_bot_does_not_start_where_what_keeps_something_closed_fails(
     made: type[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

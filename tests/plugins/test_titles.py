@@ -14,12 +14,12 @@ from rich.console import Console
 
 from bot.listing import LONGEST_TITLE, find, title_of
 from channels.discord.rendering import rendered as rendered_for_discord
-from channels.kit.html import render_html
+from channels.kit.markdown import render_html
 from channels.slack.rendering import blocks, shown
 from channels.telegram.rendering import rendered as rendered_for_telegram
 from channels.terminal.markdown import Page
 from channels.web.markup import html
-from channels.whatsapp.rendering import rendered as rendered_for_whatsapp
+from channels.whatsapp.letters import rendered as rendered_for_whatsapp
 from memory.plain_text import words_of
 from memory.record.conversations import Matched
 from memory.record.search.excerpts import without_markup

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from memory.context.emergency import NoRoom
-from memory.context.meter import PromptPrefix
+from memory.context.meter import Meter, PromptPrefix
 from memory.context.strategies import STRATEGIES
 from memory.context.view import View
 from memory.messages import Message
@@ -28,6 +28,13 @@ OTHERS = (
     PromptPrefix("You are a test.", ()),
     PromptPrefix("You are a test.\n\nAnn.", FRAME.tools, (("memory", "Ann."),)),
 )
+
+
+class Letters(Meter):
+    """Counts letters, which needs no vocabulary."""
+
+    def count(self, text: str) -> int:
+        return len(text)
 
 
 class Watched:
@@ -53,7 +60,7 @@ class Watched:
     async def look(self, view: View) -> None:
         context = (await self.lodge.conversation()).context
         frame, last = self.lodge.frame, context.last_event
-        parts = list_parts(view, frame, view.to_wire(frame), len)
+        parts = list_parts(view, frame, view.to_wire(frame), Letters())
         events = [event for event in await context.history() if self.event < event.id <= last]
         compared = compare(self.before, parts, events)
         assert compared.unexplained == [], (compared.lines, events)

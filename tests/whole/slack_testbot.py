@@ -16,8 +16,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from channels.kit.messenger import Messenger
+from channels.slack import SlackSettings
 from channels.slack.platform import Slack
-from channels.slack.settings import SlackSettings
 from tests.fakes.openai_server import OpenAIServer, Script
 from tests.fakes.slack_people import SlackPerson
 from tests.fakes.slack_server import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET, SlackServer

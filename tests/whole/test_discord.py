@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from channels.discord import interactions
+from channels.discord import client
 from channels.discord.platform import WRONG_TOKEN
 from channels.kit.receiver import MessageReceiver
 from tests.fakes.discord_gateway import MESSAGE_CONTENT
@@ -273,7 +273,7 @@ async def test_other_bots_and_what_discord_itself_says_are_not_answered(tmp_path
 async def test_a_stranger_who_gets_no_answer_is_not_told_that_one_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(interactions, "_SOON", 0.02)
+    monkeypatch.setattr(client, "_SOON", 0.02)
     gate = asyncio.Event()
     async with at_discord(tmp_path, [Say("One."), Say("Two.", gate=gate)]) as bot:
         bob = bot.discord.person("Bob", 43)

@@ -15,9 +15,8 @@ from msgspec.structs import replace
 
 from channels.base import Activity, Bot, ChannelError, Delta
 from channels.kit.messenger import Messenger
-from channels.slack import CHANNEL
+from channels.slack import CHANNEL, SlackSettings
 from channels.slack.platform import Slack
-from channels.slack.settings import SlackSettings
 from tests.channels.webhook_server import webhooks
 from tests.fakes.fake_bot import FakeBot
 from tests.fakes.openai_server import echo

@@ -17,8 +17,8 @@ from channels.terminal.display import command_reply
 from memory.context.settings import ContextSettings
 from memory.record.store import StoreError
 from plugins.builtin.help import FIRST, GROUPS, STRATEGIES, THE_BOT, grouped
-from plugins.docs import builtin
 from plugins.health import RecentInfo, RecentTimes, describe_recent
+from tests.docs.commands import builtin
 from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say, echo
 from tests.whole.process import talking
 from tests.whole.testbot import TestBot, run_bot

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from channels.base import Channel
 from channels.kit.messenger import Messenger
+from channels.slack import SlackSettings
 from channels.slack.platform import Slack
-from channels.slack.settings import SlackSettings
 from tests.channels.clock import quick_sleep
 from tests.channels.contract.stage import Ability, Seen, Stage
 from tests.fakes.slack_people import BOT_USER, SlackMessage

@@ -1,27 +1,25 @@
 """The rules of Anthropic's Messages API for the body of a request, each with who says so.
 
-`anthropic_request.to_body` makes no body that breaks one, whatever the history is; tests check each
-request (`history.check_body`).
+`anthropic_request.to_body` makes no body that breaks one, whatever the history is.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent.models.anthropic_answer import THOUGHTS
-from agent.models.history import BodyRule
-from memory.patterns import lazy
+from agent.models.anthropic_request import IMAGES
+from tests.agent.request_rules import Rule
 
 Body = Mapping[str, Any]
 Block = Mapping[str, Any]
 
-IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-"""The kinds of pictures that the API takes."""
 MOST_MARKS = 4
-_ID = lazy(r"[a-zA-Z0-9_-]+")
-_NAME = lazy(r"[a-zA-Z0-9_-]{1,64}")
+_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _KINDS: Mapping[str, frozenset[str]] = {
     "user": frozenset({"text", "image", "document", "tool_result"}),
     "assistant": frozenset({"text", "tool_use", *THOUGHTS}),
@@ -170,50 +168,50 @@ def _images(body: Body) -> Iterator[str]:
 
 _DOCS = "docs.claude.com/en"
 RULES = (
-    BodyRule("order of roles", f"{_DOCS}/api/messages: a user first, then by turns", _roles),
-    BodyRule("kinds of blocks", f"{_DOCS}/api/messages: what each role may say", _kinds),
-    BodyRule(
+    Rule("order of roles", f"{_DOCS}/api/messages: a user first, then by turns", _roles),
+    Rule("kinds of blocks", f"{_DOCS}/api/messages: what each role may say", _kinds),
+    Rule(
         "calls and results",
         f"{_DOCS}/agents-and-tools/tool-use/implement-tool-use: in the next message, results "
         "first (anthropics/claude-code#7929, #13460)",
         _pairs,
     ),
-    BodyRule("ids of calls", "API: String should match pattern '^[a-zA-Z0-9_-]+$'; unique", _ids),
-    BodyRule(
+    Rule("ids of calls", "API: String should match pattern '^[a-zA-Z0-9_-]+$'; unique", _ids),
+    Rule(
         "names of tools",
         f"{_DOCS}/agents-and-tools/tool-use/implement-tool-use: ^[a-zA-Z0-9_-]{{1,64}}$; newer "
         "models take 128 letters, which others don't",
         _names,
     ),
-    BodyRule("arguments", "API: tool_use.input: Input should be a valid dictionary", _inputs),
-    BodyRule(
+    Rule("arguments", "API: tool_use.input: Input should be a valid dictionary", _inputs),
+    Rule(
         "calls without tools",
         "API: Requests which include `tool_use` or `tool_result` blocks must define tools",
         _offered,
     ),
-    BodyRule(
+    Rule(
         "forced tools",
         f"{_DOCS}/build-with-claude/extended-thinking: only auto and none with thinking",
         _forced,
     ),
-    BodyRule("empty texts", "API: text content blocks must contain non-whitespace text", _texts),
-    BodyRule(
+    Rule("empty texts", "API: text content blocks must contain non-whitespace text", _texts),
+    Rule(
         "blanks at the end",
         "API: final assistant content cannot end with trailing whitespace",
         _ending,
     ),
-    BodyRule(
+    Rule(
         "thoughts",
         f"{_DOCS}/build-with-claude/extended-thinking: signed, unmodified, before what they led "
         "to; the final block cannot be `thinking`",
         _thoughts,
     ),
-    BodyRule(
+    Rule(
         "marks of the cache",
         f"{_DOCS}/build-with-claude/prompt-caching: at most four, none on thoughts",
         _marks,
     ),
-    BodyRule(
+    Rule(
         "pictures",
         f"{_DOCS}/build-with-claude/vision: image/jpeg, image/png, image/gif, image/webp",
         _images,

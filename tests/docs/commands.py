@@ -1,4 +1,4 @@
-"""`docs/commands.md`, made from the built-in commands themselves: `python -m plugins.docs`."""
+"""`docs/commands.md`, made from the built-in commands: `python -m tests.docs.commands`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from plugins.api import Command
 from plugins.loader import load
 from plugins.wording import cell
 
-PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
+PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 
 _INTRODUCTION = """\
 # Commands

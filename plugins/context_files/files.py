@@ -1,20 +1,148 @@
-"""The files of a conversation (flo.monster) that are brought back: turns from JSON, with
-every check."""
+"""The files of a conversation (flo.monster), written and read.
+
+`context.json` holds the whole history, a message an entry, tagged with its turn's id;
+`context.terse.json` the activity log, an entry for each line. Turns come back from JSON with every
+check.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Annotated, Literal, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
 
+import orjson
+from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, Field, ValidationError
 
 from memory.context.lines import Line, lines_of
 from memory.messages import Image, Mark, Message, Role, ToolCall
+from memory.mirror import READABLE, TERSE, WHOLE, remove_files
+from memory.plain_text import literal, paragraphs
+from memory.record import offload
+from memory.setting_notes import StrictModel
 from memory.turns import Entry, Turn
-from plugins.context_files.writing import SAME
+
+FORMAT = "parley-context"
+VERSION = 1
+SAME = ("tool", "speaker", "reasoning", "is_error", "is_untrusted", "is_tainted", "mark", "terse")
+"""The fields that a message in the file has by the same name as a `Message`."""
+
+
+class Written(Struct, frozen=True):
+    """The files that were written, and the turns and messages in them; no files where no turn is
+    complete."""
+
+    files: tuple[Path, ...]
+    turns: int
+    messages: int
+
+
+def write(
+    folder: Path,
+    turns: Sequence[Turn],
+    conversation: str,
+    hide: Callable[[str], str],
+    title: str = "",
+) -> Written:
+    """Write both files of the complete turns, and the one for people where it is wanted (under a
+    `title`) or there is one, without what `hide` takes out of each text; readers see the old
+    content or the new. Raises OSError."""
+    turns = [turn for turn in turns if turn.is_complete]
+    if not turns:
+        remove_files(folder)  # what stood there was taken away
+        return Written((), 0, 0)
+    folder.mkdir(parents=True, exist_ok=True)
+    contents = {
+        WHOLE: serialize(_hide(as_data(turns, conversation), hide)),
+        TERSE: serialize(_hide(as_terse(turns, conversation), hide)),
+    }
+    if title or (folder / READABLE).exists():
+        readable = hide(as_markdown(turns, hide(title or conversation))) + "\n"
+        contents[READABLE] = readable.encode()
+    for name, content in contents.items():
+        offload.write_whole(folder / name, content)
+    paths = tuple(folder / name for name in contents)
+    return Written(paths, len(turns), sum(len(turn.entries) for turn in turns))
+
+
+def _hide(data: Any, hide: Callable[[str], str]) -> Any:
+    """Return the data with each text in it as `hide` leaves it."""
+    if isinstance(data, str):
+        return hide(data)
+    if isinstance(data, dict):
+        return {name: _hide(value, hide) for name, value in data.items()}
+    return [_hide(value, hide) for value in data] if isinstance(data, list | tuple) else data
+
+
+def as_data(turns: Iterable[Turn], conversation: str) -> dict[str, Any]:
+    """Return the content of `context.json`; defaults are left out of each message."""
+    return {
+        **_head(conversation),
+        "messages": [_entry(turn, entry) for turn in turns for entry in turn.entries],
+    }
+
+
+def as_terse(turns: Iterable[Turn], conversation: str) -> dict[str, Any]:
+    """Return the content of `context.terse.json`: the lines of each turn, with their times in
+    UTC."""
+    entries = [
+        {
+            "timestamp": line.at.astimezone(UTC).isoformat(),
+            "turnId": turn.id,
+            "role": line.role,
+            "summary": line.text,
+        }
+        for turn in turns
+        for line in lines_of(turn)
+    ]
+    return {**_head(conversation), "entries": entries}
+
+
+def as_markdown(turns: Iterable[Turn], title: str) -> str:
+    """Return the conversation to be read by people: what was said, and which tools were used."""
+    now = datetime.now(UTC)
+    pieces = [f"# {literal(title)}", f"Exported from Parley on {now:%Y-%m-%d at %H:%M} UTC."]
+    for turn in turns:
+        pieces.append(f"## {turn.id} · {turn.entries[0].at.astimezone(UTC):%Y-%m-%d %H:%M} UTC")
+        for entry in turn.entries:
+            pieces += paragraphs(entry.message)
+    return "\n\n".join(pieces)
+
+
+def serialize(data: Mapping[str, Any]) -> bytes:
+    """Return a file's content."""
+    return orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _head(conversation: str) -> dict[str, Any]:
+    now = datetime.now(UTC).isoformat()
+    return {"format": FORMAT, "version": VERSION, "conversation": conversation, "exported": now}
+
+
+def _entry(turn: Turn, entry: Entry) -> dict[str, Any]:
+    """Return the fields of a message; what is empty is left out."""
+    message = entry.message
+    fields = {
+        "turnId": turn.id,
+        "role": message.role,
+        "content": message.text,
+        "timestamp": entry.at.isoformat(),
+        "tool_calls": [
+            {"id": call.id, "name": call.name, "arguments": call.arguments}
+            for call in message.tool_calls
+        ],
+        "tool_call_id": message.call_id,
+        **{name: getattr(message, name) for name in SAME},
+        "images": [
+            {"sha256": image.sha256, "media_type": image.media_type} for image in message.images
+        ],
+    }
+    return {name: value for name, value in fields.items() if value}
+
 
 MOST_BYTES = 16_000_000
 MOST_MESSAGES = 20_000
@@ -27,22 +155,18 @@ class Unreadable(ValueError):
     """A file that is not taken; the text is a sentence that names the place that is wrong."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class _ExchangedCall(_Strict):
+class _ExchangedCall(StrictModel):
     id: Name
     name: Name
     arguments: str
 
 
-class _Image(_Strict):
+class _Image(StrictModel):
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     media_type: Name
 
 
-class _Message(_Strict):
+class _Message(StrictModel):
     turnId: Name  # the name that the format has (flo.monster)
     role: Role
     content: str = ""
@@ -70,14 +194,14 @@ class _Message(_Strict):
         )
 
 
-class _LogLineRow(_Strict):
+class _LogLineRow(StrictModel):
     timestamp: AwareDatetime
     turnId: Name
     role: Literal["assistant", "subagent"]
     summary: Summary
 
 
-class _Head(_Strict):
+class _Head(StrictModel):
     format: Literal["parley-context"]
     version: Literal[1]
     conversation: str = ""

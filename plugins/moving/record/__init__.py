@@ -1,1 +1,0 @@
-"""SQL of moving: conversations as rows of an export, and SQLite files of other programs."""
