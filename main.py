@@ -70,6 +70,7 @@ from bot.data_folder import (
 from bot.faults import keep_fault
 from bot.monitoring import monitor
 from bot.notify import announced
+from bot.paragraphs import write_paragraph
 from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
 from bot.stages import credentials
 from bot.start import BotStart
@@ -246,7 +247,7 @@ async def _let_in(options: argparse.Namespace, place: Path | str) -> Pending:
 
 
 def _complain(text: str, options: argparse.Namespace, code: int) -> int:
-    sys.stderr.write(f"{clean_text(with_places(text, options))}\n")
+    write_paragraph(clean_text(with_places(text, options)), sys.stderr)
     return code
 
 

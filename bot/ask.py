@@ -23,6 +23,7 @@ from bot.command_line import Commands
 from bot.data_folder import FolderError, check_moved, check_not_emptied, find_database
 from bot.data_folder import lock_data_folder as lock
 from bot.logs import set_up_logs
+from bot.paragraphs import write_paragraph
 from bot.settings import SettingError, SettingsStore, load_layers
 from channels.base import Activity, Bot, Done, TurnUsage
 from channels.local_files import LocalFileError, read_attachment
@@ -253,4 +254,4 @@ def _write(text: str) -> None:
 
 
 def _complain(text: str) -> None:
-    sys.stderr.write(f"{as_called(text)}\n")
+    write_paragraph(as_called(text), sys.stderr)

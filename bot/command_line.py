@@ -14,8 +14,9 @@ from argparse import _SubParsersAction
 from collections.abc import Iterable
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
+from bot.paragraphs import columns_of, wrap_words, write_paragraph
 from channels.program import CALL, as_called, as_place, usual_config, usual_data
 
 Commands: TypeAlias = "_SubParsersAction[argparse.ArgumentParser]"
@@ -40,6 +41,10 @@ class LineParser(argparse.ArgumentParser):
             if name.startswith("--") and not any(one.startswith(name) for one in options):
                 self.error(f"there is no option {name}{_suggest(name, options)}")
         return super().parse_known_args(words, namespace)
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """End as argparse does; on a terminal the message wraps at words."""
+        super().exit(status, message and wrap_words(message, columns_of(sys.stderr)))
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         choices = [str(one) for one in action.choices or ()]
@@ -69,8 +74,8 @@ class CommandParser(LineParser):
 
 
 def say(text: str) -> None:
-    """Write a line for the person."""
-    sys.stdout.write(f"{as_called(text)}\n")
+    """Write a line for the person; on a terminal it wraps at words."""
+    write_paragraph(as_called(text), sys.stdout)
 
 
 def call_of(options: argparse.Namespace) -> str:

@@ -9,9 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import shutil
 import sys
-import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -39,6 +37,7 @@ from bot.connecting import (
     try_out,
 )
 from bot.local_servers import LocalServer, find_servers, usual_addresses
+from bot.paragraphs import write_paragraph
 from bot.settings import SettingError
 from bot.settings.files import read_tree
 from memory.settings import MemorySettings
@@ -64,9 +63,10 @@ def add_command(commands: Commands) -> None:
 def _init(options: argparse.Namespace) -> int:
     streams = (sys.stdin, sys.stdout)
     if not all(stream and stream.isatty() for stream in streams):
-        sys.stderr.write(
+        write_paragraph(
             "`init` asks questions, so run it in a terminal; or write OPENAI_API_KEY=… into .env "
-            "yourself.\n"
+            "yourself.",
+            sys.stderr,
         )
         return 2
     if not set_up(options.config):
@@ -88,7 +88,7 @@ def offer(config: Path) -> bool:
     ]
     say("Choose a model:")
     for place, text in enumerate(shown, 1):
-        _say(f"{place}  {text}")
+        say(f"{place}  {text}")
     try:
         place = _ask_for_number(len(shown))
     except GivenUp:
@@ -118,7 +118,7 @@ def _ask_for_number(most: int) -> int:
         answer = _ask("Number", "1")
         if answer.isascii() and answer.isdigit() and 0 < int(answer[:6]) <= most:
             return int(answer)
-        _say(f"{answer!r} is no number from 1 to {most}. Ctrl-D takes the {embedded.SHOWN}.")
+        say(f"{answer!r} is no number from 1 to {most}. Ctrl-D takes the {embedded.SHOWN}.")
 
 
 def set_up(config: Path, chosen: ServedModel | None = None) -> bool:
@@ -134,7 +134,7 @@ def set_up(config: Path, chosen: ServedModel | None = None) -> bool:
         say(f"Nothing was written: {error}")
         return False
     told = f"Done: {'; '.join(written)}." if written else "All of that was written down already."
-    _say(told)
+    say(told)
     if served.protocol == ANTHROPIC and not is_anthropic_installed():
         say(UNCACHED)
     for name, value in served.secrets.items():
@@ -179,7 +179,7 @@ def _find_model(chosen: ServedModel | None) -> ServedModel:
             served = chosen or _ask_for_model(served)
             _try_out(served)
         except ModelError as error:
-            _say(f"That did not work: {error}")
+            say(f"That did not work: {error}")
         else:
             return served
         if not _agrees("Try again?"):
@@ -187,22 +187,13 @@ def _find_model(chosen: ServedModel | None) -> ServedModel:
         chosen, usual = None, served.provider or served.base_url
 
 
-def _say(text: str) -> None:
-    """Write a paragraph that wraps at words, but not in a path, which can be copied so."""
-    columns = shutil.get_terminal_size().columns
-    lines = textwrap.wrap(
-        text, columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-    )
-    say("\n".join(lines))
-
-
 def _ask_for_place(usual: str) -> ServedModel:
     local = {server.provider: server for server in asyncio.run(find_servers(usual_addresses()))}
     names = order_providers(local)
-    _say("1 of 3: Which provider? " + number(names))
+    say("1 of 3: Which provider? " + number(names))
     for server in local.values():
-        _say(f"{server.name} runs on this machine, with {', '.join(server.models[:_MOST_SHOWN])}.")
-    _say(
+        say(f"{server.name} runs on this machine, with {', '.join(server.models[:_MOST_SHOWN])}.")
+    say(
         "Type a number or a name, or the address of an endpoint that speaks OpenAI's protocol "
         "(http://127.0.0.1:8000/v1)."
     )
@@ -216,12 +207,12 @@ def _ask_for_place(usual: str) -> ServedModel:
             if known.is_free and place.lower() not in local:
                 _say_absent(served)
             return served
-        _say(f"{place!r} is neither a name in the list nor an address that begins with http.")
+        say(f"{place!r} is neither a name in the list nor an address that begins with http.")
 
 
 def _say_absent(served: ServedModel) -> None:
     name = LocalServer(served.provider, "", ()).name
-    _say(
+    say(
         f"{name} does not answer at {served.base_url}, or has no model yet. Start it, or load a "
         "model there, before you go on."
     )
@@ -245,7 +236,7 @@ def _ask_for_value(name: str) -> str:
         try:
             check_value(name, value)
         except SettingError as error:
-            _say(str(error))
+            say(str(error))
         else:
             return value
 
@@ -255,7 +246,7 @@ def _ask_for_key(served: ServedModel) -> ServedModel:
         say(f"2 of 3: {PROVIDERS[served.provider].title} wants no key.")
         return served
     more = "" if served.provider else "; leave it empty if the address needs none"
-    _say(f"2 of 3: Your key. It is hidden while you type{more}.")
+    say(f"2 of 3: Your key. It is hidden while you type{more}.")
     return _read_key(served)
 
 
@@ -269,7 +260,7 @@ def _read_key(served: ServedModel) -> ServedModel:
         try:
             check_key(served, key)
         except SettingError as error:
-            _say(f"{error} Ctrl-C cancels.")
+            say(f"{error} Ctrl-C cancels.")
         else:
             return replace(served, key=key)
 
@@ -281,9 +272,9 @@ def _ask_for_model(served: ServedModel) -> ServedModel:
     shown = number(names[:_MOST_SHOWN]) + (
         f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
     )
-    _say(f"3 of 3: Which model?{f' It lists {shown}.' if names else ''}")
+    say(f"3 of 3: Which model?{f' It lists {shown}.' if names else ''}")
     while not (model := choose(_ask("Model", usual), names)):
-        _say("Type the name of a model, as its provider writes it. Ctrl-C cancels.")
+        say("Type the name of a model, as its provider writes it. Ctrl-C cancels.")
     return replace(served, model=model)
 
 
@@ -299,10 +290,10 @@ def _list_models(served: ServedModel) -> tuple[ServedModel, list[str]]:
         except ModelError as error:
             if isinstance(error, ModelUnreachable) and not error.status:
                 raise
-            _say(f"Its models can't be listed: {error}")
+            say(f"Its models can't be listed: {error}")
             again = served
             if error.status == _WRONG_KEY:  # or one that may not list them, and may chat
-                _say("Type the key again, or press Enter to keep it.")
+                say("Type the key again, or press Enter to keep it.")
                 again = _read_key(served)
             if again == served:
                 return served, []
@@ -314,7 +305,7 @@ def _try_out(served: ServedModel) -> None:
     say(f"Asking {served.model} for a word…")
     started = time.monotonic()
     word = asyncio.run(try_out(served))
-    _say(f"It answered after {time.monotonic() - started:.1f} s: “{word}”")
+    say(f"It answered after {time.monotonic() - started:.1f} s: “{word}”")
 
 
 # Writing
@@ -340,7 +331,7 @@ def _ask_for_limit(tree: Mapping[str, Any], served: ServedModel) -> dict[str, An
     if window < _WIDE or TURNS in tree or "context" in tree:
         return {}
     usual = MemorySettings.model_fields[TURNS].default
-    _say(
+    say(
         f"A chat keeps its last {usual} turns in the context, and older ones are summarised; "
         f"{served.model} can read {window:,} tokens at once."
     )

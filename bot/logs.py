@@ -15,6 +15,7 @@ from functools import lru_cache
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+from bot.paragraphs import columns_of, wrap_words
 from bot.recent import FailureLog
 from bot.settings import Layers, SettingsStore
 from channels.program import as_called
@@ -190,7 +191,7 @@ class _Sentences(logging.Formatter):
         self._mask = mask
 
     def format(self, record: logging.LogRecord) -> str:
-        return self._mask(record.getMessage())
+        return wrap_words(self._mask(record.getMessage()), columns_of(sys.stderr))
 
 
 class _LogFile(RotatingFileHandler):

@@ -7,6 +7,8 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from bot.paragraphs import columns_of, wrap_words
+
 _NEEDED = "peewee"
 """A package without which nothing runs."""
 _MISSING = (
@@ -22,5 +24,5 @@ def go_on_with_packages(root: Path) -> None:
     venv = root.resolve() / ".venv"
     python = venv / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     if not python.exists() or Path(sys.prefix).resolve() == venv.resolve():
-        sys.exit(_MISSING)
+        sys.exit(wrap_words(_MISSING, columns_of(sys.stderr)))
     os.execv(python, [str(python), *sys.argv])

@@ -9,12 +9,13 @@ Only modules of Python itself are imported: the first installation shows its pro
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
+
+from bot.paragraphs import columns_of, wrap_words
 
 Tell = Callable[[int, int], None]
 """Is told how much is done, and of how much (0: nobody knows)."""
@@ -46,18 +47,25 @@ def format_left(share: float, elapsed: float) -> str:
     return f"about {hours} h {minutes} min left" if minutes else f"about {hours} h left"
 
 
-def format_progress(what: str, unit: str, done: int, total: int, elapsed: float) -> str:
-    """Return the line: "Importing: 1,200 of 5,000 conversations, 24 %, about 3 min left"."""
+def format_progress(
+    what: str, unit: str, done: int, total: int, elapsed: float, room: int = -1
+) -> str:
+    """Return the line: "Importing: 1,200 of 5,000 conversations, 24 %, about 3 min left". Where
+    there is `room` for fewer columns (-1: any), the share and the time are said, not the count."""
     done = min(done, total) if total > 0 else done
     is_size = unit == BYTES
     shown = _format_size(done) if is_size else f"{done:,}"
     unit = "" if is_size else f" {unit}"
     if total <= 0:
-        return f"{what}: {shown}{unit}"
+        return f"{what}: {shown}{unit}"[: room if room >= 0 else None]
     of_all = _format_size(total) if is_size else f"{total:,}"
     left = format_left(done / total, elapsed) if done < total else ""
-    parts = (f"{what}: {shown} of {of_all}{unit}", f"{100 * done // total} %", left)
-    return ", ".join(filter(None, parts))
+    count, share = f"{what}: {shown} of {of_all}", f"{100 * done // total} %"
+    for parts in ((count + unit, share, left), (count, share, left), (f"{what}: {share}", left)):
+        line = ", ".join(filter(None, parts))
+        if room < 0 or len(line) <= room:
+            return line
+    return ", ".join(filter(None, (share, left)))[:room]
 
 
 def _format_size(size: int) -> str:
@@ -87,10 +95,10 @@ class ProgressLine:
         now = self._clock()
         if now < self._next or self._stream is None:
             return
-        line = format_progress(self._what, self._unit, done, total, now - self._begun)
+        room = columns_of(self._stream) - 1 if self._is_drawn else -1
+        line = format_progress(self._what, self._unit, done, total, now - self._begun, room)
         if self._is_drawn:
             self._next = now + _OFTEN
-            line = line[: shutil.get_terminal_size().columns - 1]
             if line != self._line:
                 self._draw(line)
         else:
@@ -102,7 +110,7 @@ class ProgressLine:
         """Write a line for the person to stdout, above this one."""
         line = self._line
         self.close()
-        sys.stdout.write(f"{text}\n")
+        sys.stdout.write(f"{wrap_words(text, columns_of(sys.stdout))}\n")
         sys.stdout.flush()
         if line:
             self._draw(line)

@@ -75,6 +75,13 @@ def describe_visit(chat: str, said: Sequence[Said]) -> str:
     return f"{name} · {many} · {format_day(said[-1].at, datetime.now().astimezone())}"
 
 
+def list_before(came: datetime, said: Sequence[Said]) -> list[Said]:
+    """Return what was said in the turns that began before a person came; the others are shown as
+    they happen."""
+    begun = {one.turn: one.at for one in reversed(said)}
+    return [one for one in said if begun[one.turn] < came]
+
+
 def format_day(at: datetime, now: datetime) -> str:
     """Return the day of a time as people say it, by the clock of `now`."""
     day = at.astimezone(now.tzinfo).date()

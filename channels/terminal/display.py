@@ -22,7 +22,7 @@ from channels.base import ContextUsage
 from channels.language import _, figure
 from channels.message import Action
 from channels.splitting import has_vast_table, split
-from channels.terminal import figures
+from channels.terminal import figures, theme
 from channels.terminal.code import fences_apart, put_in
 from channels.terminal.spaces import free, hold
 
@@ -182,7 +182,7 @@ def _render(
     console = Console(file=out, width=max(1, width), force_terminal=True, theme=_THEME)
     drawn = console.render_lines(thing, pad=False, style=style)
     lines = [
-        [*map(_without_controls, line)]
+        [_suited(_without_controls(segment)) for segment in line]
         for one in drawn
         for line in put_in(_trim(one), console, style, is_folded=is_folded)
     ]
@@ -190,6 +190,13 @@ def _render(
         lines.pop(0)
     console.print(SegmentLines(lines, new_lines=True), end="", crop=False)
     return out.getvalue()
+
+
+def _suited(segment: Segment) -> Segment:
+    """Let the colour of what is drawn suit the background."""
+    style = segment.style
+    fixed = theme.fixed_colour(style.color.name) if style and style.color else None
+    return segment._replace(style=style + Style(color=fixed)) if style and fixed else segment
 
 
 def _without_controls(segment: Segment) -> Segment:

@@ -1,8 +1,8 @@
 """The context as a terminal can draw it: a bar in the colours of its parts, a block for each turn;
 and pictures, where the terminal speaks kitty's protocol.
 
-The colours are the terminal's own sixteen, so that they suit a light and a dark one; where it has
-none, parts differ by their shade.
+The colours are named as the terminal's own sixteen (`theme` says which of them it has); where it
+has none, parts differ by their shade.
 """
 
 from __future__ import annotations

@@ -125,6 +125,7 @@ class Screen:
             self._layout(),
             _STYLE,
             key_bindings=self._keys(),
+            style_transformation=theme.ColoursOnBackground(),
             include_default_pygments_style=False,
             output=output,
             erase_when_done=True,
@@ -159,6 +160,7 @@ class Screen:
     def _hear(self, is_light: bool) -> None:
         self.is_light = is_light
         self._background.set()
+        self._app.invalidate()
 
     async def know_background(self) -> None:
         """Wait a moment for the terminal to say what its background is."""

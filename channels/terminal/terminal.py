@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -113,6 +114,7 @@ class Terminal:
         self._chat, self._program = chat, program
         self._language: Callable[[], str] = lambda: ENGLISH
         self._address = conversations.address_of(chat or conversations.MAIN)
+        self._came = datetime.now(UTC)
         self._watching = ExitStack()
         self._follower: asyncio.Task[None] | None = None
         self._lines = early.lines if early else Lines(history)
@@ -171,6 +173,7 @@ class Terminal:
             self._follower.cancel()
         self._watching.close()
         self._address = self._turns.address = conversations.address_of(chat)
+        self._came = datetime.now(UTC)
         activities = self._watching.enter_context(self._bot.watch(self._address))
         self._follower = self._tasks.create_task(self._turns.follow(activities))
         self._tasks.create_task(self._look())
@@ -359,7 +362,9 @@ class Terminal:
     async def _retell(self) -> None:
         """Show where one is, and what was said there last."""
         address = self._address
-        said = await self._bot.transcript(address, most=conversations.SHOWN)
+        came = self._came
+        transcript = await self._bot.transcript(address, most=conversations.SHOWN)
+        said = conversations.list_before(came, transcript)
         await self._screen.know_background()
         if address != self._address:
             return  # on to another one meanwhile

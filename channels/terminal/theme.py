@@ -1,5 +1,8 @@
 """The terminal's background, light or dark: what is set, else what the terminal answers, else what
-the surroundings say.
+the surroundings say; and the colours that can be seen on it.
+
+Colours are the terminal's own sixteen where they can be seen with the usual palettes, and else
+fixed ones.
 
 A terminal is asked with a sequence (OSC 11), and answers among the keys that a person types.
 `AnswerReader` takes the answer out of them. It holds keys back only where they may begin an answer,
@@ -10,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -19,6 +22,7 @@ from prompt_toolkit.input import Input
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output import Output
+from prompt_toolkit.styles import Attrs, StyleTransformation
 
 from channels.terminal.passthrough import for_terminal
 
@@ -49,6 +53,25 @@ class TerminalBackground(Struct, frozen=True):
         return _is_said_light() if answered is None else answered
 
 
+_ON_LIGHT: Mapping[str, str] = {
+    "red": "#af0000",
+    "green": "#008700",
+    "yellow": "#875f00",
+    "cyan": "#005f5f",
+    "bright_black": "#6c6c6c",
+    "bright_red": "#d70000",
+    "bright_yellow": "#af8700",
+    "bright_blue": "#005fd7",
+    "bright_cyan": "#0087af",
+}
+_ON_DARK: Mapping[str, str] = {
+    "red": "#ff5f5f",
+    "blue": "#0087ff",
+    "bright_black": "#8a8a8a",
+    "bright_blue": "#5f87ff",
+}
+
+
 _UNKNOWN = TerminalBackground()
 _background: ContextVar[TerminalBackground] = ContextVar("background", default=_UNKNOWN)
 
@@ -66,6 +89,26 @@ def drawing_on(background: TerminalBackground) -> Iterator[None]:
 def is_light() -> bool:
     """Return whether what is drawn now stands on a light background."""
     return _background.get().is_light()
+
+
+def fixed_colour(name: str) -> str | None:
+    """Return the colour in the place of one of the sixteen which cannot be seen well on this
+    background in many terminals ("#8a8a8a"); None where that one can be."""
+    return (_ON_LIGHT if is_light() else _ON_DARK).get(name)
+
+
+class ColoursOnBackground(StyleTransformation):
+    """Lets the colours of prompt_toolkit's styles suit the background."""
+
+    def transform_attrs(self, attrs: Attrs) -> Attrs:
+        """Return a style with its colour changed, where it cannot be seen well."""
+        name = (attrs.color or "").removeprefix("ansi").replace("bright", "bright_")
+        fixed = fixed_colour(name)
+        return attrs._replace(color=fixed.removeprefix("#")) if fixed else attrs
+
+    def invalidation_hash(self) -> Hashable:
+        """Return what the result depends on."""
+        return is_light()
 
 
 def _is_said_light() -> bool:

@@ -73,6 +73,7 @@ def make_policy(styles: str = "", scripts: str = "") -> str:
             "img-src 'self' blob:",
             "media-src 'self' blob:",
             "connect-src 'self'",
+            "font-src 'self'",
             "manifest-src 'self'",
             "worker-src 'self'",
             "form-action 'self'",

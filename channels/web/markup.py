@@ -20,6 +20,7 @@ from typing import Any
 
 import nh3
 from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.tasklists import tasklists_plugin
@@ -147,6 +148,13 @@ def _cell(token: Token) -> str:
     return f'<{token.tag} class="{side}">' if side else f"<{token.tag}>"
 
 
+def _without_empty_headings(state: StateCore) -> None:
+    """Make a plain cell of each heading without words, which a screen reader could not name."""
+    for begin, inside, end in zip(state.tokens, state.tokens[1:], state.tokens[2:], strict=False):
+        if begin.type == "th_open" and not inside.content.strip():
+            begin.tag = end.tag = "td"
+
+
 def _box(token: Token) -> str:
     """Return the box before a task; no other HTML gets as far as here."""
     is_done = "checked" in token.content
@@ -159,6 +167,7 @@ def _box(token: Token) -> str:
 _markdown = MarkdownIt("commonmark", {"html": False, "breaks": True, "highlight": highlight})
 _markdown.enable(["table", "strikethrough"]).disable("image")
 _markdown.use(footnote_plugin).use(tasklists_plugin).use(formulas)
+_markdown.core.ruler.after("inline", "empty_headings", _without_empty_headings)
 for _name, _rule in (("th_open", _cell), ("td_open", _cell), ("html_inline", _box)):
     _markdown.add_render_rule(_name, by_token(_rule))
 _cleaner = nh3.Cleaner(

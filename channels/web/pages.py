@@ -23,7 +23,8 @@ from channels.web.guard import make_policy
 
 PAGE = Path(__file__).parent / "page"
 INDEX, WORKER = "index.html", "worker.js"
-_KINDS = {".webmanifest": "application/manifest+json", ".js": "text/javascript"}
+FONT = ".woff2"
+_KINDS = {".webmanifest": "application/manifest+json", ".js": "text/javascript", FONT: "font/woff2"}
 _MODULES = b"  <!-- modules -->\n"
 """The place where the page names its modules, so that a browser need not find one by reading
 another."""
@@ -82,17 +83,19 @@ def _hash_inside(page: bytes) -> tuple[str, str]:
 
 
 def _head(files: Mapping[str, bytes]) -> str:
-    """Return the head that the worker must know: which files there are, and when they are
-    others."""
+    """Return the head that the worker must know: which files there are, but for the font, which
+    most browsers never need, and when they are others."""
     version = hashlib.sha256(b"\0".join(files.values())).hexdigest()[:16]
-    return f"const FILES = {json.dumps([*files])};\nconst VERSION = {json.dumps(version)};\n"
+    kept = [name for name in files if not name.endswith(FONT)]
+    return f"const FILES = {json.dumps(kept)};\nconst VERSION = {json.dumps(version)};\n"
 
 
 async def _send(
     content: bytes, kind: str | None, own: Mapping[str, str], request: Request
 ) -> Response:
     """Send a file, with the headers of its own."""
-    is_packed = len(content) >= _WORTH and "gzip" in request.headers.get("accept-encoding", "")
+    takes = request.headers.get("accept-encoding", "")
+    is_packed = len(content) >= _WORTH and kind != _KINDS[FONT] and "gzip" in takes
     tag = f'"{_digest(content)}{"-gz" if is_packed else ""}"'
     headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding", **own}
     if request.headers.get("if-none-match") == tag:

@@ -13,6 +13,7 @@ from typing import TypeVar, get_args
 from bot.access import Access
 from bot.command_line import Commands, say
 from bot.data_folder import find_database, has_bot
+from bot.paragraphs import write_paragraph
 from bot.settings import Settings, SettingsStore, load_layers
 from memory.record.engines import engine_for
 from memory.record.people import Role
@@ -59,7 +60,7 @@ def _add(options: argparse.Namespace) -> int:
     options.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = _with_keys(options, lambda keys: keys.add(options.name, options.role, options.commands))
     say(key)  # alone, so that a script can take it
-    sys.stderr.write(f"{SHOWN_ONCE.format(name=options.name)}\n")
+    write_paragraph(SHOWN_ONCE.format(name=options.name), sys.stderr)
     return 0
 
 
@@ -92,7 +93,7 @@ def _invite(options: argparse.Namespace) -> int:
     web = SettingsStore(layers).effective().web
     place = web.url.rstrip("/") or f"http://{web.host}:{web.port}"
     say(f"{place}/#join={code}")  # alone, so that a script can take it
-    sys.stderr.write(f"{INVITED.format(name=options.name)}\n")
+    write_paragraph(INVITED.format(name=options.name), sys.stderr)
     return 0
 
 

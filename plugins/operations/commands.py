@@ -44,7 +44,7 @@ def examine(options: argparse.Namespace) -> int:
     probes = doctor.Probes(options.config, options.data, os.environ)
     findings = asyncio.run(doctor.examine(probes))
     say(f"Parley {VERSION}\n{with_places(doctor.report(findings), options)}")
-    say(f"To check the security of this installation: {call_of(options)} audit")
+    say(f"To check the security of this installation, run `{call_of(options)} audit`.")
     return exit_code(findings)
 
 

@@ -251,7 +251,7 @@ def parse_since(text: str, now: datetime) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=now.tzinfo)
 
 
-_COLOURS = {"DEBUG": "2", "WARNING": "33", "ERROR": "31", "CRITICAL": "1;31"}
+_COLOURS = {"DEBUG": "2", "WARNING": "38;5;130", "ERROR": "31", "CRITICAL": "1;31"}
 _DIM = "2"
 
 

@@ -92,7 +92,7 @@ async def _show(ask: Ask) -> Reply:
         **({"days": [_describe_day(*day, given) for day in days]} if person.is_owner else {}),
     }
     is_stopped = any(account.is_used_up for account in shown)
-    text = "\n\n".join([*map(_limit, shown), table(("", *columns), rows)])
+    text = "\n\n".join([*map(_limit, shown), table(("usage", *columns), rows)])
     return Reply(text, data, (LIFT,) if is_stopped else ())
 
 

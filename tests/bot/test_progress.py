@@ -63,6 +63,28 @@ def test_the_line_says_what_how_much_and_how_long() -> None:
         assert format_progress(*arguments) == line, arguments
 
 
+@given(
+    st.sampled_from(("Importing", "Reading the backup")),
+    st.integers(0, 10**7),
+    st.integers(1, 10**7),
+    st.floats(1, 10**4),
+    st.integers(1, 100),
+)
+@example("Importing", 1_200, 5_000, 57.0, 39)
+def test_where_there_is_little_room_the_time_is_said_rather_than_the_count(
+    what: str, done: int, total: int, elapsed: float, room: int
+) -> None:
+    line = format_progress(what, "conversations", done, total, elapsed, room)
+    whole = format_progress(what, "conversations", done, total, elapsed)
+    done = min(done, total)
+    left = format_left(done / total, elapsed) if done < total else ""
+    assert len(line) <= room
+    assert line == whole or len(whole) > room
+    if room >= 30:
+        assert line.endswith(left)
+        assert f"{100 * done // total} %" in line
+
+
 class Person(io.StringIO):
     """A terminal."""
 

@@ -330,7 +330,7 @@ def test_what_is_set_goes_before_what_is_answered_and_that_before_what_is_said(
         background = TerminalBackground(partial(str, wanted), partial(_same, answered))
         with drawing_on(background):
             shown = display.markdown("```python\ndef total(): return 1\n```", 80)
-        assert ("\x1b[94m" in shown) == (not is_light), (wanted, answered, said)
+        assert ("\x1b[92m" in shown) == (not is_light), (wanted, answered, said)
 
 
 def test_tmux_gets_a_question_for_the_terminal_around_it(monkeypatch: pytest.MonkeyPatch) -> None:

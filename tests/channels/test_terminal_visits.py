@@ -46,6 +46,17 @@ async def test_coming_back_shows_where_one_is_and_the_last_two_turns_dimmed(tmp_
         assert "To continue: python main.py\n" in person.glass.text
 
 
+async def test_what_was_said_since_one_came_is_not_told_again(tmp_path: Path) -> None:
+    since = datetime.now(UTC) + timedelta(hours=1)
+    said = [*turn(1, "first", "One."), Said("t2", "user", "second", since)]
+    said.append(Said("t2", "assistant", "Two.", since))
+    async with at_terminal(tmp_path, silent, said=said) as person:
+        await person.sees("── main · 1 turn · yesterday ──\n\n› first\n\nOne.")
+        await person.leaves()
+        assert "second" not in person.glass.text
+        assert "Two." not in person.glass.text
+
+
 async def test_nothing_is_told_of_where_nothing_was_said(tmp_path: Path) -> None:
     async with at_terminal(tmp_path, silent) as person:
         await person.leaves()

@@ -52,6 +52,33 @@ async def test_a_new_installation_comes_to_its_first_answer_on_the_page(
     assert dotenv_values(tmp_path / ".env")["OPENAI_API_KEY"] == KEY
 
 
+async def test_who_asks_before_a_model_is_connected_is_led_to_the_form(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with (
+        OpenAIServer([Say("Hello!"), Say("Good day.")], key=KEY, models=("gpt-9",)) as provider,
+        serving(tmp_path, settings={"model": "auto"}, environ={}) as site,
+        browsing(browser, viewport=PHONE, has_touch=True, is_mobile=True) as tab,
+    ):
+        site.app.config.services[ModelConnector].addresses = dict  # type: ignore[attr-defined]
+        await tab.opens_hidden(site.url)
+        await tab.writes("Hi")
+        await tab.sees(".ending.failed")
+        await tab.page.reload()
+        await tab.presses("Connect a model", ".ending.failed")
+        form = tab.page.locator("#preferences .connecting")
+        await form.get_by_label("Provider").select_option(label="Another address")
+        await form.get_by_label("Address", exact=True).fill(provider.base_url)
+        await form.get_by_label("Key").fill(KEY)
+        await form.get_by_label("Model").fill("gpt-9")
+        await tab.presses("Try and connect", "#preferences")
+        await tab.sees("#notice:has-text('gpt-9 answers from now on.')")
+        await expect(tab.page.locator("#preferences")).to_be_hidden()
+        await expect(tab.page.locator(".ending .connects")).to_have_count(0)
+        await tab.presses("Retry")
+        await tab.sees("#log .turn .text:has-text('Good day.')")
+
+
 async def test_a_server_of_this_machine_is_offered_first_with_the_keyboard_alone(
     browser: Browser, tmp_path: Path
 ) -> None:

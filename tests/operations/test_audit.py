@@ -217,7 +217,9 @@ def test_it_is_a_command_and_the_doctor_points_to_it(
     assert "no token for the page" in done.out
     assert "\033" not in done.out
     told = run_main(capsys, place.folder, "doctor").out
-    assert re.search(r"^To check the security.*: python main.py --config .* audit$", told, re.M)
+    assert re.search(
+        r"^To check the security.*, run `python main.py --config .* audit`.$", told, re.M
+    )
 
 
 def test_a_terminal_that_lacks_letters_gets_the_others(

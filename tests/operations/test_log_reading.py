@@ -269,7 +269,7 @@ def test_it_follows_in_colour_on_a_terminal_until_ctrl_c(begin: Begin, tmp_path:
     os.close(inside)
     try:
         drawn = read_until(terminal, b"first")
-        assert b"\x1b[33m" in drawn
+        assert b"\x1b[38;5;130m" in drawn
         log.error("second")
         read_until(terminal, b"second")
         process.send_signal(signal.SIGINT)

@@ -69,7 +69,11 @@ async def test_the_whole_page_is_small_and_is_sent_once(tmp_path: Path) -> None:
                 assert headers["Content-Type"].startswith("text/javascript")
                 preload = f'<link rel="modulepreload" href="{path}" fetchpriority="low">'
                 assert (preload.encode() in index) == path.startswith("/page/")
-        assert 20_000 < total < LARGEST
+        _, font, headers = await fetch(site, "/page/maths.woff2", **gzip)
+        assert (headers["Content-Type"], font[:4]) == ("font/woff2", b"wOF2")
+        assert "Content-Encoding" not in headers
+        assert b"woff2" not in files  # of what is loaded in any case
+        assert 20_000 < total + len(font) < LARGEST
         _, plain, headers = await fetch(site, "/page/main.js")
         assert plain.startswith(b"//")
         assert "Content-Encoding" not in headers

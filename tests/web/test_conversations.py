@@ -10,13 +10,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, FilePayload, expect
+from playwright.async_api import Browser, FilePayload, Route, expect
 
 from bot.received import key_of
 from channels.message import Address
 from memory.messages import Message
 from memory.record import tables
 from tests.fakes.openai_server import echo_in_bold
+from tests.waiting import PATIENCE
 from tests.web.browser import Tab, browsing, needs_chromium
 from tests.web.site import Json, Site, serving
 from tests.whole.testbot import TestChannel
@@ -372,3 +373,88 @@ async def test_the_page_shows_where_a_conversation_came_from_and_where_to_answer
         await expect(tab.page.locator("#composer")).to_be_hidden()
         await tab.page.click(".session .title:text-is('On the page')")
         await expect(tab.page.locator("#composer")).to_be_visible()
+
+
+async def test_back_and_forward_lead_from_one_conversation_to_another(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as tab:
+        for name in ("one", "two"):
+            await site.says(f"This is {name}", name)
+        await tab.opens(site.url, "one")
+        for name in ("two", "one"):
+            await tab.page.click(f".session .title:text-is('This is {name}')")
+            await tab.sees(f".question:text-is('This is {name}')")
+        await tab.presses("New conversation")  # nothing is said in it
+        await tab.sees(".greeting")
+        await tab.page.click(".session .title:text-is('This is two')")
+        back, forward = tab.page.go_back, tab.page.go_forward
+        for step, name in ((back, "one"), (back, "two"), (back, "one"), (forward, "two")):
+            await step()
+            await tab.sees(f".question:text-is('This is {name}')")
+            assert tab.page.url.endswith(f"#/{name}")
+
+
+async def test_nothing_of_one_conversation_is_said_of_the_turns_of_another(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as tab:
+        for name in ("one", "two"):
+            await site.says(f"This is {name}", name)
+        await site.commands("/context pin t1", "one")
+        await tab.opens(site.url, "one")
+        await tab.shows_state("t1", "pinned")
+        asked = asyncio.Event()
+
+        async def hold(route: Route) -> None:
+            asked.set()
+
+        await tab.page.route("**/two/context", hold)
+        await tab.page.click(".session .title:text-is('This is two')")
+        await tab.sees(".question:text-is('This is two')")
+        async with asyncio.timeout(PATIENCE):
+            await asked.wait()
+        await expect(tab.page.locator("#log .state")).to_have_text([""])
+        await expect(tab.page.locator("#log [data-act=pin]")).to_have_attribute(
+            "aria-pressed", "false"
+        )
+        await expect(tab.page.locator("#panel")).to_have_attribute("inert", "")
+        await tab.page.unroute_all(behavior="ignoreErrors")
+        await site.says("More", "two")
+        await expect(tab.page.locator("#panel")).not_to_have_attribute("inert", "")
+
+
+async def test_a_conversation_that_was_left_before_its_first_message_is_the_next_new_one(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as tab:
+        await site.says("Hello", "one")
+        await tab.opens(site.url, "one")
+        await tab.presses("New conversation")
+        await tab.page.fill("#text", "half a thou")
+        await tab.page.click(".session .title:text-is('Hello')")
+        await expect(tab.page.locator("#text")).to_have_value("")
+        await tab.page.reload()
+        await tab.presses("New conversation")
+        await expect(tab.page.locator("#text")).to_have_value("half a thou")
+        await tab.asks("and the rest", "and the rest")
+        await tab.presses("New conversation")
+        await expect(tab.page.locator("#text")).to_have_value("")
+
+
+async def test_a_conversation_that_was_deleted_elsewhere_has_no_title_here(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as tab:
+        for name in ("one", "two"):
+            await site.says(f"This is {name}", name)
+        await tab.opens(site.url, "one")
+        await expect(tab.page.locator("#title")).to_have_text("This is one")
+        await tab.page.fill("#search", "two")
+        await expect(tab.page.locator(".session")).to_have_count(1)
+        await expect(tab.page.locator("#title")).to_have_text("This is one")
+        await tab.page.fill("#search", "")
+        await expect(tab.page.locator(".session")).to_have_count(2)
+        await site.commands("/forget branches yes", "one")
+        await expect(tab.page.locator("#title")).to_have_text("New conversation")
+        await tab.sees(".greeting")

@@ -376,6 +376,7 @@ async def test_a_voice_message_is_recorded_and_can_be_listened_to(
         await tab.page.evaluate(MICROPHONE)
         await tab.page.click("#record")
         await tab.sees("#record.stops")
+        await tab.sees("#text[placeholder^='Recording: 0:']")
         # A recorder that has just begun has nothing that could be played yet.
         await until(lambda: tab.page.evaluate("sounds.currentTime > sounds.recordedSince + 0.5"))
         await tab.page.click("#record")

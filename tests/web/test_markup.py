@@ -58,6 +58,14 @@ def test_the_columns_of_a_table_have_their_sides_without_a_style() -> None:
     assert "style" not in said
 
 
+@pytest.mark.parametrize("empty", ["", "  ", "<!-- -->"])
+def test_a_heading_of_a_table_has_words(empty: str) -> None:
+    said = html(f"| {empty} | b |\n|---|--:|\n| 1 | 2 |")
+    assert said.count("<th") - said.count("<thead") == (2 if empty.strip() else 1)
+    assert said.count("<td") == said.count("</td>") == (2 if empty.strip() else 3)
+    assert '<th class="right">b</th>' in said
+
+
 def test_tasks_have_boxes_that_are_read_aloud() -> None:
     said = html("- [x] one\n- [ ] two")
     assert 'aria-label="done"' in said

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from playwright.async_api import Browser, Locator, expect
@@ -55,6 +55,25 @@ async def test_what_is_written_is_well_set(tab: Tab, model: Model) -> None:
     await tab.sees(".thoughts > div:text-is('First <b>this</b>.')")
 
 
+async def test_formulas_have_a_font_of_maths_and_nothing_else_loads_one(
+    site: Site, tab: Tab, model: Model
+) -> None:
+    asked: list[str] = []
+    tab.page.on("request", lambda request: asked.append(request.url))
+    column = r" \\ ".join("abcd")
+    formula = rf"$$\begin{{pmatrix}} {column} \end{{pmatrix}}$$"
+    model.script = [Say("No formula."), Say(formula)]
+    await tab.asks("one", "No formula.")
+    assert not [url for url in asked if url.endswith(".woff2")]
+    await tab.writes("two")
+    await tab.sees(".turn[data-turn=t2] math")
+    await tab.page.wait_for_function("""() => {
+        const formula = document.querySelector(".turn[data-turn=t2] math");
+        const [bracket, matrix] = ["mo", "mtable"].map(name => formula.querySelector(name));
+        return bracket.getBoundingClientRect().height > 0.8 * matrix.getBoundingClientRect().height;
+    }""")
+
+
 async def test_a_footnote_leads_there_and_back_in_its_own_text(
     site: Site, tab: Tab, model: Model
 ) -> None:
@@ -66,7 +85,65 @@ async def test_a_footnote_leads_there_and_back_in_its_own_text(
     await expect(second).to_be_focused()
     await second.click()
     await expect(tab.page.locator(".turn[data-turn=t2] sup a")).to_be_focused()
-    assert tab.page.url.endswith(f"#{site.session}")
+    assert tab.page.url.endswith(f"#/{site.session}")
+
+
+async def test_a_heading_is_reached_by_a_link_of_its_own_text(
+    site: Site, tab: Tab, model: Model
+) -> None:
+    contents = "[Next](#2-so-then) · [Größe](#gr%C3%B6%C3%9Fe) · [None](#fresh)"
+    sections = "# 2. So, then!\n\nOne.\n\n# Größe\n\n" + "Two.\n\n" * 60
+    model.script = [Say(f"{contents}\n\n{sections}")] * 2
+    await tab.asks("a", "Next")
+    await tab.asks("b", "Next")
+    answer = tab.page.locator(".turn[data-turn=t2]")
+    for link, heading in (("Next", "2. So, then!"), ("Größe", "Größe")):
+        await answer.get_by_role("link", name=link, exact=True).click()
+        await expect(answer.get_by_role("heading", name=heading)).to_be_focused()
+    await answer.get_by_role("link", name="None").click()
+    assert tab.page.url.endswith(f"#/{site.session}")
+    assert len(tab.page.context.pages) == 1
+
+
+async def test_who_reads_further_up_stays_there_when_all_is_drawn_anew(
+    site: Site, tab: Tab, model: Model
+) -> None:
+    model.script = lambda _: Say("Some words. " * 300)
+    for number in range(5):
+        await site.says(f"Question {number}", site.session)
+    await tab.page.reload()
+    await tab.sees(".turn[data-turn=t5]")
+    second = tab.page.locator(".turn[data-turn=t2]")
+    await second.evaluate("one => { one.scrollIntoView(); one.dataset.old = true; }")
+    await tab.sees("#end")
+    top = "one => one.getBoundingClientRect().top"
+    before = await second.evaluate(top)
+    await site.commands("/fork", site.session)
+    await expect(tab.page.locator(".turn[data-turn=t2]:not([data-old])")).to_have_count(1)
+    await tab.sees("#end")
+    assert await second.evaluate(top) == pytest.approx(before, abs=2)
+
+
+async def test_the_end_stays_in_sight_when_the_message_box_grows_or_the_window_shrinks(
+    site: Site, tab: Tab, model: Model
+) -> None:
+    model.script = lambda _: Say("Some words. " * 300)
+    for number in range(3):
+        await site.says(f"Question {number}", site.session)
+    await tab.page.reload()
+    at_end = """() => {
+        const log = document.querySelector("#log");
+        const rest = log.scrollHeight - log.scrollTop - log.clientHeight;
+        return rest < 2 && log.querySelector("[data-turn=t3]") !== null;
+    }"""
+    await tab.page.wait_for_function(at_end)
+    await tab.page.fill("#text", "line\n" * 12)
+    await tab.page.wait_for_function(at_end)
+    await tab.page.press("#text", "Enter")  # the message box is small again
+    await tab.sees(".turn[data-turn=t4] .text")
+    await tab.page.wait_for_function(at_end)
+    await tab.page.set_viewport_size({"width": 900, "height": 500})
+    await tab.page.wait_for_function(at_end)
 
 
 async def test_a_text_from_right_to_left_runs_so(tab: Tab, model: Model) -> None:
@@ -232,16 +309,21 @@ async def test_a_question_is_edited_where_it_stands(tab: Tab) -> None:
     await tab.sees(".question:has-text('Lisbn')")
 
 
+@pytest.mark.parametrize(
+    ("screen", "focused"),
+    [({}, "#text"), ({"viewport": PHONE, "has_touch": True, "is_mobile": True}, "#log")],
+    ids=["keyboard", "touch"],  # whose keyboard would hide the chat
+)
 async def test_what_failed_says_why_and_is_tried_again_in_its_place(
-    tmp_path: Path, browser: Browser
+    tmp_path: Path, browser: Browser, screen: dict[str, Any], focused: str
 ) -> None:
     is_mended = False
 
     def model(request: Received) -> Answer:
         return echo_in_bold(request) if is_mended else Fail(400, "no")
 
-    async with serving(tmp_path, model) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
+    async with serving(tmp_path, model) as site, browsing(browser, **screen) as tab:
+        await tab.opens_hidden(site.url)
         await tab.writes("one")
         await tab.sees(".ending.failed:has-text('error 400')")
         said = await tab.page.locator(".ending.failed p").inner_text()
@@ -250,6 +332,7 @@ async def test_what_failed_says_why_and_is_tried_again_in_its_place(
         await tab.presses("Retry")
         await tab.sees(".turn[data-turn=t1] .text:has-text('re: one')")
         await expect(tab.page.locator(".ending")).to_have_count(0)
+        await expect(tab.page.locator(focused)).to_be_focused()
 
 
 async def test_who_answers_is_in_sight_and_is_changed_here_or_everywhere(

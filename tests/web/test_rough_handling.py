@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from playwright.async_api import Browser, Route, expect
@@ -72,7 +73,7 @@ async def test_the_link_to_the_message_box_stays_in_the_conversation(site: Site,
     await expect(tab.page.locator("#text")).to_be_focused()
     await tab.asks("two", "two")
     await expect(tab.page.locator(".turn[data-turn]")).to_have_count(2)
-    assert tab.page.url.endswith(f"#{site.session}")
+    assert tab.page.url.endswith(f"#/{site.session}")
 
 
 @pytest.mark.parametrize("name", ["100%", "nochannel/1"])
@@ -91,6 +92,63 @@ async def test_an_address_that_names_no_conversation_is_survived(
     await tab.page.goto("about:blank")  # it asks for nothing more
     assert not [fault for fault in tab.faults if "status of 404" not in fault]
     tab.faults.clear()  # the browser notes each 404
+
+
+async def test_no_name_of_a_conversation_is_taken_for_something_of_the_page(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        ids = "() => [...document.querySelectorAll('[id]')].map(one => one.id)"
+        names = await tab.page.evaluate(ids)
+        assert {"fresh", "gear", "text"} <= {*names}
+        for name in [*names[::7], "fresh", "constructor", "a:b+c~d"]:
+            await site.says(f"This is {name}", quote(name))
+            for address in (f"#/{quote(name)}", f"#{name}"):  # the one of earlier releases, too
+                await tab.page.goto("about:blank")
+                await tab.page.goto(f"{site.url}/{address}")
+                await tab.sees(f".question:text-is('This is {name}')")
+                await expect(tab.page.locator("#text")).to_be_focused()
+                assert tab.page.url == f"{site.url}/#/{quote(name, safe='')}"
+                assert await tab.page.evaluate("scrollY || document.body.scrollTop") == 0
+
+
+async def test_a_long_text_fills_the_message_box_and_is_not_measured_at_each_key(tab: Tab) -> None:
+    await tab.page.evaluate("""() => {
+        window.measured = 0;
+        const height = () => { window.measured += 1; return 1000; };
+        Object.defineProperty(document.querySelector("#text"), "scrollHeight", { get: height });
+    }""")
+    tall = "document.querySelector('#text').offsetHeight"
+    await tab.page.fill("#text", "word " * 1_000)
+    assert await tab.page.evaluate("measured") > 0
+    most = await tab.page.evaluate(tall)
+    await tab.page.evaluate("measured = 0")
+    await tab.page.fill("#text", "word " * 100_000)
+    assert await tab.page.evaluate("measured") == 0
+    assert await tab.page.evaluate(tall) == pytest.approx(most, abs=4)
+
+
+async def test_more_tabs_than_a_browser_has_connections_are_all_served(
+    tmp_path: Path, browser: Browser
+) -> None:
+    hide = """is => {
+        Object.defineProperty(document, "hidden", { configurable: true, get: () => is });
+        document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as first:
+        tabs = [first]
+        await first.opens(site.url, "c0")
+        for number in range(1, 8):  # a browser has six to a host
+            await tabs[-1].page.evaluate(hide, True)
+            tabs.append(Tab(await first.page.context.new_page()))
+            await tabs[-1].opens(site.url, f"c{number}")
+        await tabs[-1].asks("one", "one")
+        await site.says("two", "c0")
+        await tabs[-1].page.evaluate(hide, True)
+        await first.page.evaluate(hide, False)
+        await first.sees("#log .turn[data-turn=t1] .text:has-text('two')")
+        assert not [fault for tab in tabs for fault in tab.faults]
 
 
 async def test_a_slash_that_needs_shift_leads_to_the_message(tab: Tab) -> None:

@@ -140,6 +140,35 @@ async def test_a_side_may_be_a_drawer_and_a_column_by_turns(tab: Tab) -> None:
     await expect(left).to_be_visible()
 
 
+async def test_a_drawer_is_closed_by_what_closes_things_on_a_phone(tab: Tab) -> None:
+    await tab.page.set_viewport_size(PHONE)
+    # Chromium tells a CloseWatcher of Android's Back, and of Escape where the page does not use it.
+    await tab.page.evaluate(
+        "addEventListener('keydown', event => event.stopImmediatePropagation(), true)"
+    )
+    for opener, drawer in (("[data-opens=sessions]", "#sessions"), ("#usage", "#context")):
+        await tab.page.click(opener)
+        await expect(tab.page.locator(drawer)).to_be_visible()
+        await tab.page.keyboard.press("Escape")
+        await expect(tab.page.locator(drawer)).to_be_hidden()
+        await expect(tab.page.locator(opener)).to_be_focused()
+
+
+async def test_a_turn_of_the_panel_is_shown_in_the_chat_however_old_it_is(
+    site: Site, tab: Tab
+) -> None:
+    for number in range(33):  # more than are drawn at first
+        await site.says(f"number {number}", site.session)
+    await tab.page.reload()
+    await tab.sees("#log [data-turn=t33]")
+    await tab.page.set_viewport_size(PHONE)
+    await tab.page.click("#usage")
+    await tab.page.locator("#panel .turns + button").click()
+    await tab.presses("Show t1", "#panel")
+    await expect(tab.page.locator("#log [data-turn=t1]")).to_be_focused()
+    await expect(tab.page.locator("#context")).to_be_hidden()
+
+
 async def test_the_list_of_turns_marks_exceptions_only(site: Site, tab: Tab) -> None:
     for number in range(4):
         await site.says(f"number {number}")

@@ -1,4 +1,5 @@
 // Signing in, by a name, the owner's token or a link that works once; and signing out.
+import { invitation } from "./address.js";
 import { byId, h } from "./dom.js";
 import { speak, t } from "./language.js";
 import * as kept from "./kept.js";
@@ -68,7 +69,7 @@ export async function signIn(problem = "", before = "") {
 
 /** Come in by the link that was followed here, if it was one. */
 export async function arrive() {
-  const code = location.hash.match(/^#join=(.+)$/)?.[1];
+  const code = invitation();
   if (!code) return;
   history.replaceState(null, "", location.pathname);
   for (let problem = "";;) {

@@ -12,7 +12,7 @@ export class Refused extends Error {
 /** Nobody answered: whether the request arrived is not known. */
 export class Unreachable extends Error {}
 
-const AWAY = t("The bot can't be reached: it has stopped, or has as many connections as it can take. Try again in a moment.");
+export const AWAY = t("The bot can't be reached: it has stopped, or has as many connections as it can take. Try again in a moment.");
 
 async function request(path, options = {}) {
   const response = await fetch(path, options).catch(() => { throw new Unreachable(AWAY); });
@@ -37,7 +37,7 @@ function signedIn() {
 }
 
 /** The address of something of a session; one of another channel is named "telegram/42". */
-function at(session, what, query = {}) {
+export function at(session, what, query = {}) {
   const [chat, channel] = session.split("/").reverse();
   const words = new URLSearchParams({ ...query, ...(channel && { channel }) }).toString();
   return `/api/sessions/${encodeURIComponent(chat)}/${what}${words && `?${words}`}`;
@@ -86,32 +86,3 @@ export function base64(blob, name = blob.name) {
 /** Returns once the message is on disk. It has an id, so that it may be sent again when nobody knows
     whether it arrived; a repeat may be answered already. */
 export const say = (session, message) => posted(at(session, "messages"), message, { Prefer: "respond-async" });
-
-/** Follow a session from an event on; returns what ends it. Events are handled one after the other.
-    The browser comes again by itself after the last event that it saw; where it gives up (the bot
-    was away for long) we do. */
-export function follow(session, place, handlers, connected) {
-  let source;
-  let timer;
-  let handled = Promise.resolve();
-  let isOver = false;
-  const comeAgain = async () => {
-    await me().catch(() => null); // who was signed out elsewhere is asked who is there
-    if (!isOver) open("");
-  };
-  const open = (after) => {
-    source = new EventSource(at(session, "events", { as: "html", after }));
-    for (const [kind, handle] of Object.entries(handlers)) {
-      source.addEventListener(kind, (event) => {
-        handled = handled.then(() => handle(JSON.parse(event.data))).catch(console.error);
-      });
-    }
-    source.onopen = () => connected(true);
-    source.onerror = () => {
-      connected(false);
-      if (source.readyState === EventSource.CLOSED) timer = setTimeout(comeAgain, 2000);
-    };
-  };
-  open(place);
-  return () => { isOver = true; clearTimeout(timer); source.close(); };
-}

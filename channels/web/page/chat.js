@@ -59,14 +59,17 @@ export class Chat {
     if (told !== this.#told) return this.load(session);
     this.#known.clear(); // in another branch the same name is another turn
     const written = this.#beingWritten();
+    const place = this.#scroll.place(); // of who reads further up
     this.#log.replaceChildren(...drawn);
     this.#scroll.restart();
     this.#offerOlder(messages);
     if (!messages.length) this.#log.append(greeting(this.#page));
     this.mark(this.#page.known());
     this.#page.loaded();
-    this.#scroll.toEnd();
     written();
+    const found = place && await this.#reach(place.turn);
+    if (found) this.#scroll.stay(found, place.at);
+    else this.#scroll.toEnd();
     return event;
   }
 
@@ -159,13 +162,18 @@ export class Chat {
     this.#top.observe(this.#older); // who scrolls up there sees more
   }
 
-  /** Show a turn, reading older ones until it is there. */
-  async reveal(turn, { isFocused = false } = {}) {
+  /** Read older turns until one is there; returns it. */
+  async #reach(turn) {
     const [session, find] = [this.#session, (what) => this.#log.querySelector(what)];
     while (!find(`[data-turn=${turn}]`) && this.#older && session === this.#session) {
       await this.#showOlder(Number(find("[data-turn]").dataset.turn.slice(1)), 200);
     }
-    const found = find(`[data-turn=${turn}]`);
+    return find(`[data-turn=${turn}]`);
+  }
+
+  /** Show a turn, reading older ones until it is there. */
+  async reveal(turn, { isFocused = false } = {}) {
+    const found = await this.#reach(turn);
     for (const one of this.#log.querySelectorAll(".found")) one.classList.remove("found");
     found?.scrollIntoView({ block: found.offsetHeight > this.#log.clientHeight ? "start" : "center" });
     found?.classList.add("found");

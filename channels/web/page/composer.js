@@ -1,11 +1,14 @@
 // The message box: messages, commands with completion, files. What is typed is kept as a draft.
 import { byId, h, isPhone, phone } from "./dom.js";
 import { counted, fitting } from "./commands.js";
+import { hasKeyboard } from "./focus.js";
 import { icon } from "./icons.js";
 import { bytes, complaint, preview } from "./files.js";
 import * as kept from "./kept.js";
 import { t } from "./language.js";
 
+const LONG = 10_000; // characters, which fill the message box in any case
+const SECOND = 1000; // milliseconds
 const COMPOSED = 229; // the key that ended a composition, in Safari, where it is over by then
 
 export class Composer {
@@ -21,6 +24,7 @@ export class Composer {
   #isRunning = false;
   #limits = null;
   #recorder = null; // while something is recorded
+  #clock = 0; // that says for how long
   #isEarly = false; // whether something is to be sent as soon as a session is open
 
   constructor(page) {
@@ -40,8 +44,9 @@ export class Composer {
     this.#catchDrops();
   }
 
+  /** Let a person write; where the keyboard would hide the chat, only if they ask for it. */
   focus() {
-    if (matchMedia("(hover: hover)").matches) this.#text.focus(); // a phone's keyboard hides the chat
+    if (hasKeyboard()) this.#text.focus();
   }
 
   running(is) {
@@ -151,6 +156,10 @@ export class Composer {
   }
 
   #grow() {
+    if (this.#text.value.length > LONG) { // to be measured at each key takes longer than typing it
+      this.#text.style.height = "33vh";
+      return;
+    }
     this.#text.style.height = "auto";
     this.#text.style.height = `${Math.min(this.#text.scrollHeight, innerHeight / 3)}px`;
   }
@@ -188,6 +197,16 @@ export class Composer {
     byId("record").replaceChildren(icon(this.#recorder ? "stop" : "microphone"));
     byId("record").classList.toggle("stops", Boolean(this.#recorder));
     byId("record").setAttribute("aria-label", this.#recorder ? t("Stop recording") : t("Record a voice message"));
+    clearInterval(this.#clock);
+    this.#fit();
+    if (!this.#recorder) return;
+    const begun = Date.now();
+    const tell = () => {
+      const seconds = Math.round((Date.now() - begun) / SECOND);
+      this.#text.placeholder = t("Recording: {time}", { time: `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}` });
+    };
+    tell();
+    this.#clock = setInterval(tell, SECOND);
   }
 
   /** Put files to the message, unless they are too many or too large. */

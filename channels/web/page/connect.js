@@ -48,6 +48,14 @@ export async function fillWelcome(container, { run, done }) {
       starter(t("Compact, then undo"), "compact")), card);
 }
 
+/** Offer to connect a model where the newest answer has failed and nothing but the demo model is there. */
+export async function offerAfterFailure(open) {
+  const failed = [...document.querySelectorAll("#log .turn")].at(-1)?.querySelector(".ending.failed");
+  const offers = failed && await api.connection().catch(() => null);
+  if (!offers?.is_demo || !offers.may_connect || failed.querySelector(".connects")) return;
+  failed.append(h("button", { type: "button", class: "connects", onclick: open }, t("Connect a model")));
+}
+
 class ConnectForm {
   #offers;
   #done;

@@ -1,4 +1,5 @@
 // The costs of all conversations: a bar for each of the last 30 days in which anything was spent.
+import { addressOf } from "./address.js";
 import { h, money } from "./dom.js";
 import { locale, t } from "./language.js";
 
@@ -45,5 +46,5 @@ export class Costs {
 function titled({ chat, title }) {
   if (!chat) return h("span", {}, t("Requests without a conversation"));
   const name = chat.split("/").map((part) => decodeURIComponent(part)).join("/");
-  return h("a", { href: `#${encodeURIComponent(name.replace(/^web\//, ""))}`, dir: "auto" }, title || name);
+  return h("a", { href: addressOf(name.replace(/^web\//, "")), dir: "auto" }, title || name);
 }

@@ -51,6 +51,12 @@ function heir({ name, way }, added) {
   return null;
 }
 
+/** Return whether there is a keyboard; that of a touch screen hides the chat as soon as the message box has the focus. */
+export const hasKeyboard = () => matchMedia("(hover: hover)").matches;
+
+/** The element that gets the focus when what had it has done its work: the message box, or the chat. */
+export const usual = () => [byId("text"), byId("log")].find((one) => isThere(one) && (one.id === "log" || hasKeyboard()));
+
 /** Give the focus on, if what had it is there no more. */
 function keep(records) {
   const active = document.activeElement;
@@ -58,8 +64,7 @@ function keep(records) {
   let from = held;
   for (let layer; !isThere(from.element) && (layer = from.element.closest(LAYERS)) && !isThere(layer) && before.has(layer);) from = before.get(layer);
   if (from.element.isConnected && from.element.disabled) return; // until it is said what came of it
-  const usual = [byId("text"), byId("log")].find((one) => isThere(one) && (one.id === "log" || matchMedia("(hover: hover)").matches)); // a phone's keyboard hides the chat
-  const found = isThere(from.element) ? from.element : heir(from, records.flatMap(({ addedNodes }) => [...addedNodes])) ?? usual;
+  const found = isThere(from.element) ? from.element : heir(from, records.flatMap(({ addedNodes }) => [...addedNodes])) ?? usual();
   found?.focus({ preventScroll: true });
   if (found?.matches(":focus-visible")) found.scrollIntoView({ block: "nearest" });
 }

@@ -91,7 +91,7 @@ export async function belongTo(user) {
 
 /** Delete all that is kept: a person has signed out. */
 export async function clear() {
-  for (const name of remembered()) if (["session", "commands", "private"].includes(name) || name.startsWith("draft/")) remember(name, null);
+  for (const name of remembered()) if (["session", "commands", "private", "unsent"].includes(name) || name.startsWith("draft/")) remember(name, null);
   for (const name of ["files", "outbox"]) {
     memory[name].clear();
     await within(name, "readwrite", (store) => store.clear(), () => {}).catch(() => {});

@@ -1,13 +1,16 @@
 // The page: which session is shown, and its three columns.
 import { arrive, showAccount } from "./account.js";
+import { addressed, addressOf, invitation } from "./address.js";
 import * as api from "./api.js";
 import { plain } from "./cards.js";
 import { Chat } from "./chat.js";
 import { Composer } from "./composer.js";
-import { fillWelcome } from "./connect.js";
+import { fillWelcome, offerAfterFailure } from "./connect.js";
 import { changeModel, chooseModel, Connecting } from "./models.js";
 import { Files } from "./files.js";
 import { Outbox } from "./outbox.js";
+import { follow } from "./events.js";
+import { usual } from "./focus.js";
 import { announce, drawnBrowser, keepPage, listen } from "./browser.js";
 import { Panel } from "./panel.js";
 import { People } from "./people.js";
@@ -19,7 +22,6 @@ import { close, show as showSide, toggle } from "./sides.js";
 import { recall, remember } from "./storage.js";
 import { tabbed } from "./tabs.js";
 import { byId, h, nextTask } from "./dom.js";
-import "./focus.js";
 import * as kept from "./kept.js";
 import { icon } from "./icons.js";
 import { t, told } from "./language.js";
@@ -37,12 +39,12 @@ const chat = new Chat({
   },
   known: () => panel.known,
   marked: (turns) => chat.mark({ ...panel.known, turns }),
-  loaded: () => outbox.draw(),
+  loaded: () => { outbox.draw(); offerAfterFailure(connectModel); },
   offRecord,
   run: (line, how) => run(line, how),
   ask: (line) => ask(line),
   quote,
-  write: () => composer.focus(),
+  write: () => usual()?.focus({ preventScroll: true }),
   chooseModel: () => chooseModel(session),
   pick: () => byId("model").click(),
   welcome: (steps) => fillWelcome(steps, { run: (line) => run(line), done: connected }),
@@ -87,7 +89,7 @@ const keys = {
     byId("search").value = words;
     byId("search").dispatchEvent(new Event("input"));
   },
-  fresh: () => open(Sessions.fresh()),
+  fresh: () => open(Sessions.next()),
   stop: () => run("/stop", { isQuiet: true }),
   step: (by) => sessions.step(by),
   toggle,
@@ -195,12 +197,17 @@ function quote(text) {
   area.focus();
 }
 
+/** Show the form that connects a model. */
+const connectModel = () => preferences.open("models");
+
 /** Another model answers from now on. */
 function connected(model) {
+  byId("preferences").close();
+  for (const offer of document.querySelectorAll("#log .connects")) offer.remove();
   chat.notice(t("{model} answers from now on.", { model }));
   for (const steps of document.querySelectorAll(".first-steps")) steps.replaceChildren();
   panel.refresh();
-  composer.focus();
+  usual()?.focus({ preventScroll: true });
 }
 
 byId("model").addEventListener("click", async () => {
@@ -235,7 +242,7 @@ const MOST_LEFT = 2; // a browser has few connections
 /** Wait for the answer of a session that is left. */
 function waitFor(name) {
   if (left.size >= MOST_LEFT || left.has(name)) return;
-  const stop = api.follow(name, "", {
+  const stop = follow(name, "", {
     snapshot: async ({ draft }) => {
       if (draft) return;
       const last = (await api.messages(name, { limit: 1 })).messages.at(-1);
@@ -248,7 +255,7 @@ function waitFor(name) {
     over();
     await listed(); // it may have had no title when it was left
     const title = sessions.titleOf(name);
-    announce(title, text, new URL(`#${encodeURIComponent(name)}`, location.href).href);
+    announce(title, text, new URL(addressOf(name), location.href).href);
     chat.notice(t("The answer in “{title}” is ready.", { title }));
   }
   function over() {
@@ -279,14 +286,24 @@ async function offRecord(is) {
     h("button", { type: "button", onclick: () => run(OFF) }, t("End and forget it"))] : []));
 }
 
+/** The address is that of another session: the browser's Back leads to the one that is left, and New to a text
+    that was begun there and not sent. */
+function leaveFor(name) {
+  const isBegun = session && session !== name && kept.draft(session) && !byId("log").querySelector(".turn");
+  if (isBegun) remember("unsent", session);
+  else if (recall("unsent") === name) remember("unsent", null);
+  const isLeft = addressed() === session && session !== name && (isBegun || sessions.knows(session));
+  history[isLeft ? "pushState" : "replaceState"](null, "", addressOf(name));
+}
+
 /** Show a session: what was said, then all that happens, without a gap between. */
 async function open(name) {
   if (isRunning && session && name !== session) waitFor(session);
   left.get(name)?.();
   leave();
+  leaveFor(name);
   session = name;
   branch = 0;
-  history.replaceState(null, "", `#${encodeURIComponent(name)}`);
   close();
   chat.clear(name);
   panel.restart();
@@ -327,7 +344,7 @@ async function load(name) {
   const place = await chat.load(name);
   panel.refresh();
   files.refresh(name);
-  return api.follow(name, place, {
+  return follow(name, place, {
     snapshot: async ({ draft }) => {
       await chat.load(name); // what was missed is in the transcript
       if (draft) chat.draft(draft);
@@ -343,6 +360,7 @@ async function load(name) {
     closed: (over) => chat.settle(over),
     done: async (answer) => {
       await chat.done(answer);
+      offerAfterFailure(connectModel);
       panel.refresh();
       files.refresh(name);
       announce(byId("title").textContent, answer.text);
@@ -351,23 +369,15 @@ async function load(name) {
   }, (is) => {
     document.body.toggleAttribute("data-offline", !is);
     if (is) outbox.wake();
+    if (is && byId("notice").textContent === api.AWAY) chat.notice("");
   });
-}
-
-/** The session that the address names; "" where it names none. */
-function addressed() {
-  try {
-    return decodeURIComponent(location.hash.slice(1));
-  } catch {
-    return "";
-  }
 }
 
 /** Say why a session can't be shown, in its place unless another one is shown by now. */
 const refused = (name, { message }) => (name === session ? chat.refused(message) : chat.notice(message));
 
 addEventListener("hashchange", () => {
-  if (location.hash.startsWith("#join=")) return location.reload(); // somebody was let in
+  if (invitation()) return location.reload(); // somebody was let in
   const name = addressed();
   return name && open(name).catch((error) => refused(name, error));
 });

@@ -61,6 +61,8 @@ export class Panel {
     if (load !== this.#loads) return;
     const open = [...this.#panel.querySelectorAll("details[open]")].map((details) => details.id);
     this.#panel.replaceChildren(...this.#drawn(state));
+    this.#panel.toggleAttribute("inert", false);
+    this.#panel.removeAttribute("aria-busy");
     for (const id of open) byId(id)?.setAttribute("open", "");
     this.#costs.refresh();
     byId("of-requests").replaceChildren(timeline(state.requests, this.#page.act));
@@ -92,7 +94,10 @@ export class Panel {
   /** Another session is shown, from its end. */
   restart() {
     this.#count = 0;
-    this.#loads += 1; // what is on its way is of the one before
+    this.#loads += 1; // what is on its way is of the one before, and so is what is shown
+    this.known = { states: new Map() };
+    this.#panel.toggleAttribute("inert", true);
+    this.#panel.setAttribute("aria-busy", "true");
     leaveMap(this.#map);
   }
 
@@ -158,7 +163,7 @@ export class Panel {
     const badges = state.filter((word) => !isUsual(word));
     const button = (name, label, line) => iconButton(name, label, () => this.#run(line), { "aria-pressed": name === "pin" ? String(isPinned) : null });
     return h("li", { class: isIn ? "" : "out" },
-      h("button", { type: "button", class: "id", "aria-label": t("Show {turn}", { turn }), onclick: () => shownTurn(turn) }, turn),
+      h("button", { type: "button", class: "id", "aria-label": t("Show {turn}", { turn }), onclick: () => this.#page.show(turn) }, turn),
       h("span", { class: "words" }, words),
       h("span", { class: "tokens" }, amount(tokens)),
       isIn && h("span", { class: "acts" },
@@ -226,12 +231,6 @@ function nextCut({ due, next_cut: next, held_off_until: held }) {
   if (!next) return t("none expected.");
   const { at, effect, tokens } = next;
   return tokens ? t("about {at}; {effect}, about {n} tokens.", { at, effect, n: amount(tokens) }) : t("about {at}; {effect}.", { at, effect });
-}
-
-function shownTurn(turn) {
-  const article = document.querySelector(`#log [data-turn=${turn}]`);
-  const isCalm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  article?.scrollIntoView({ behavior: isCalm ? "auto" : "smooth", block: "start" });
 }
 
 /** Say what a chat has cost, summaries included, as /context does. */

@@ -5,6 +5,7 @@ import { asked, byId, h, released } from "./dom.js";
 import { chosen } from "./menu.js";
 import { download, importing } from "./transfer.js";
 import { locale, t } from "./language.js";
+import { recall, remember } from "./storage.js";
 
 const PAUSE = 200; // milliseconds of silence after which a search begins
 const PAGE = 100; // that are read and drawn at once
@@ -42,7 +43,7 @@ export class Sessions {
       if (event.key === "Enter") first?.click();
       else first?.focus();
     });
-    byId("new").addEventListener("click", () => bot.open(Sessions.fresh()));
+    byId("new").addEventListener("click", () => bot.open(Sessions.next()));
     byId("more").addEventListener("click", (event) => this.#offer(event.currentTarget));
     byId("import").addEventListener("change", (event) => this.#import(event.target));
   }
@@ -50,6 +51,13 @@ export class Sessions {
   /** The name of a new session. */
   static fresh() {
     return crypto.randomUUID?.() ?? `chat-${Date.now()}`; // only over https or on this machine
+  }
+
+  /** The session that “New conversation” leads to: one that was left before its first message was sent, or a new one. */
+  static next() {
+    const left = recall("unsent");
+    remember("unsent", null);
+    return left ?? Sessions.fresh();
   }
 
   /** Draw the list anew, as far as it was shown; returns it. */
@@ -89,8 +97,11 @@ export class Sessions {
   }
 
   async #fetch(part) {
-    const { sessions, next, open } = await api.sessions({ words: this.#search.value.trim(), open: this.#bot.current() ?? "", ...part });
+    const words = this.#search.value.trim();
+    const current = this.#bot.current() ?? "";
+    const { sessions, next, open } = await api.sessions({ words, open: current, ...part });
     const found = sessions.map(named);
+    if (!words) this.#known.delete(current); // it may have been deleted elsewhere
     for (const session of open ? [...found, named(open)] : found) this.#known.set(session.name, session);
     return { sessions: found, next };
   }
@@ -104,6 +115,11 @@ export class Sessions {
     const title = this.titleOf(current);
     byId("title").textContent = title;
     document.title = `${title} · Parley`;
+  }
+
+  /** Return whether it was ever listed, and not deleted since. */
+  knows(name) {
+    return this.#known.has(name);
   }
 
   titleOf(name) {
@@ -248,7 +264,10 @@ export class Sessions {
     if (await asked({ question: t("{question} This can't be undone.", { question }), action: t("Delete") }) === null) return;
     this.#selected = null;
     const gone = await this.#run(names, "/forget branches yes");
-    for (const name of gone) await this.#bot.forget(name);
+    for (const name of gone) {
+      this.#known.delete(name);
+      await this.#bot.forget(name);
+    }
     if (!gone.includes(this.#bot.current())) return;
     const left = await this.refresh();
     await this.#bot.open(left[0]?.name ?? Sessions.fresh());

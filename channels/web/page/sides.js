@@ -14,8 +14,10 @@ const isShown = (side) => (isDrawer(side) ? side.classList.contains("open") : !c
 export function show(name, is = true) {
   const side = byId(name);
   const left = side.contains(document.activeElement);
-  if (isDrawer(side)) side.classList.toggle("open", is);
-  else {
+  if (isDrawer(side)) {
+    side.classList.toggle("open", is);
+    watch(side, is);
+  } else {
     const all = collapsed();
     all[is ? "delete" : "add"](name);
     root.dataset.collapsed = [...all].join(" ");
@@ -24,6 +26,18 @@ export function show(name, is = true) {
   told();
   if (is) ([...side.querySelectorAll("button, input, summary")].find((one) => one.checkVisibility({ visibilityProperty: true }) && one.tabIndex >= 0) ?? side).focus();
   else if (left) openers(name).find((one) => one.checkVisibility())?.focus();
+}
+
+const watchers = new Map(); // of drawers that are open
+
+/** Let the Back of a phone close an open drawer, where the browser can tell of it. */
+function watch(side, is) {
+  watchers.get(side)?.destroy();
+  watchers.delete(side);
+  if (!is || !window.CloseWatcher) return;
+  const watcher = new CloseWatcher();
+  watcher.onclose = () => show(side.id, false);
+  watchers.set(side, watcher);
 }
 
 export const toggle = (name) => show(name, !isShown(byId(name)));

@@ -52,21 +52,36 @@ function loosen(table) {
   }
 }
 
-/** Footnotes lead to one another within their text: the page has many, of the same names. */
+const slug = (heading) => heading.textContent.trim().toLowerCase().replaceAll(/[^\p{L}\p{N}\s_-]/gu, "").replaceAll(/\s/g, "-");
+
+/** Footnotes and headings are reached by links within their text: the page has many, of the same names. */
 function link(content) {
   for (const target of content.querySelectorAll("[id^=fn]")) {
     target.dataset.note = target.id;
     target.removeAttribute("id");
   }
+  for (const heading of content.querySelectorAll("h1, h2, h3, h4, h5, h6")) heading.dataset.note = slug(heading);
   for (const anchor of content.querySelectorAll("a[href^='#']")) {
     anchor.removeAttribute("target");
     anchor.addEventListener("click", (event) => {
       event.preventDefault(); // or the page would take it for the name of a conversation
-      const name = CSS.escape(anchor.getAttribute("href").slice(1));
-      const there = anchor.closest(".text").querySelector(`[data-note=${name}]`);
-      there?.scrollIntoView({ block: "nearest" });
-      (there?.matches("a") ? there : there?.querySelector("a"))?.focus();
+      const there = anchor.closest(".text").querySelector(`[data-note="${CSS.escape(nameIn(anchor))}"]`);
+      if (!there) return;
+      there.scrollIntoView({ block: there.matches("li, a") ? "nearest" : "start" });
+      const end = there.matches("li") ? there.querySelector("a") : there;
+      if (end.tabIndex < 0) end.tabIndex = -1; // a heading
+      end.focus({ preventScroll: true });
     });
+  }
+}
+
+/** The name to which a link within a text leads. */
+function nameIn(anchor) {
+  const name = anchor.getAttribute("href").slice(1);
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
   }
 }
 
