@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from memory.context import shapes
 from memory.context.audit_source import AuditSource
+from memory.context.exchanged import find_exchanged
 from memory.context.made_up_orders import find_made_up, find_permitted
 from memory.context.receipt import Receipt, SourceFacts
 from memory.context.told_requests import find_lost, find_restated, list_unbacked
@@ -44,7 +45,8 @@ REASONS: Mapping[str, str] = {
     "invented": "it says things that nobody said",
     "ordered": "it tells of an order that nobody gave",
     "permitted": "it allows what was forbidden",
-    "corrected": "it has a value that was corrected since",
+    "swapped": "it says of one thing what was said of another",
+    "corrected": "it gives a value that has been corrected",
     "restated": "it lists as a task what is done",
     "open": "it leaves out what is still open",
     "missing": "it has too few of the names and numbers",
@@ -144,6 +146,7 @@ def audit(candidate: Candidate, source: AuditSource, least_kept: float = 0.0) ->
         _check_topic(text, source),
         _check_orders(text, source),
         _check_answer(text, source),
+        _check_exchanged(text, source),
         _check_corrections(text, source),
         _check_requests(text, source),
     )
@@ -258,6 +261,11 @@ def _check_orders(text: str, source: AuditSource) -> Sequence[Flaw]:
         ("permitted", find_permitted(text, source.bans, source.grants)),
     )
     return [Flaw(kind, tuple(what)) for kind, what in found if what]
+
+
+def _check_exchanged(text: str, source: AuditSource) -> Sequence[Flaw]:
+    exchanged = find_exchanged(text, source.clauses)
+    return [Flaw("swapped", tuple(exchanged))] if exchanged else []
 
 
 def _check_corrections(text: str, source: AuditSource) -> Sequence[Flaw]:

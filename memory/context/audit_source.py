@@ -12,6 +12,7 @@ from msgspec import Struct
 from memory.context.corrected import SAID, choose_certain, find_stale, find_untold
 from memory.context.corrections import Correction, find_corrections, in_force
 from memory.context.ended_values import ByHand, EndedValue, with_commands
+from memory.context.exchanged import Clauses
 from memory.context.made_up_orders import Ban, find_bans, find_grants
 from memory.context.receipt import SourceFacts, sentence_with
 from memory.context.requests import NONE, PersonRequest, Requests, find_deeds, find_requests
@@ -61,7 +62,7 @@ class AuditSource(Struct, frozen=True, dict=True):
         """Find what is compared, which takes most of the time of an audit, before there is a text
         to compare."""
         _ = self.facts.text, self.languages, self.stems, self.requests, self.current, self.bans
-        _ = self.deeds, self.superseded
+        _ = self.deeds, self.superseded, self.clauses
 
     @cached_property
     def facts(self) -> SourceFacts:
@@ -98,6 +99,10 @@ class AuditSource(Struct, frozen=True, dict=True):
     @cached_property
     def superseded(self) -> list[Superseded]:
         return find_superseded(self._pairs, self._words_of)
+
+    @cached_property
+    def clauses(self) -> Clauses:
+        return Clauses(self.facts.texts)
 
     @cached_property
     def current(self) -> list[Correction]:
