@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from memory.context import shapes
 from memory.context.audit_source import AuditSource
+from memory.context.denied import find_affirmed
 from memory.context.exchanged import find_exchanged
 from memory.context.made_up_orders import find_made_up, find_permitted
 from memory.context.receipt import Receipt, SourceFacts
@@ -47,8 +48,10 @@ REASONS: Mapping[str, str] = {
     "permitted": "it allows what was forbidden",
     "swapped": "it says of one thing what was said of another",
     "corrected": "it gives a value that has been corrected",
+    "affirmed": "it says that something was agreed which was turned down",
     "restated": "it lists as a task what is done",
     "open": "it leaves out what is still open",
+    "orders": "it leaves out an order that still holds",
     "missing": "it has too few of the names and numbers",
     "small": "the model is too small to write summaries",
     "failed": "the model gave no answer",
@@ -59,9 +62,9 @@ NEVER_WRITTEN = frozenset(("small", "failed", "spent"))
 """The findings of summaries that no model wrote."""
 ALWAYS = NEVER_WRITTEN | {"empty", "call", "refusal", "longer"}
 """The findings with which a text is never taken."""
-MENDED = frozenset(("open", "missing"))
-"""The findings for which a model is asked once more, and that keep nothing from being taken: what
-is open is added to the text."""
+MENDED = frozenset(("open", "orders", "missing"))
+"""The findings that keep nothing from being taken: what is open, and what holds, is added to the
+text."""
 
 _NEXT_TO_NONE = 1 / 8
 """The share of the facts of which a text that keeps no more is no summary, unless it is about the
@@ -259,6 +262,8 @@ def _check_orders(text: str, source: AuditSource) -> Sequence[Flaw]:
     found = (
         ("ordered", find_made_up(text, source.stems, list_unbacked(text, source.requests))),
         ("permitted", find_permitted(text, source.bans, source.grants)),
+        ("affirmed", find_affirmed(text, source.rejected)),
+        ("orders", source.find_left_out(text)),
     )
     return [Flaw(kind, tuple(what)) for kind, what in found if what]
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import product
 from operator import add
 
 from memory.context.number_words import NUMBER_WORDS
@@ -29,7 +30,11 @@ _PARTS = lazy(
     r"|\b(?:and|but|while|whereas|und|aber|sowie|während)\b|(?<=[\u4e00-\u9fff])[和与及但]",
     re.IGNORECASE,
 )
-_IN_ORDER = lazy(r"\b(?:respectively|each|both|beziehungsweise|bzw|jeweils|beide\w?)\b|分别|各", re.IGNORECASE)
+_LABEL = lazy(r"([^(（:：]{1,40})(?:[(（]|[:：](?!\d))")
+_END_OF_HEAD = frozenset(")）;；")
+_IN_ORDER = lazy(
+    r"\b(?:respectively|each|both|beziehungsweise|bzw|jeweils|beide\w?)\b|分别|各", re.IGNORECASE
+)
 """Words of a sentence in which a clause tells of what stands in another one."""
 _WORD = lazy(
     r"\d+(?:[.,:]\d+)*|[^\W\d_\u4e00-\u9fff]+n['’]t\b|[^\W\d_\u4e00-\u9fff]{3,40}|\bno\b"
@@ -42,9 +47,9 @@ _DENIES = lazy(
 _DENIES_WIDE = lazy(r"[不没无未]")
 _GROUPS = lazy(r"[.,](?=\d{3}(?!\d))")
 _NO = "¬"
-_LIGHT = frozenset(
-    "can may one two per any all its our out get got has who how why yes due via ihr uns sent send "
-    "went goes gone going take takes took make made gets come comes use used".split()
+_LIGHT = lazy(
+    r"(?:can|may|one|per|any|all|its|our|out|get|got|has|who|how|why|yes|due|via|ihr|uns|sen[dt]|went"
+    r"|go(?:es|ne|ing)|takes?|took|make|made|gets|comes?|used?)\Z"
 )
 """Words that say nothing of what is told, beside those of the language."""
 
@@ -63,9 +68,7 @@ class Clauses:
             for sentence in split_sentences(text):
                 if len(self.words) > _MOST:
                     break
-                first = len(self.words)
-                for part in [sentence] if _IN_ORDER.search(sentence) else _PARTS.split(sentence):
-                    self._add(part, first, lower)
+                self._read(sentence, lower)
         self.names -= lower
 
     def _leave_a_gap(self) -> None:
@@ -74,28 +77,49 @@ class Clauses:
         self.words += [frozenset[str]()] * _NEAR
         self.sentences += [-1] * _NEAR
 
-    def _add(self, part: str, sentence: int, lower: set[str]) -> None:
-        found = list[str]()
-        for word in _WORD.findall(part):
-            told = word.casefold()
-            if told[0].isdigit():
-                found.append(_GROUPS.sub("", told).replace(",", "."))
-            elif is_wide(told):
-                found += map(add, told, told[1:])
-                found += [_NO] * bool(_DENIES_WIDE.search(told))
-            elif _DENIES.match(told):
-                found.append(_NO)
-            elif told in NUMBER_WORDS:
-                found.append(str(NUMBER_WORDS[told]))
-            elif told not in IGNORED and told not in _LIGHT:
-                found.append(told[:_HEAD])
-                (lower if word[0].islower() else self.names).add(found[-1])
-        words = frozenset(found) if len(found) <= _LONGEST else frozenset[str]()
+    def _read(self, sentence: str, lower: set[str]) -> None:
+        """Add the clauses of a sentence. What stands in brackets, and behind a label, is told of
+        what stands before it."""
+        first, head, start = len(self.words), frozenset[str](), 0
+        ends = [] if _IN_ORDER.search(sentence) else [*_PARTS.finditer(sentence)]
+        for end in (*ends, None):
+            part = sentence[start : end.start() if end else None]
+            words = frozenset(self._words_in(part, lower))
+            if labels := _LABEL.findall(part):
+                head = frozenset(self._words_in(labels[-1], lower))
+            else:
+                words |= head
+            self._add(part, words, first)
+            if end:
+                start = end.end()
+                head = frozenset() if end[0] in _END_OF_HEAD else head
+
+    def _add(self, part: str, words: frozenset[str], sentence: int) -> None:
+        if len(words) > _LONGEST:
+            words = frozenset()
         for one in words:
             self.places[one].append(len(self.words))
         self.texts.append(part)
         self.words.append(words)
         self.sentences.append(sentence)
+
+    def _words_in(self, part: str, lower: set[str]) -> Iterator[str]:
+        """Yield what a part of a sentence tells of, each as a sign that its forms share."""
+        for word in _WORD.findall(part):
+            told = word.casefold()
+            if told[0].isdigit():
+                yield _GROUPS.sub("", told).replace(",", ".")
+            elif is_wide(told):
+                yield from map(add, told, told[1:])
+                if _DENIES_WIDE.search(told):
+                    yield _NO
+            elif _DENIES.match(told):
+                yield _NO
+            elif told in NUMBER_WORDS:
+                yield str(NUMBER_WORDS[told])
+            elif told not in IGNORED and not _LIGHT.match(told):
+                yield told[:_HEAD]
+                (lower if word[0].islower() else self.names).add(told[:_HEAD])
 
 
 class _Beside:
@@ -103,14 +127,14 @@ class _Beside:
 
     def __init__(self, clauses: Clauses, common: Set[str]) -> None:
         self.clauses = clauses
-        self._common, self._of = common, dict[str, dict[str, list[int]]]()
+        self.common, self._of = common, dict[str, dict[str, list[int]]]()
 
     def of(self, word: str) -> Mapping[str, list[int]]:
         """Return the words beside one, each with the places where it is."""
         if word not in self._of:
             found = self._of[word] = {}
             for place in self.clauses.places[word]:
-                for other in self.clauses.words[place] & self._common:
+                for other in self.clauses.words[place] & self.common:
                     found.setdefault(other, []).append(place)
         return self._of[word]
 
@@ -128,17 +152,7 @@ def find_exchanged(text: str, said: Clauses) -> list[str]:
     told = Clauses([text])
     common = said.places.keys() & told.places.keys()
     here, there = _Beside(said, common), _Beside(told, common)
-    moved = defaultdict[tuple[str, str], dict[str, list[int]]](dict)
-    for word in common:
-        if len(said.places[word]) > _RARE or len(told.places[word]) > _RARE_TOLD:
-            continue
-        given = [one for one in there.of(word) if one not in here.of(word)]
-        for of, places in here.of(word).items() if given else ():
-            if of not in there.of(word):
-                for to in given:
-                    if not (to in here.of(of) or to in there.of(of)):
-                        moved[of, to][word] = places
-    names, found = said.names | told.names, dict[str, None]()
+    moved, names, found = _find_moved(here, there), said.names | told.names, dict[str, None]()
     for (a, b), first in moved.items():
         if a > b or not (second := moved.get((b, a))):
             continue
@@ -150,6 +164,23 @@ def find_exchanged(text: str, said: Clauses) -> list[str]:
             if not (here.are_told_alone(x, b, a) or here.are_told_alone(y, a, b)):
                 found[said.texts[at].strip()] = None
     return list(found)
+
+
+def _find_moved(
+    here: _Beside, there: _Beside
+) -> Mapping[tuple[str, str], Mapping[str, Sequence[int]]]:
+    """Return for pairs of words those that stand beside the first in a source alone, and beside the
+    second in a text alone, each with its places in the source."""
+    moved = defaultdict[tuple[str, str], dict[str, Sequence[int]]](dict)
+    for word in here.common:
+        if len(here.clauses.places[word]) > _RARE or len(there.clauses.places[word]) > _RARE_TOLD:
+            continue
+        given = [one for one in there.of(word) if one not in here.of(word)]
+        taken = [one for one in here.of(word) if one not in there.of(word)] if given else []
+        for of, to in product(taken, given):
+            if not (to in here.of(of) or to in there.of(of)):
+                moved[of, to][word] = here.of(word)[of]
+    return moved
 
 
 def _near(

@@ -65,7 +65,17 @@ def promises(reply: str, heads: Set[str]) -> bool:
     is_later = WAITS.is_in(reply, heads) or (
         COMMITS.is_in(reply, heads) and _LATER_ON.search(reply) is not None
     )
-    return is_later and not DEED.is_in(reply, heads)
+    return is_later and not tells_of_a_deed(reply, heads)
+
+
+def tells_of_a_deed(reply: str, heads: Set[str]) -> bool:
+    """Return whether a reply says that something was done; not only once, or if, it is done."""
+    return DEED.may_be_in(reply, heads) and bool(DEED.pattern.search(_CONDITION.sub("", reply)))
+
+
+def tells_that_done(line: str) -> bool:
+    """Return whether a line says that something is done; not only once, or if, it is done."""
+    return DONE.pattern.search(_CONDITION.sub("", line)) is not None
 
 
 def is_put_off(asked: str, reply: str, heads: Set[str]) -> bool:
@@ -73,7 +83,7 @@ def is_put_off(asked: str, reply: str, heads: Set[str]) -> bool:
     the reply is neither the work itself nor says that it is done."""
     if len(reply) > 2 * SHOWN or not NOT_NOW.is_in(asked, heads):
         return False
-    return not DEED.pattern.search(reply)
+    return not DEED.pattern.search(_CONDITION.sub("", reply))
 
 
 def goes_on(reply: str, said: str) -> bool:
@@ -235,8 +245,14 @@ COMMITS = cue(
     ),
 )
 """Words with which the bot itself says that it will do something,"""
+_CONDITION = lazy(
+    r"\b(?:once|when|as soon as|after|until|till|if|sobald|wenn|falls|nachdem|bis)\b"
+    r"[^.,;:!?\n]{1,160}",
+    re.IGNORECASE,
+)
 _EVENT_FIRST = lazy(
-    r"(?:once|when|as soon as|after|sobald|wenn|nachdem)\b(?=.*\b(?:I['’]ll|I will|\w+e ich)\b)",
+    r"I(?:['’]ll| will)\b"
+    r"|(?:once|when|as soon as|after|sobald|wenn|nachdem)\b(?=.*\b(?:I['’]ll|I will|\w+e ich)\b)",
     re.IGNORECASE,
 )
 _LATER_ON = lazy(

@@ -13,7 +13,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.context.request_signs import (
-    DEED,
     DONE,
     LATER,
     NO_REQUEST,
@@ -27,6 +26,7 @@ from memory.context.request_signs import (
     may_ask,
     promises,
     puts_off,
+    tells_of_a_deed,
 )
 from memory.context.wording import WordsOf, shared, split_sentences, stems
 from memory.turns import Turn
@@ -151,7 +151,7 @@ def find_deeds(turns: Sequence[Turn], words_of: WordsOf | None = None) -> list[P
     found, words_of = [], words_of or WordsOf()
     for turn in turns:
         reply = turn.reply.text[:_LOOKED_AT] if turn.reply else ""
-        if DEED.is_in(reply, words_of.heads(reply)) and not PROMISES.pattern.search(reply):
+        if tells_of_a_deed(reply, words_of.heads(reply)) and not PROMISES.pattern.search(reply):
             about = frozenset(stems(_ends(turn.question.text)) | stems(reply))
             found.append(PersonRequest(turn.number, _shorten(turn.question.text), about, about))
     return found
