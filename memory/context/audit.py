@@ -48,7 +48,7 @@ REASONS: Mapping[str, str] = {
     "permitted": "it allows what was forbidden",
     "swapped": "it says of one thing what was said of another",
     "corrected": "it gives a value that has been corrected",
-    "affirmed": "it says that something was agreed which was turned down",
+    "affirmed": "it presents as agreed what was turned down",
     "restated": "it lists as a task what is done",
     "open": "it leaves out what is still open",
     "orders": "it leaves out an order that still holds",

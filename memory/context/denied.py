@@ -8,7 +8,8 @@ right, no hike".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice, product
 
 from memory.context.made_up_orders import Ban, list_stems
 from memory.context.wording import shared, split_sentences, stems
@@ -35,7 +36,7 @@ _DENIES = lazy(
     r"|avoid\w*|skip\w*|drop\w*|cancel\w*|reject\w*|refus\w*|exclud\w*|declin\w*|scrap\w*|abandon\w*"
     r"|omit\w*|forgo\w*|ban\w*|forbid\w*|forbade|prohibit\w*|off|out|free|secret|confidential|too"
     r"|allerg\w*|vegetarian|vegan|intoleran\w*|clos\w*|wrong|mistak\w*|former\w*|originally|initially"
-    r"|nicht|keine?[nmrs]?|nie|niemals|niemand\w*|nichts|ohne|gegen|statt\w*|nur|ausser|weg|aus|tabu"
+    r"|nicht|keine?[nmrs]?|nie|niemals|niemand\w*|nichts|ohne|gegen|statt(?!\s*(?:[.,;!?]|$))|nur|ausser|weg|aus|tabu"
     r"|abgesagt|gestrichen|entfäll\w*|entfallen|fällt|geschlossen|verzicht\w*|verworfen|abgelehnt|verbot\w*|untersagt"
     r"|vermeid\w*|vermieden|geheim\w*|unverträglich\w*|vegetar\w*|zunächst|zuerst|ursprünglich)\b"
     r"|n['’]t\b|frei\b|freie|allergi|[不没别无未免勿忌]|取消|放弃|排除|拒|过敏|禁|原|只|关",
@@ -52,24 +53,23 @@ _HOLDS = lazy(
 def find_rejected(said: Iterable[tuple[str, str]]) -> list[frozenset[str]]:
     """Return the words of what turns (a message and its reply each) have turned down, and no later
     message speaks of otherwise."""
-    found = list[frozenset[str]]()
+    found = dict[frozenset[str], None]()
     for message, reply in said:
         looked_at = message[:_LOOKED_AT]
         if found:
-            found = [one for one in found if not _affirms(looked_at, one)]
-        if _TURNS_DOWN.search(looked_at) and (replied := [*_list_denied(reply)]):
-            for words in _list_denied(looked_at):
-                found += [both for one in replied if (both := _in_both(words, one))]
-    return list(dict.fromkeys(found))[-_MOST:]
+            sentences = split_sentences(looked_at)
+            found = {one: None for one in found if not _is_affirmed(one, sentences)}
+        if _TURNS_DOWN.search(looked_at) and (replied := _list_denied(reply)):
+            both = (_in_both(*pair) for pair in product(_list_denied(looked_at), replied))
+            found |= dict.fromkeys(filter(None, both))
+            found = dict.fromkeys([*found][-_MOST:])
+    return [*found]
 
 
 def find_affirmed(text: str, rejected: Sequence[frozenset[str]]) -> list[str]:
     """Return the sentences of a text that tell of what was turned down, and deny nothing."""
-    return [
-        one
-        for one in (split_sentences(text) if rejected else ())
-        if any(_affirms(one, words) for words in rejected)
-    ]
+    sentences = split_sentences(text) if rejected else []
+    return [one for one in sentences if any(_is_affirmed(words, [one]) for words in rejected)]
 
 
 def find_orders(said: Iterable[tuple[str, str]], bans: Sequence[Ban]) -> list[Order]:
@@ -100,14 +100,16 @@ def find_left_out(text: str, orders: Sequence[Order]) -> list[str]:
     ]
 
 
-def _list_denied(text: str) -> Iterator[set[str]]:
-    """Yield the words of the clauses that deny something."""
-    for sentence in split_sentences(text[:_LOOKED_AT]):
-        if sentence.endswith(("?", "？")):
-            continue
-        for clause in _CLAUSES.split(sentence):
-            if _TURNS_DOWN.search(clause) and not _UNLESS.search(clause):
-                yield stems(clause)
+def _list_denied(text: str) -> list[set[str]]:
+    """Return the words of the clauses that deny something."""
+    clauses = (
+        clause
+        for sentence in split_sentences(text[:_LOOKED_AT])
+        if not sentence.endswith(("?", "？"))
+        for clause in _CLAUSES.split(sentence)
+        if _TURNS_DOWN.search(clause) and not _UNLESS.search(clause)
+    )
+    return [stems(_TURNS_DOWN.sub(" ", clause)) for clause in islice(clauses, _MOST)]
 
 
 def _in_both(words: set[str], replied: set[str]) -> frozenset[str]:
@@ -117,10 +119,10 @@ def _in_both(words: set[str], replied: set[str]) -> frozenset[str]:
     return both if len(both) > 1 or (both and both == replied) else frozenset()
 
 
-def _affirms(text: str, words: frozenset[str]) -> bool:
+def _is_affirmed(words: frozenset[str], sentences: Sequence[str]) -> bool:
     return any(
         words <= shared(words, said | {word[:4] for word in said})
-        for sentence in split_sentences(text)
+        for sentence in sentences
         if not _DENIES.search(sentence) and not sentence.endswith(("?", "？"))
         for said in (stems(sentence),)
     )

@@ -13,7 +13,13 @@ from memory.patterns import lazy
 
 _MOST_AFTER = 15  # days by which one follows from another
 _WORD = lazy(r"[^\W\d_]{3,9}")
-_NUMBER = lazy(r"(?<!\d)\d{1,2}(?!\d)")
+_NAMES = "|".join(MONTH_OF)
+_DAY_IN = lazy(
+    r"(?<!\d)(\d{1,2})(?:[日号]|(?:st|nd|rd|th|\.)?(?=\s?(?:$|[-–—,;:.!?)/&(+到至和、，。]"
+    rf"|(?:to|and|bis|und|or|oder|through|until|of|at|um|from|{_NAMES})\b)))"
+    rf"|\b(?:{_NAMES})\.?\s(\d{{1,2}})(?!\d)",
+)
+"""A number that may be a day in a sentence with a month: no word is counted by it."""
 _MONTH = lazy(
     r"(?<!\d)(\d{1,2})月|\d\.\s?(\d{1,2})\.|(?<!\d)\d{4}-(\d{1,2})-\d|\d/(\d{1,2})\b|\b(\d{1,2})/\d"
 )
@@ -56,11 +62,11 @@ class SaidDates:
     @cached_property
     def _days(self) -> Set[tuple[int, int]]:
         return {
-            (month, int(number))
+            (month, int(first or second))
             for text in self._texts
             for sentence in split_sentences(text)
             for month in _months_in(sentence)
-            for number in _NUMBER.findall(sentence)
+            for first, second in _DAY_IN.findall(sentence.casefold())
         }
 
     @cached_property

@@ -29,7 +29,7 @@ for _line in _UNITS.strip().splitlines():
         _KIND_OF[_name] = _kind
         _NAMED.append(f"(?P<{_name}>{'|'.join(_unit.split())})")
 _COUNTED = lazy(
-    rf"(?<![\w.,:])(?P<number>\d+(?:[.,]\d+)*|(?i:{'|'.join(NUMBER_WORDS)}))"
+    r"(?<![A-Za-z\d_.,:-])(?P<number>\d+(?:[.,]\d+)*|[A-Za-zäöüß]{3,16}+)"
     rf"[ -]?(?:{'|'.join(_NAMED)})(?![a-zäöü])"
 )
 _GROUPS = lazy(r"[.,](?=\d{3}(?!\d))")
@@ -56,6 +56,8 @@ class Units:
 def _read(text: str) -> Iterator[tuple[str, str, str, str]]:
     for found in _COUNTED.finditer(text):
         said = found["number"].casefold()
+        if not (said in NUMBER_WORDS or said[0].isdigit()):
+            continue
         number = str(NUMBER_WORDS.get(said, _GROUPS.sub("", said).replace(",", ".")))
         unit = found.lastgroup or ""
         yield number, _KIND_OF[unit], unit, found[0]
