@@ -26,7 +26,8 @@ _TURNS_DOWN = lazy(
     re.IGNORECASE,
 )
 _UNLESS = lazy(
-    r"\b(?:unless|before|until|without (?:my|me|your|asking|approval)|except"
+    r"\b(?:unless|before|until|during|between|without (?:my|me|your|asking|approval)|except"
+    r"|während|zwischen"
     r"|ohne (?:mich|mein\w*|dein\w*|ihre?\w*|dass)|ausser|bevor|bis|wenn)\b|除非|未经|之前|先|只",
     re.IGNORECASE,
 )
@@ -121,7 +122,7 @@ def _in_both(words: set[str], replied: set[str]) -> frozenset[str]:
 
 def _is_affirmed(words: frozenset[str], sentences: Sequence[str]) -> bool:
     return any(
-        words <= shared(words, said | {word[:4] for word in said})
+        words <= said
         for sentence in sentences
         if not _DENIES.search(sentence) and not sentence.endswith(("?", "？"))
         for said in (stems(sentence),)

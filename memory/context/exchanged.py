@@ -118,8 +118,9 @@ class Clauses:
             elif told in NUMBER_WORDS:
                 yield str(NUMBER_WORDS[told])
             elif told not in IGNORED and not _LIGHT.match(told):
-                yield told[:_HEAD]
-                (lower if word[0].islower() else self.names).add(told[:_HEAD])
+                head = told.removesuffix("s")[:_HEAD]
+                yield head
+                (lower if word[0].islower() else self.names).add(head)
 
 
 class _Beside:

@@ -17,6 +17,8 @@ from memory.patterns import lazy
 
 _WORD_AT = lazy(r"[^\W\d_\u4e00-\u9fff]+")
 _LEAST = 3  # words that say what an order is about
+_FEW = 3
+"""Words of a lasting order of which one that was said is enough: there are many for the others."""
 _PAIRS = 2
 """A sentence in Chinese is compared by pairs of signs, every other of which spans two words, and is
 the same only where both are: it has twice as many as words, and half of those that it shares."""
@@ -168,7 +170,7 @@ def find_made_up(text: str, said: Set[str], unbacked: Sequence[str] = ()) -> lis
         known = len({word for word in about if word in given or word[:4] in given})
         is_new = len(about) >= _LONG * times and known <= len(about) * _NEXT_TO_NONE
         least = _HALF if acts else _HALF / times if _LASTS.search(folded) else 0
-        is_little = known < len(about) * least
+        is_little = known < len(about) * least and (acts or known == 0 or len(about) > _FEW * times)
         if acts and _ASKS.search(folded) and not is_little:
             deeds = (deed for deed in _ACTS.finditer(folded) if not deed[0].startswith(_SENDS))
             is_new_deed = any(not _is_said(folded, deed.start(), given) for deed in deeds)

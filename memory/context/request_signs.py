@@ -86,6 +86,11 @@ def is_put_off(asked: str, reply: str, heads: Set[str]) -> bool:
     return not DEED.pattern.search(_CONDITION.sub("", reply))
 
 
+def declines(reply: str) -> bool:
+    """Return whether a reply says that the bot can't do it: the request is not finished by that."""
+    return _DECLINES.match(reply) is not None
+
+
 def goes_on(reply: str, said: str) -> bool:
     """Return whether what a person says next leaves their request undone: they object, or answer a
     question."""
@@ -245,6 +250,12 @@ COMMITS = cue(
     ),
 )
 """Words with which the bot itself says that it will do something,"""
+_DECLINES = lazy(
+    r"(?:sorry,? |unfortunately,? )?I (?:can['’]t|cannot|(?:have no|don['’]t have) access)\b"
+    r"|(?:leider )?(?:das )?(?:kann ich|ich kann) [^.!?]{0,30}\bnicht\b"
+    r"|(?:抱歉，?)?我(?:无法|不能|没法|看不到)",
+    re.IGNORECASE,
+)
 _CONDITION = lazy(
     r"\b(?:once|when|as soon as|after|until|till|if|sobald|wenn|falls|nachdem|bis)\b"
     r"[^.,;:!?\n]{1,160}",

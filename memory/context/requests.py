@@ -21,6 +21,7 @@ from memory.context.request_signs import (
     SHOWN,
     asks,
     asks_back,
+    declines,
     goes_on,
     is_put_off,
     may_ask,
@@ -107,7 +108,7 @@ def find_requests(
             is_open += now
         elif asks_back(reply) or (following and goes_on(reply, _said(following))):
             pending = now
-        else:
+        elif not declines(reply):
             finished += now
     told = [_with_answer(one, replies) for one in [*is_open, *pending][-MOST:]]
     over = tuple(_with_answer(one, replies) for one in finished[-MOST:])

@@ -36,7 +36,7 @@ def test_at_least_38_of_40_good_summaries_are_taken_and_as_many_bad_ones_are_not
 
 @each_row(
     ("corpus", "good", "least_taken", "bad", "least_noticed"),
-    [(UNSEEN, 90, 90, 144, 143), (THIRD, 42, 42, 68, 50), (FOURTH, 9, 9, 21, 19)],
+    [(UNSEEN, 90, 90, 144, 143), (THIRD, 42, 42, 68, 59), (FOURTH, 9, 9, 21, 19)],
 )
 def test_of_summaries_by_writers_who_did_not_know_it_most_are_told_apart(
     corpus: Corpus, good: int, least_taken: int, bad: int, least_noticed: int

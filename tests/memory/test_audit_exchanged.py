@@ -210,5 +210,44 @@ def test_what_waits_for_something_to_be_done_is_open(reply: str) -> None:
     assert [one.turn for one in found.open] == [1]
 
 
+@each_row(
+    ("asked", "reply"),
+    [
+        ("Did the results come by post?", "I can't see your post. Tell me once they are there."),
+        ("Kam das Paket an?", "Das kann ich leider nicht sehen."),
+        ("快递到了吗？", "我看不到快递信息。"),
+    ],
+)
+def test_what_the_bot_cannot_do_is_not_finished(asked: str, reply: str) -> None:
+    assert find_requests(turns_of([asked, reply, "It rains.", "So I heard."])).finished == ()
+
+
+@each_row(
+    ("lines", "told"),
+    [
+        (
+            ["Never restart the printer during office hours.", "No restarts of the printer then."],
+            "The printer was repaired after a restart.",
+        ),
+        (
+            ["Never give my number to anyone.", "I won't give your number to anyone."],
+            "Strict: the number is never passed on.",
+        ),
+    ],
+)
+def test_a_ban_with_a_condition_or_in_other_words_is_no_fault(lines: list[str], told: str) -> None:
+    assert set(judge(lines, told).kinds) <= {"orders"}
+
+
+def test_a_date_is_not_said_already_by_another_number() -> None:
+    lines = [
+        *("Dad sees the cardiologist on 3 March at 10:15.", "Noted: cardiologist, 3 March."),
+        *("He takes 2.5 mg in the morning.", "2.5 mg in the morning."),
+        *("The cardiologist called, it's moved to 5 March.", "Changed: 5 March at 10:15."),
+    ]
+    assert "corrected" in judge(lines, "The cardiologist is on 3 March; 2.5 mg.").kinds
+    assert "corrected" not in judge(lines, "The cardiologist is on 5 March; 2.5 mg.").kinds
+
+
 def test_a_sentence_may_end_with_not() -> None:
     assert split_sentences("Ben doesn't. Ann does.") == ["Ben doesn't.", "Ann does."]
