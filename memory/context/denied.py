@@ -1,5 +1,5 @@
-"""What a person turned down, as far as a summary tells of it as agreed; and orders that hold from
-then on, as far as it leaves them out. Pure.
+"""Things that a person turned down, as far as a summary tells of them as agreed; and orders that
+hold from then on, as far as it leaves them out. Pure.
 
 A thing was turned down where a message and its reply both deny it: "no hike, my knee hurts", "All
 right, no hike".

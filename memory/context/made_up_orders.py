@@ -88,7 +88,7 @@ _FORBIDS = lazy(
 )
 _GOES_ON = lazy(r"(?:and|but|also|und|aber|auch)\b")
 _STATES = lazy(r"\b(?:has|have|had|got|is|are|was|were|hat|haben|hatte|ist|sind|war|gibt)\b")
-"""What is said of a thing: "a garden, but no bathtub"."""
+"""Words of a statement, which forbids nothing: "it has a garden, but no bathtub"."""
 _MAY_FORBID = lazy(r"(?i)\bn[eio]|n['’]t\b|\bkein|\bmust|不|别|禁|off limits")
 """Words and signs of which each message that forbids something has one."""
 _NEVER = lazy(

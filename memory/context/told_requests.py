@@ -64,13 +64,18 @@ def _overlap(line: str, one: PersonRequest) -> int:
 def find_lost(text: str, found: Requests) -> list[PersonRequest]:
     """Return the open requests of which a text says nothing, or that they are done."""
     lines = [(line, stems(line)) for line in split_sentences(text)] if found.open else []
-    tasks = {*list_tasks(text), *(line for line, _ in lines if _WAITS.search(line))}
+    tasks = {*list_tasks(text), *(line for line, _ in lines if _waits(line))}
     return [
         one
         for one in found.open
         if not any(_tells(line, said, one) for line, said in lines)
         and not any(_is_of_task(line, one) for line in tasks)
     ]
+
+
+def _waits(line: str) -> bool:
+    """Return whether a line says that something waits, and not that it was done."""
+    return bool(_WAITS.search(line)) and not _WAS_DONE.search(line)
 
 
 def _is_of_task(line: str, one: PersonRequest) -> bool:
@@ -126,11 +131,14 @@ def _tells(line: str, said: set[str], one: PersonRequest) -> bool:
     if not is_marked and len(known) < len(wanted) * _LIKE_WIDE:
         return False
     is_told = bool(known) and len(known) + len(numbers) >= least and not _is_cut(line)
-    return is_told and not (tells_that_done(line) and not _TASK.search(line))
+    deed = _WAS_DONE.search(line)  # "was upgraded", of the very thing that was asked for
+    is_done = tells_that_done(line) or (deed and not wanted.isdisjoint(stems(deed[0])))
+    return is_told and not (is_done and not _TASK.search(line))
 
 
 _NUMBERS = lazy(r"\d{3,}")
 _ALL_NUMBERS = lazy(r"\d{1,2}[.:]\d\d|\d+")
+_WAS_DONE = lazy(r"\b(?:was|were|has been|have been) \w+ed\b|\bw[ua]rden?\b|已")
 _WAITS = lazy(
     r"\b(?:wait(?:s|ing)?|on hold|once|until|as soon as|after|later|unresolved|undecided)\b"
     r"|\b(?:wartet|warten|sobald|erst|nach|später|offen|ungeklärt|ab)\b|待|等|以后|之后|后再|还没",

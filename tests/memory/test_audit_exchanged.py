@@ -1,5 +1,5 @@
-"""What a summary tells of the wrong thing: roles and values that were exchanged, what was turned
-down, days and units that nobody said; and orders that it leaves out."""
+"""Roles and values that a summary exchanges, things turned down of which it tells as agreed, days,
+units and names that nobody said, and orders that it leaves out."""
 
 from __future__ import annotations
 
