@@ -17,6 +17,8 @@ from msgspec import Struct
 
 from memory.context import shapes
 from memory.context.audit_source import AuditSource
+from memory.context.denied import find_affirmed
+from memory.context.exchanged import find_exchanged
 from memory.context.made_up_orders import find_made_up, find_permitted
 from memory.context.receipt import Receipt, SourceFacts
 from memory.context.told_requests import find_lost, find_restated, list_unbacked
@@ -44,9 +46,12 @@ REASONS: Mapping[str, str] = {
     "invented": "it says things that nobody said",
     "ordered": "it tells of an order that nobody gave",
     "permitted": "it allows what was forbidden",
-    "corrected": "it has a value that was corrected since",
+    "swapped": "it says of one thing what was said of another",
+    "corrected": "it gives a value that has been corrected",
+    "affirmed": "it presents as agreed what was turned down",
     "restated": "it lists as a task what is done",
     "open": "it leaves out what is still open",
+    "orders": "it leaves out an order that still holds",
     "missing": "it has too few of the names and numbers",
     "small": "the model is too small to write summaries",
     "failed": "the model gave no answer",
@@ -57,9 +62,9 @@ NEVER_WRITTEN = frozenset(("small", "failed", "spent"))
 """The findings of summaries that no model wrote."""
 ALWAYS = NEVER_WRITTEN | {"empty", "call", "refusal", "longer"}
 """The findings with which a text is never taken."""
-MENDED = frozenset(("open", "missing"))
-"""The findings for which a model is asked once more, and that keep nothing from being taken: what
-is open is added to the text."""
+MENDED = frozenset(("open", "orders", "missing"))
+"""The findings that keep nothing from being taken: what is open, and what holds, is added to the
+text."""
 
 _NEXT_TO_NONE = 1 / 8
 """The share of the facts of which a text that keeps no more is no summary, unless it is about the
@@ -144,6 +149,7 @@ def audit(candidate: Candidate, source: AuditSource, least_kept: float = 0.0) ->
         _check_topic(text, source),
         _check_orders(text, source),
         _check_answer(text, source),
+        _check_exchanged(text, source),
         _check_corrections(text, source),
         _check_requests(text, source),
     )
@@ -256,8 +262,15 @@ def _check_orders(text: str, source: AuditSource) -> Sequence[Flaw]:
     found = (
         ("ordered", find_made_up(text, source.stems, list_unbacked(text, source.requests))),
         ("permitted", find_permitted(text, source.bans, source.grants)),
+        ("affirmed", find_affirmed(text, source.rejected)),
+        ("orders", source.find_left_out(text)),
     )
     return [Flaw(kind, tuple(what)) for kind, what in found if what]
+
+
+def _check_exchanged(text: str, source: AuditSource) -> Sequence[Flaw]:
+    exchanged = find_exchanged(text, source.clauses)
+    return [Flaw("swapped", tuple(exchanged))] if exchanged else []
 
 
 def _check_corrections(text: str, source: AuditSource) -> Sequence[Flaw]:

@@ -12,7 +12,9 @@ from msgspec.structs import replace
 
 from memory.context.corrected import SAID, choose_certain, find_stale, find_untold
 from memory.context.corrections import Correction, find_corrections, in_force
+from memory.context.denied import Order, find_left_out, find_orders, find_rejected
 from memory.context.ended_values import ByHand, EndedValue, says_old, with_commands
+from memory.context.exchanged import Clauses
 from memory.context.made_up_orders import Ban, find_bans, find_grants
 from memory.context.receipt import Receipt, SourceFacts, sentence_with
 from memory.context.requests import NONE, PersonRequest, Requests, find_deeds, find_requests
@@ -62,7 +64,8 @@ class AuditSource(Struct, frozen=True, dict=True):
         """Find what is compared, which takes most of the time of an audit, before there is a text
         to compare."""
         _ = self.facts.text, self.languages, self.stems, self.requests, self.current, self.bans
-        _ = self.deeds, self.superseded
+        _ = self.deeds, self.superseded, self.clauses, self.rejected, self.orders
+        self.facts.prepare()
 
     @cached_property
     def facts(self) -> SourceFacts:
@@ -101,6 +104,18 @@ class AuditSource(Struct, frozen=True, dict=True):
         return find_superseded(self._pairs, self._words_of)
 
     @cached_property
+    def rejected(self) -> list[frozenset[str]]:
+        return find_rejected(self._pairs)
+
+    @cached_property
+    def orders(self) -> list[Order]:
+        return find_orders(self._pairs, self.bans)
+
+    @cached_property
+    def clauses(self) -> Clauses:
+        return Clauses(self.facts.texts)
+
+    @cached_property
     def current(self) -> list[Correction]:
         """The corrections that hold, of values that a person has plainly ended."""
         return choose_certain(self._corrections, self._said)
@@ -116,6 +131,10 @@ class AuditSource(Struct, frozen=True, dict=True):
         """Return the sentences with values that hold since a person corrected others, and that a
         text does not say."""
         return find_untold(text, self.current, self._said)
+
+    def find_left_out(self, text: str) -> list[str]:
+        """Return the orders of a person that still hold, and of which a text says nothing."""
+        return find_left_out(text, self.orders)
 
     def find_dropped(self, text: str) -> list[str]:
         """Return the lines of the summary so far with numbers, dates and identifiers that a text

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence, Set
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.context.request_signs import AGREES
 from memory.context.told_requests import list_tasks
@@ -16,6 +17,8 @@ from memory.patterns import lazy
 
 _WORD_AT = lazy(r"[^\W\d_\u4e00-\u9fff]+")
 _LEAST = 3  # words that say what an order is about
+_FEW = 3
+"""Words of a lasting order of which one that was said is enough: there are many for the others."""
 _PAIRS = 2
 """A sentence in Chinese is compared by pairs of signs, every other of which spans two words, and is
 the same only where both are: it has twice as many as words, and half of those that it shares."""
@@ -39,7 +42,7 @@ _LASTS = lazy(
 )
 _ASKS = lazy(
     r"\b(?:ask(?:s|ed)|wants?|wanted|request(?:s|ed)|told|tells|wish(?:es|ed)|expects?|agreed)\b"
-    r"|\b(?:instructed|ordered|(?:is|are) to be)\b"
+    r"|\b(?:instructed|ordered|(?:is|are) to be|assistant (?:shall|must|should|is to|has to))\b"
     r"|\b(?:bat|bittet|gebeten|möchte|will|wollte|wünscht|verlangt|soll|sollen|beauftragt\w*)\b"
     r"|要求|请|让|希望|想要|叫|吩咐|交代|嘱咐|指示"
 )
@@ -64,12 +67,15 @@ _OF_ANY = lazy(
     r"|用户|要求|以后|永远|规则|总是|并且|不要|禁止|不得|不许|一律|待办|助手|希望|任何"
 )
 _BEGINS = r"(?:^|[.!:;,–-]\s*|\b(?:please|and|but|also|so|then|bitte|und|aber|also|auch)\s+)"
+_VERBS = {"sent": "send", "told": "tell", "given": "give", "wrote": "write", "written": "write"}
+_IRREGULAR = lazy(rf"\b(?:{'|'.join(_VERBS)})\b")
 _FORBIDS = lazy(
     rf"{_BEGINS}(?:please\s+)?(?:never|don['’]t|do not|no(?!,|\b(?: one| problem| worries)))\b"
     r"|\b(?:you|nobody|no one|we|they|it|that|this|assistant) (?:\w+ )?"
     r"(?:must not|mustn['’]t|may not|should(?:n['’]t| not| never)|must never|may never)\b"
     r"|\b(?:is|are)(?:n['’]t| not) to\b"
-    r"|\b(?:not allowed|off limits|under no circumstances|i (?:don['’]t|do not|never) want)\b"
+    r"|\b(?:must not|mustn['’]t|must never|may never|not allowed|off limits|under no circumstances"
+    r"|i (?:don['’]t|do not|never) want)\b"
     r"|^(?:nobody|no one)\b"
     rf"|{_BEGINS}(?:bitte\s+)?(?:nie|niemals|kein(?:e[nmrs]?)?|keinesfalls|auf keinen fall)\b"
     r"|(?:^|:\s)(?!(?:ich|wir|er|sie|es|man|das|die|der|hab|habe|war|ist|bin|gibt|leider|heute|gestern)\b)"
@@ -80,6 +86,9 @@ _FORBIDS = lazy(
     r"|\b(?:niemand|keiner) (?:\w+ )?(?:darf|soll|sollte)\b"
     r"|(?<![我他她它们])(?:不要|(?<![特区分级性告识鉴差个派类辨])别(?![的人墅名处扭]|墅)|不许|不准|不得|禁止|千万不|绝对?不)"
 )
+_GOES_ON = lazy(r"(?:and|but|also|und|aber|auch)\b")
+_STATES = lazy(r"\b(?:has|have|had|got|is|are|was|were|hat|haben|hatte|ist|sind|war|gibt)\b")
+"""Words of a statement, which forbids nothing: "it has a garden, but no bathtub"."""
 _MAY_FORBID = lazy(r"(?i)\bn[eio]|n['’]t\b|\bkein|\bmust|不|别|禁|off limits")
 """Words and signs of which each message that forbids something has one."""
 _NEVER = lazy(
@@ -108,6 +117,7 @@ _FREELY = lazy(
     r"|\bohne (?:\w+ )?(?:rückfrage|nachfrage|zustimmung|erlaubnis|einverständnis|zu fragen)"
     r"|\b(?:jederzeit|jeder)\b|不用|不必|无需|无须|随时|任何人都?可"
 )
+_WITHOUT = lazy(r"\b(?:without|ohne)\b|没有|未经|不经")
 _NO_NEED = lazy(r"\bno need\b|\bneedn['’]t\b|\bnicht nötig\b|不用|不必|无需|无须")
 _DENIES = lazy(
     r"\b(?:not|never|no(?! need)|nothing|none|nobody|only|unless|except|until|up to|at most|if|once"
@@ -134,11 +144,12 @@ _ALIKE_WIDE = 2 / 5
 
 class Ban(Struct, frozen=True):
     """An order of a person not to do something: the beginnings of the words that say what, and of
-    those that say when it may be done; and what it compares with ("younger")."""
+    those that say when it may be done; what it compares with ("younger"); and its sentence."""
 
     about: frozenset[str]
     unless: frozenset[str]
     than: frozenset[str]
+    text: str = ""
 
 
 def find_made_up(text: str, said: Set[str], unbacked: Sequence[str] = ()) -> list[str]:
@@ -159,7 +170,7 @@ def find_made_up(text: str, said: Set[str], unbacked: Sequence[str] = ()) -> lis
         known = len({word for word in about if word in given or word[:4] in given})
         is_new = len(about) >= _LONG * times and known <= len(about) * _NEXT_TO_NONE
         least = _HALF if acts else _HALF / times if _LASTS.search(folded) else 0
-        is_little = known < len(about) * least
+        is_little = known < len(about) * least and (acts or known == 0 or len(about) > _FEW * times)
         if acts and _ASKS.search(folded) and not is_little:
             deeds = (deed for deed in _ACTS.finditer(folded) if not deed[0].startswith(_SENDS))
             is_new_deed = any(not _is_said(folded, deed.start(), given) for deed in deeds)
@@ -198,8 +209,9 @@ def find_bans(said: Iterable[tuple[str, str]]) -> list[Ban]:
             found = [one for one in found if not _is_like(one, folded, words, _LIFTED)]
             if not _MAY_FORBID.search(folded) or sentence.endswith(("?", "？")):
                 continue
-            if ban := forbids.search(folded):
-                found += _make_bans(folded, ban.end())
+            ban = forbids.search(folded)
+            if ban and not (_GOES_ON.match(ban[0]) and _STATES.search(folded, 0, ban.start())):
+                found += _make_bans(folded, ban.end(), sentence)
     return found[-_MOST_BANS:]
 
 
@@ -210,7 +222,7 @@ def find_grants(said: Iterable[str]) -> list[frozenset[str]]:
         for sentence in split_sentences(message[:_LOOKED_AT]) if _MAY.search(message) else ():
             for clause in _CLAUSE.split(sentence.casefold()):
                 if _MAY.search(clause) and not _DENIES.search(clause) and "?" not in sentence:
-                    found.append(frozenset(_list_stems(clause)))
+                    found.append(frozenset(list_stems(clause)))
     return [one for one in found if one][-_MOST_BANS:]
 
 
@@ -230,13 +242,13 @@ def find_permitted(
 
 def _is_granted(clause: str, grants: Sequence[frozenset[str]]) -> bool:
     """Return whether a clause says little more than what a person allowed."""
-    said = _list_stems(clause)
+    said = list_stems(clause)
     return not _FREELY.search(clause) and any(
         len(shared(said, one)) >= max(1, _GRANTED * len(said)) for one in grants
     )
 
 
-def _make_bans(sentence: str, at: int) -> Iterator[Ban]:
+def _make_bans(sentence: str, at: int, text: str) -> Iterator[Ban]:
     """Yield an order that a sentence gives, as the sentence has it and as its clause has that: what
     stands beside may belong to it or not."""
     if but := _NOBODY_BUT.match(sentence, at):
@@ -248,24 +260,30 @@ def _make_bans(sentence: str, at: int) -> Iterator[Ban]:
         begin = max((one.end() for one in _COMMA.finditer(what, 0, at)), default=0)
     clause = _COMMA.split(what[begin:], maxsplit=1)[0]
     for part in dict.fromkeys((what, clause)):
-        about = frozenset(_list_stems(part))
+        about = frozenset(list_stems(part))
         if len(about) > 1 or (about and part is what):
-            unless = frozenset(_list_stems(exception)) - about
-            yield Ban(about, unless, frozenset(_THAN.findall(part)))
+            unless = frozenset(list_stems(exception)) - about
+            yield Ban(about, unless, frozenset(_THAN.findall(part)), text)
 
 
-def _list_stems(text: str) -> set[str]:
-    return {word for word in stems(text) if not _OF_ANY.match(word)}
+def list_stems(text: str) -> set[str]:
+    """Return the words of an order that say what it is about."""
+    regular = _IRREGULAR.sub(lambda found: _VERBS[found[0]], text.casefold())
+    return {word for word in stems(regular) if not _OF_ANY.match(word)}
 
 
 def _permits(clause: str, ban: Ban) -> bool:
     may = bool(_MAY.search(clause) or _NO_NEED.search(clause))
     if not (may or (not ban.unless and _SHALL.search(clause))) or _DENIES.search(clause):
         return False
-    said = _list_stems(clause)
+    said = list_stems(clause)
+    missing = _WITHOUT.search(clause)
+    is_without = bool(missing and shared(ban.unless, list_stems(clause[missing.end() :])))
+    if is_without:  # the very thing without which it is forbidden
+        ban = replace(ban, about=ban.about | ban.unless)
     if not _is_like(ban, clause, said) or not ban.than <= {*_THAN.findall(clause)}:
         return False
-    return bool(_FREELY.search(clause)) or not shared(ban.unless, said)
+    return bool(_FREELY.search(clause)) or is_without or not shared(ban.unless, said)
 
 
 def _is_like(ban: Ban, text: str, said: Set[str], share: float = _ALIKE) -> bool:

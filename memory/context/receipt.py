@@ -22,7 +22,9 @@ from memory.context.facts import (
     values_of,
 )
 from memory.context.names import WORD
+from memory.context.said_dates import SaidDates
 from memory.context.said_numbers import SaidNumbers
+from memory.context.units import Units
 from memory.patterns import lazy
 
 MOST = 40
@@ -30,6 +32,10 @@ MOST = 40
 SCANNED = 200_000
 """Characters that are looked through: of the person's messages first, then of the replies."""
 _LINE = 20_000  # characters of one message
+_OF_A_WHOLE_NAME = 4
+_PARTS_OF_NAMES = 2  # of which one at least was said: who is called so was spoken of
+_SLIP_OF_A_DAY = 2  # a day that is one of those said but for its month or number counts so much
+_SLIP_OF_A_UNIT = 2
 _CHUNK = 4_000  # characters of short messages that are looked through together
 
 Taken = Literal["", "first", "second", "extract"]
@@ -56,6 +62,7 @@ class Receipt(Struct, frozen=True):
         return self.kept / self.total if self.total else 1.0
 
 
+_WHOLE_NAME = lazy(r"[A-ZÀ-ÖØ-Þ]\S{2,} (?:\S+ )?[A-ZÀ-ÖØ-Þ]\S{2,}")
 _UNIT = lazy(r"[€$£¥元%]|\d (?:euros?|dollars?|pounds?|EUR|USD|GBP)\b", re.IGNORECASE)
 
 
@@ -80,13 +87,13 @@ class Invented(Struct, frozen=True):
 
     @property
     def weights(self) -> tuple[int, int]:
-        """The names, each counted twice that is of several words, and the numbers, of which one
+        """The names, of which one of several words counts most, and the numbers, of which one
         counts more that is long, or has a unit, or is a slip."""
         numbers = self.false_numbers
         long = sum(len(re.findall(r"\d", one)) > 2 for one in numbers)
         units = sum(bool(_UNIT.search(one)) for one in numbers)
         return (
-            sum(1 + (" " in one) for one in self.names),
+            sum(_OF_A_WHOLE_NAME if _WHOLE_NAME.search(one) else 1 for one in self.names),
             len(numbers) + long + units + self.slips,
         )
 
@@ -141,6 +148,10 @@ class SourceFacts:
         shown = _Shown(text)
         return {fact.text: self._found.weight(fact) for fact in self.facts if shown.has(fact)}
 
+    def prepare(self) -> None:
+        """Find what `find_invented` compares with."""
+        _ = self.find_invented("2 kg of 1,234 on 9 May at 12:34")
+
     def find_invented(self, summary: str) -> Invented:
         """Return what a summary has that these texts do not have in any form."""
         told = FoundFacts()
@@ -151,6 +162,14 @@ class SourceFacts:
         others = [fact.text for fact in absent if fact.kind != "name"]
         numbers = [fact.text for fact in all_told if any(map(str.isdigit, fact.text))]
         slips = sum(bool(self._numbers.find_like(one)) for one in others)
+        slips += sum(
+            _SLIP_OF_A_DAY
+            for fact in absent
+            if fact.kind == "date" and self._dates.is_like(fact.forms)
+        )
+        changed = self._units.find_changed(summary)
+        slips += _SLIP_OF_A_UNIT * len(changed)
+        others += changed
         return Invented(tuple(names), tuple(others), len(all_told), len(numbers), slips)
 
     @cached_property
@@ -170,17 +189,30 @@ class SourceFacts:
     def _numbers(self) -> SaidNumbers:
         return SaidNumbers(self.texts)
 
+    @cached_property
+    def _units(self) -> Units:
+        return Units(self.texts)
+
+    @cached_property
+    def _dates(self) -> SaidDates:
+        return SaidDates(self.texts)
+
     def _says(self, fact: Fact) -> bool:
         """Return whether a fact with digits is here in another form."""
+        if fact.kind == "date":
+            return self._dates.has(fact.forms)
         return any(map(str.isdigit, fact.text)) and self._numbers.has(fact.text)
 
     def _has(self, fact: Fact) -> bool:
         if self._found.has(fact) or fact.text.casefold() in self.text:
             return True
+        if fact.kind == "date":
+            return False
         if fact.kind == "name":
-            parts = [part[:5] for part in WORD.findall(fact.text.casefold()) if len(part) > 2]
-            return any(re.search(rf"\b{re.escape(part)}", self.text) for part in parts)
-        if fact.kind in ("number", "date", "time"):
+            parts = [part[:5] for part in WORD.findall(fact.text.casefold()) if len(part) > 3]
+            known = sum(bool(re.search(rf"\b{re.escape(part)}", self.text)) for part in parts)
+            return known > 0 and known * _PARTS_OF_NAMES >= len(parts)
+        if fact.kind in ("number", "time"):
             shown = re.findall(r"\d+", fact.text)
             return all(re.search(rf"(?<!\d)0?{int(one)}(?!\d)", self.text) for one in shown)
         return any(form in self.text or form in self._joined for form in fact.forms)

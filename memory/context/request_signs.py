@@ -64,7 +64,17 @@ def promises(reply: str, heads: Set[str]) -> bool:
     is_later = WAITS.is_in(reply, heads) or (
         COMMITS.is_in(reply, heads) and _LATER_ON.search(reply) is not None
     )
-    return is_later and not DEED.is_in(reply, heads)
+    return is_later and not tells_of_a_deed(reply, heads)
+
+
+def tells_of_a_deed(reply: str, heads: Set[str]) -> bool:
+    """Return whether a reply says that something was done; not only once, or if, it is done."""
+    return DEED.may_be_in(reply, heads) and bool(DEED.pattern.search(_CONDITION.sub("", reply)))
+
+
+def tells_that_done(line: str) -> bool:
+    """Return whether a line says that something is done; not only once, or if, it is done."""
+    return DONE.pattern.search(_CONDITION.sub("", line)) is not None
 
 
 def is_put_off(asked: str, reply: str, heads: Set[str]) -> bool:
@@ -72,7 +82,12 @@ def is_put_off(asked: str, reply: str, heads: Set[str]) -> bool:
     the reply is neither the work itself nor says that it is done."""
     if len(reply) > 2 * SHOWN or not NOT_NOW.is_in(asked, heads):
         return False
-    return not DEED.pattern.search(reply)
+    return not DEED.pattern.search(_CONDITION.sub("", reply))
+
+
+def declines(reply: str) -> bool:
+    """Return whether a reply says that the bot can't do it: the request is not finished by that."""
+    return _DECLINES.match(reply) is not None
 
 
 def goes_on(reply: str, said: str) -> bool:
@@ -234,8 +249,20 @@ COMMITS = cue(
     ),
 )
 """Words with which the bot itself says that it will do something,"""
+_DECLINES = lazy(
+    r"(?:sorry,? |unfortunately,? )?I (?:can['’]t|cannot|(?:have no|don['’]t have) access)\b"
+    r"|(?:leider )?(?:das )?(?:kann ich|ich kann) [^.!?]{0,30}\bnicht\b"
+    r"|(?:抱歉，?)?我(?:无法|不能|没法|看不到)",
+    re.IGNORECASE,
+)
+_CONDITION = lazy(
+    r"\b(?:once|when|as soon as|after|until|till|if|sobald|wenn|falls|nachdem|bis)\b"
+    r"[^.,;:!?\n]{1,160}",
+    re.IGNORECASE,
+)
 _EVENT_FIRST = lazy(
-    r"(?:once|when|as soon as|after|sobald|wenn|nachdem)\b(?=.*\b(?:I['’]ll|I will|\w+e ich)\b)",
+    r"I(?:['’]ll| will)\b"
+    r"|(?:once|when|as soon as|after|sobald|wenn|nachdem)\b(?=.*\b(?:I['’]ll|I will|\w+e ich)\b)",
     re.IGNORECASE,
 )
 _LATER_ON = lazy(

@@ -13,7 +13,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.context.request_signs import (
-    DEED,
     DONE,
     LATER,
     NO_REQUEST,
@@ -22,11 +21,13 @@ from memory.context.request_signs import (
     SHOWN,
     asks,
     asks_back,
+    declines,
     goes_on,
     is_put_off,
     may_ask,
     promises,
     puts_off,
+    tells_of_a_deed,
 )
 from memory.context.wording import WordsOf, shared, split_sentences, stems
 from memory.turns import Turn
@@ -107,7 +108,7 @@ def find_requests(
             is_open += now
         elif asks_back(reply) or (following and goes_on(reply, _said(following))):
             pending = now
-        else:
+        elif not declines(reply):
             finished += now
     told = [_with_answer(one, replies) for one in [*is_open, *pending][-MOST:]]
     over = tuple(_with_answer(one, replies) for one in finished[-MOST:])
@@ -151,7 +152,7 @@ def find_deeds(turns: Sequence[Turn], words_of: WordsOf | None = None) -> list[P
     found, words_of = [], words_of or WordsOf()
     for turn in turns:
         reply = turn.reply.text[:_LOOKED_AT] if turn.reply else ""
-        if DEED.is_in(reply, words_of.heads(reply)) and not PROMISES.pattern.search(reply):
+        if tells_of_a_deed(reply, words_of.heads(reply)) and not PROMISES.pattern.search(reply):
             about = frozenset(stems(_ends(turn.question.text)) | stems(reply))
             found.append(PersonRequest(turn.number, _shorten(turn.question.text), about, about))
     return found

@@ -163,9 +163,9 @@ class SummaryDrafter:
         self, work: _Drafting, one: _Attempt, taken: Taken, kinds: tuple[str, ...]
     ) -> SummaryDraft:
         """Return a model's summary as it will stand there: within its limit, with what is still
-        open, with the values that hold since a person corrected others, and with what the summary
-        that it continues had of numbers, dates and identifiers. Without its section where that does
-        not tell of the new turns: the daily memory gets excerpts instead."""
+        open, with the values and the orders of a person that hold, and with what the summary that
+        it continues had of numbers, dates and identifiers. Without its section where that does not
+        tell of the new turns: the daily memory gets excerpts instead."""
         longest = min(work.limits.summary_tokens, max(1, work.compared.tokens - 1))
         text = self._clip(put_right(one.draft.text, work.compared.ended), longest)
         if lost := find_lost(text, work.compared.requests):
@@ -173,7 +173,7 @@ class SummaryDrafter:
             more = put_right(more, work.compared.ended)
             room = work.compared.tokens - 1 - self._services.meter.count(f"\n{more}")
             text = "\n".join(filter(None, (self._clip(text, max(0, room)), more)))
-        for more in work.compared.find_untold(text):
+        for more in (*work.compared.find_untold(text), *work.compared.find_left_out(text)):
             text = self._with_line(work, text, f"- {more}", work.compared.tokens - 1)
         for more in work.compared.find_dropped(text):
             text = self._with_line(work, text, f"- {more}", longest)

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from memory.context.names import MONTH_OF
 from memory.context.shapes import tells_of_before
 from memory.context.values import Value, find_values
 from memory.context.wording import WordsOf, cue, is_wide, split_sentences, stems
@@ -61,6 +62,7 @@ _VALUE = lazy(r"\d|day\b|tag\b|[周期][一二三四五六日天]")
 _CLAUSE = lazy(r"[;；，、]|,(?!\d)|\b(?:and|und|but|aber)\b")
 _COUNTED = lazy(r"[\u4e00-\u9fff%€$£¥]|Euro|euros?\b|元")
 _MONTH_DAY = lazy(r"(?<![\d/])(\d{1,2})/(\d{1,2})(?![\d/])")
+_LETTERS = lazy(r"[^\W\d_]{3,9}")
 _MEASURED = lazy(r"[\u4e00-\u9fff]")
 _MONEY = "€$£¥"
 
@@ -279,7 +281,11 @@ def _stands_in(value: str, text: str) -> bool:
     if not digits:
         return value.casefold() in text.casefold()
     sought = r"\D{1,3}".join(rf"(?<!\d)0?{int(one)}(?!\d)" for one in digits)
-    return re.search(sought, text) is not None
+    month = next((word for word in _LETTERS.findall(value.casefold()) if word in MONTH_OF), "")
+    if month:  # "5 March" is not said by "2.5 mg"
+        beside = rf"(?:{month[:3]}|{MONTH_OF[month]}(?!\d))"
+        sought = rf"{sought}.{{0,6}}{beside}|{beside}.{{0,10}}{sought}"
+    return re.search(rf"(?<!\d[.,])(?:{sought})", text.casefold()) is not None
 
 
 def _counted(value: Value, text: str) -> str:

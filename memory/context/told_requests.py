@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from memory.context.request_signs import DONE, SHOWN
+from memory.context.request_signs import SHOWN, tells_that_done
 from memory.context.requests import LIKE, PersonRequest, Requests
 from memory.context.wording import is_wide, shared, split_sentences, stems
 from memory.patterns import lazy
@@ -63,8 +63,26 @@ def _overlap(line: str, one: PersonRequest) -> int:
 
 def find_lost(text: str, found: Requests) -> list[PersonRequest]:
     """Return the open requests of which a text says nothing, or that they are done."""
-    lines = [(line, stems(line)) for line in split_sentences(text)]
-    return [one for one in found.open if not any(_tells(line, said, one) for line, said in lines)]
+    lines = [(line, stems(line)) for line in split_sentences(text)] if found.open else []
+    tasks = {*list_tasks(text), *(line for line, _ in lines if _waits(line))}
+    return [
+        one
+        for one in found.open
+        if not any(_tells(line, said, one) for line, said in lines)
+        and not any(_is_of_task(line, one) for line in tasks)
+    ]
+
+
+def _waits(line: str) -> bool:
+    """Return whether a line says that something waits, and not that it was done."""
+    return bool(_WAITS.search(line)) and not _WAS_DONE.search(line)
+
+
+def _is_of_task(line: str, one: PersonRequest) -> bool:
+    """Return whether a line that tells of a task, or of waiting, has two words or numbers of an
+    open request and its answer."""
+    numbers = {*_ALL_NUMBERS.findall(one.text)} & {*_ALL_NUMBERS.findall(line)}
+    return bool(_overlap(line, one)) and _overlap(line, one) + len(numbers) >= _CLEARLY
 
 
 def list_tasks(text: str, *, only_headed: bool = False) -> list[str]:
@@ -82,7 +100,7 @@ def list_tasks(text: str, *, only_headed: bool = False) -> list[str]:
             is_under = says_so
         goes_on = is_told and line.startswith("·")
         is_told = bool(line) and (bool(heading) or is_under or says_so or goes_on)
-        if is_told and not _is_cut(line) and not DONE.pattern.search(line):
+        if is_told and not _is_cut(line) and not tells_that_done(line):
             found.append(line.removeprefix("· "))
     return found
 
@@ -113,10 +131,19 @@ def _tells(line: str, said: set[str], one: PersonRequest) -> bool:
     if not is_marked and len(known) < len(wanted) * _LIKE_WIDE:
         return False
     is_told = bool(known) and len(known) + len(numbers) >= least and not _is_cut(line)
-    return is_told and not (DONE.pattern.search(line) and not _TASK.search(line))
+    deed = _WAS_DONE.search(line)  # "was upgraded", of the very thing that was asked for
+    is_done = tells_that_done(line) or (deed and not wanted.isdisjoint(stems(deed[0])))
+    return is_told and not (is_done and not _TASK.search(line))
 
 
 _NUMBERS = lazy(r"\d{3,}")
+_ALL_NUMBERS = lazy(r"\d{1,2}[.:]\d\d|\d+")
+_WAS_DONE = lazy(r"\b(?:was|were|has been|have been) \w+ed\b|\bw[ua]rden?\b|已")
+_WAITS = lazy(
+    r"\b(?:wait(?:s|ing)?|on hold|once|until|as soon as|after|later|unresolved|undecided)\b"
+    r"|\b(?:wartet|warten|sobald|erst|nach|später|offen|ungeklärt|ab)\b|待|等|以后|之后|后再|还没",
+    re.IGNORECASE,
+)
 _ITEM = lazy(r"(?:[-*•–·]|\d{1,2}[.)、]|\[[ xX]?\])\s*")
 _HEAD = lazy(r"#{1,6}\s|\*\*[^*]{1,60}\*\*:?\s*|[^\s:：.。,，][^:：.。\n]{0,40}[:：](?:\s|$)")
 _TO_DO = (

@@ -54,7 +54,8 @@ _COMMON = (
     "sollen muss möchte danke bitte dann wenn weil dass etwa über unter zusammenfassung "
     "gespräch sein"
 )
-_IGNORED = frozenset(MONTH_OF).union(_COMMON.split(), _ALL_FUNCTION)
+IGNORED = frozenset(MONTH_OF).union(_COMMON.split(), _ALL_FUNCTION)
+"""Words that say nothing by themselves."""
 _PARTICLES = frozenset(
     "的了吗呢吧啊是我你您他她它在和也就都还很这那有没不要会能可以们个一请把被给与及或说对为"
 )
@@ -76,7 +77,7 @@ _PER_WIDE = 3  # Latin letters that say as much as one of those characters
 
 _END = lazy(r"[.!?…][\"”’)\]]?\s+|[。！？][”」』）]?\s*|\n\s*")
 _NO_END = lazy(
-    r"(?:\b\d{1,2}|(?<!\d\.)\b\w|\b(?:Dr|Mr|Mrs|Ms|Prof|St|Nr|No|ca|bzw|vs|max|min|inkl|evtl|usw|etc))\.\Z"
+    r"(?:\b\d{1,2}|(?<!\d\.)(?<!['’])\b\w|\b(?:Dr|Mr|Mrs|Ms|Prof|St|Nr|No|ca|bzw|vs|max|min|inkl|evtl|usw|etc))\.\Z"
 )
 
 
@@ -135,7 +136,7 @@ class WordsOf:
                 found |= self._wide[text]
             else:
                 words |= self(text)
-        words -= _IGNORED
+        words -= IGNORED
         found.update([word[:_STEM] for word in words if len(word) > 3])
         return found
 
@@ -177,7 +178,7 @@ def is_wide(text: str) -> bool:
 def stems(text: str) -> set[str]:
     """Return the beginnings of the words of a text that say something by themselves."""
     folded = text.casefold()
-    found = {word[:_STEM] for word in set(_LONG_WORD.findall(folded)) - _IGNORED}
+    found = {word[:_STEM] for word in set(_LONG_WORD.findall(folded)) - IGNORED}
     if not folded.isascii():
         for run in _RUN.findall(folded.translate(_NO_PARTICLES)):
             found.update(map(add, run, run[1:]))

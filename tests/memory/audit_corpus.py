@@ -6,6 +6,7 @@ suit it.
 looking at its conversations. `audit_third.json` was written before the rules of values that gave
 way, of tasks and of numbers, and was looked at only after they had been measured with it.
 `audit_fourth.json` was written after that, and was looked at once it had been measured.
+`audit_fifth.json` was written before the rules of what is exchanged; half of it was looked at then.
 
 In a conversation the lines are said by turns: a person's, then the assistant's.
 """
@@ -36,3 +37,4 @@ CHATS, GOOD, BAD = _WRITTEN_FIRST.chats, _WRITTEN_FIRST.good, _WRITTEN_FIRST.bad
 UNSEEN = Corpus(_HERE.with_name("audit_unseen.json"))
 THIRD = Corpus(_HERE.with_name("audit_third.json"))
 FOURTH = Corpus(_HERE.with_name("audit_fourth.json"))
+FIFTH = Corpus(_HERE.with_name("audit_fifth.json"))

@@ -9,13 +9,15 @@ from memory.context.audit import REASONS, Audit, Candidate, Level, audit
 from memory.context.audit_source import AuditSource
 from memory.context.requests import find_requests
 from memory.context.told_requests import find_lost, find_restated
-from tests.memory.audit_corpus import BAD, CHATS, FOURTH, GOOD, THIRD, UNSEEN, Corpus
+from tests.memory.audit_corpus import BAD, CHATS, FIFTH, FOURTH, GOOD, THIRD, UNSEEN, Corpus
 from tests.memory.audit_turns import turns_of
 from tests.tables import each_row
 
+ALL = CHATS | UNSEEN.chats | THIRD.chats | FOURTH.chats | FIFTH.chats
+
 
 def judge(chat: str, text: str, finish: str = "complete") -> Audit:
-    lines = (CHATS | UNSEEN.chats | THIRD.chats | FOURTH.chats)[chat]
+    lines = ALL[chat]
     turns = turns_of(lines)
     source = AuditSource(
         lines[::2],
@@ -36,7 +38,12 @@ def test_at_least_38_of_40_good_summaries_are_taken_and_as_many_bad_ones_are_not
 
 @each_row(
     ("corpus", "good", "least_taken", "bad", "least_noticed"),
-    [(UNSEEN, 90, 90, 144, 143), (THIRD, 42, 42, 68, 50), (FOURTH, 9, 9, 21, 19)],
+    [
+        (UNSEEN, 90, 90, 144, 143),
+        (THIRD, 42, 42, 68, 59),
+        (FOURTH, 9, 9, 21, 19),
+        (FIFTH, 57, 56, 85, 71),
+    ],
 )
 def test_of_summaries_by_writers_who_did_not_know_it_most_are_told_apart(
     corpus: Corpus, good: int, least_taken: int, bad: int, least_noticed: int

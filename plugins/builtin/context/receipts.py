@@ -54,7 +54,11 @@ def describe(receipt: Receipt | None) -> str:
 def _tell_taken(receipt: Receipt) -> str:
     """Say which of the summaries was taken, where it was not simply the model's first."""
     kinds = [kind for kind in receipt.findings if kind not in MENDED]
-    added = _("Open requests were added to it.") if "open" in receipt.findings else ""
+    more = (
+        ("open", _("Open requests were added to it.")),
+        ("orders", _("Orders that still hold were added to it.")),
+    )
+    added = " ".join(told for kind, told in more if kind in receipt.findings)
     if not kinds:
         return added if receipt.taken != "extract" else ""
     why = "; ".join(_(REASONS[kind]) for kind in kinds if kind in REASONS)

@@ -1,0 +1,212 @@
+"""Roles and values that a summary exchanges: the price of one thing given to another, what one
+person does told of another. Pure.
+
+Nothing here knows what a thing is, or what is told of it. Four words of the source are compared
+that stand in two of its clauses near each other, two in each: "Ann pays, Ben books". A text in
+which the same words stand across ("Ben pays, Ann books"), and never as the source has them, tells
+of one what was said of the other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import product
+from operator import add
+
+from memory.context.number_words import NUMBER_WORDS
+from memory.context.wording import IGNORED, is_wide, split_sentences
+from memory.patterns import lazy
+
+_HEAD = 4  # letters that inflected forms of a word share
+_NEAR = 6  # clauses between two that are told beside each other
+_RARE, _RARE_TOLD = 8, 4  # clauses of a source, and of a text, with a word that tells something
+_LONGEST = 40  # words of what is a clause
+_MOST_FOUND = 4
+_MOST = 4_000  # clauses of a text that are looked at
+_PARTS = lazy(
+    r"[;；，、)）—–|→]|,(?!\d)|\s[-/]\s"
+    r"|\b(?:and|but|while|whereas|und|aber|sowie|während)\b|(?<=[\u4e00-\u9fff])[和与及但]",
+    re.IGNORECASE,
+)
+_LABEL = lazy(r"([^(（:：]{1,40})(?:[(（]|[:：](?!\d))")
+_END_OF_HEAD = frozenset(")）;；")
+_IN_ORDER = lazy(
+    r"\b(?:respectively|each|both|beziehungsweise|bzw|jeweils|beide\w?)\b|分别|各", re.IGNORECASE
+)
+"""Words of a sentence in which a clause tells of what stands in another one."""
+_WORD = lazy(
+    r"\d+(?:[.,:]\d+)*|[^\W\d_\u4e00-\u9fff]+n['’]t\b|[^\W\d_\u4e00-\u9fff]{3,40}|\bno\b"
+    r"|[\u4e00-\u9fff]{1,60}"
+)
+_DENIES = lazy(
+    r"(?:not|no|never|without|instead|rather|none|neither|nor|dropped|cancell?ed|skipped|against"
+    r"|nicht|kein\w{0,2}|ohne|statt|nie|niemals|\w+n['’]t)\Z"
+)
+_DENIES_WIDE = lazy(r"[不没无未]")
+_GROUPS = lazy(r"[.,](?=\d{3}(?!\d))")
+_NO = "¬"
+_LIGHT = lazy(
+    r"(?:can|may|one|per|any|all|its|our|out|get|got|has|who|how|why|yes|due|via|ihr|uns|sen[dt]|went"
+    r"|go(?:es|ne|ing)|takes?|took|make|made|gets|comes?|used?)\Z"
+)
+"""Words that say nothing of what is told, beside those of the language."""
+
+
+class Clauses:
+    """The clauses of texts, with the places of their words, and the sentences that they are of."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.texts: list[str] = []
+        self.words: list[frozenset[str]] = []
+        self.sentences: list[int] = []
+        self.places = defaultdict[str, list[int]](list)
+        self.names, lower = set[str](), set[str]()
+        for text in texts:
+            self._leave_a_gap()
+            for sentence in split_sentences(text):
+                if len(self.words) > _MOST:
+                    break
+                self._read(sentence, lower)
+        self.names -= lower
+
+    def _leave_a_gap(self) -> None:
+        """Keep two messages apart, as far as two clauses may be that belong together."""
+        self.texts += [""] * _NEAR
+        self.words += [frozenset[str]()] * _NEAR
+        self.sentences += [-1] * _NEAR
+
+    def _read(self, sentence: str, lower: set[str]) -> None:
+        """Add the clauses of a sentence. What stands in brackets, and behind a label, is told of
+        what stands before it."""
+        first, head, start = len(self.words), frozenset[str](), 0
+        ends = [] if _IN_ORDER.search(sentence) else [*_PARTS.finditer(sentence)]
+        for end in (*ends, None):
+            part = sentence[start : end.start() if end else None]
+            words = frozenset(self._words_in(part, lower))
+            if labels := _LABEL.findall(part):
+                head = frozenset(self._words_in(labels[-1], lower))
+            else:
+                words |= head
+            self._add(part, words, first)
+            if end:
+                start = end.end()
+                head = frozenset() if end[0] in _END_OF_HEAD else head
+
+    def _add(self, part: str, words: frozenset[str], sentence: int) -> None:
+        if len(words) > _LONGEST:
+            words = frozenset()
+        for one in words:
+            self.places[one].append(len(self.words))
+        self.texts.append(part)
+        self.words.append(words)
+        self.sentences.append(sentence)
+
+    def _words_in(self, part: str, lower: set[str]) -> Iterator[str]:
+        """Yield what a part of a sentence tells of, each as a sign that its forms share."""
+        for word in _WORD.findall(part):
+            told = word.casefold()
+            if told[0].isdigit():
+                yield _GROUPS.sub("", told).replace(",", ".")
+            elif is_wide(told):
+                yield from map(add, told, told[1:])
+                if _DENIES_WIDE.search(told):
+                    yield _NO
+            elif _DENIES.match(told):
+                yield _NO
+            elif told in NUMBER_WORDS:
+                yield str(NUMBER_WORDS[told])
+            elif told not in IGNORED and not _LIGHT.match(told):
+                head = told.removesuffix("s")[:_HEAD]
+                yield head
+                (lower if word[0].islower() else self.names).add(head)
+
+
+class _Beside:
+    """The words that stand in one clause with others, as far as two texts have them."""
+
+    def __init__(self, clauses: Clauses, common: Set[str]) -> None:
+        self.clauses = clauses
+        self.common, self._of = common, dict[str, dict[str, list[int]]]()
+
+    def of(self, word: str) -> Mapping[str, list[int]]:
+        """Return the words beside one, each with the places where it is."""
+        if word not in self._of:
+            found = self._of[word] = {}
+            for place in self.clauses.places[word]:
+                for other in self.clauses.words[place] & self.common:
+                    found.setdefault(other, []).append(place)
+        return self._of[word]
+
+    def are_told_alone(self, word: str, other: str, third: str) -> bool:
+        """Return whether a sentence has two words without a third."""
+        of = self.clauses.sentences
+        some, others, thirds = (
+            {of[at] for at in self.clauses.places[one]} for one in (word, other, third)
+        )
+        return bool((some & others) - thirds)
+
+
+def find_exchanged(text: str, said: Clauses) -> list[str]:
+    """Return the clauses of the source of which a text has the words exchanged."""
+    told = Clauses([text])
+    common = said.places.keys() & told.places.keys()
+    here, there = _Beside(said, common), _Beside(told, common)
+    moved, names, found = _find_moved(here, there), said.names | told.names, dict[str, None]()
+    for (a, b), first in moved.items():
+        if a > b or not (second := moved.get((b, a))):
+            continue
+        for x, y, at in _near(first, second):
+            if len(found) >= _MOST_FOUND:
+                return list(found)
+            if y in here.of(x) or y in there.of(x) or not _are_alike((a, b), (x, y), names):
+                continue
+            if not (here.are_told_alone(x, b, a) or here.are_told_alone(y, a, b)):
+                found[said.texts[at].strip()] = None
+    return list(found)
+
+
+def _find_moved(
+    here: _Beside, there: _Beside
+) -> Mapping[tuple[str, str], Mapping[str, Sequence[int]]]:
+    """Return for pairs of words those that stand beside the first in a source alone, and beside the
+    second in a text alone, each with its places in the source."""
+    moved = defaultdict[tuple[str, str], dict[str, Sequence[int]]](dict)
+    for word in here.common:
+        if len(here.clauses.places[word]) > _RARE or len(there.clauses.places[word]) > _RARE_TOLD:
+            continue
+        given = [one for one in there.of(word) if one not in here.of(word)]
+        taken = [one for one in here.of(word) if one not in there.of(word)] if given else []
+        for of, to in product(taken, given):
+            if not (to in here.of(of) or to in there.of(of)):
+                moved[of, to][word] = here.of(word)[of]
+    return moved
+
+
+def _near(
+    first: Mapping[str, Sequence[int]], second: Mapping[str, Sequence[int]]
+) -> Iterator[tuple[str, str, int]]:
+    """Yield the words of both that stand near each other, with the place of the first."""
+    at = defaultdict[int, list[str]](list)
+    for word, places in second.items():
+        for place in places:
+            at[place].append(word)
+    for word, places in first.items():
+        near = ((p, other) for p in places for q in range(p - _NEAR, p + _NEAR) for other in at[q])
+        for other, place in {other: place for place, other in near if other != word}.items():
+            yield word, other, place
+
+
+def _are_alike(these: tuple[str, str], those: tuple[str, str], names: Set[str]) -> bool:
+    """Return whether two pairs may be exchanged: one of numbers or names, or both of words."""
+    kinds = [{_kind_of(one, names) for one in pair} for pair in (these, those)]
+    return any(kind in ({"number"}, {"name"}) for kind in kinds)
+
+
+def _kind_of(word: str, names: Set[str]) -> str:
+    if word == _NO:
+        return "no"
+    if word[0].isdigit():
+        return "number"
+    return "name" if word in names or is_wide(word) else "word"

@@ -1,0 +1,63 @@
+"""Numbers with their units, as far as a text gives one another unit of the same kind than its
+source: "2 kg" for "2 g", "5 days" for "5 weeks". Pure.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from memory.context.number_words import NUMBER_WORDS
+from memory.patterns import lazy
+
+_UNITS = """
+mass: mg milligrams? Milligramm 毫克 | g grams? Gramm 克 | kg kilos? kilograms? Kilo 公斤 千克
+volume: ml millilit(?:er|re)s? 毫升 | l lit(?:er|re)s? Liter 升
+length: mm 毫米 | cm Zentimeter 厘米 | km kilomet(?:er|re)s? Kilometern? 公里 | miles? Meilen?
+time: seconds? Sekunden? 秒 | min minutes? Minuten? 分钟 | h hrs? hours? Stunden? 个?小时
+time: days? Tagen? 天 | weeks? Wochen? 周 | months? Monaten? 个月 | years? Jahren? 年
+money: € euros? EUR 欧元 | \\$ dollars? USD 美元 | £ GBP | 元 块 yuan RMB CNY
+heat: °C | °F
+data: KB | MB | GB | TB
+"""
+_KIND_OF = dict[str, str]()
+_NAMED = list[str]()
+for _line in _UNITS.strip().splitlines():
+    _kind, _, _units = _line.partition(": ")
+    for _unit in _units.split(" | "):
+        _name = f"u{len(_NAMED)}"
+        _KIND_OF[_name] = _kind
+        _NAMED.append(f"(?P<{_name}>{'|'.join(_unit.split())})")
+_COUNTED = lazy(
+    r"(?<![A-Za-z\d_.,:-])(?P<number>\d+(?:[.,]\d+)*|[A-Za-zäöüß]{3,16}+)"
+    rf"[ -]?(?:{'|'.join(_NAMED)})(?![a-zäöü])"
+)
+_GROUPS = lazy(r"[.,](?=\d{3}(?!\d))")
+
+
+class Units:
+    """The numbers in texts with their units: for each number and kind of unit, the units."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._known = defaultdict[tuple[str, str], set[str]](set)
+        for text in texts:
+            for number, kind, unit, _ in _read(text):
+                self._known[number, kind].add(unit)
+
+    def find_changed(self, text: str) -> list[str]:
+        """Return the numbers of a text with another unit of a kind that they have here."""
+        return [
+            whole
+            for number, kind, unit, whole in _read(text)
+            if (units := self._known.get((number, kind))) and unit not in units
+        ]
+
+
+def _read(text: str) -> Iterator[tuple[str, str, str, str]]:
+    for found in _COUNTED.finditer(text):
+        said = found["number"].casefold()
+        if not (said in NUMBER_WORDS or said[0].isdigit()):
+            continue
+        number = str(NUMBER_WORDS.get(said, _GROUPS.sub("", said).replace(",", ".")))
+        unit = found.lastgroup or ""
+        yield number, _KIND_OF[unit], unit, found[0]
